@@ -176,19 +176,14 @@ class Backend(Protocol):
     def operators(self, format: str) -> Iterable[Operator]: ...
 
 
-HALF, WEIGHTS, FULL = "float16", "int8 weights", "int8"
-STORED = (HALF, WEIGHTS, FULL)
-"""How an artefact may store numbers on purpose: weights in half precision; weights in 8 bits (and the activations that
-meet them as they come); weights and activations in 8 bits, with ranges from calibration data."""
-
-
 class Runner(Protocol):
     """Executes artefacts of some kinds; called inside a child process for files.
 
-    A runner whose artefacts can be narrower than their source also has `stored(source) -> str`: one of `STORED`, or
-    nothing. One that can follow a run has `trace(source, feed, options) -> runners.trace.Trace`, in float64 if it can:
-    it tells where a frontend's graph departs from its source. One whose runtime has to be told something before it is
-    imported has `environment(source) -> dict[str, str]`: the variables of the child process that runs this artefact.
+    A runner whose artefacts can be narrower than their source also has `stored(source) -> str`: one of
+    `convert.stored.STORED`, or nothing. One that can follow a run has `trace(source, feed, options) ->
+    runners.trace.Trace`, in float64 if it can: it tells where a frontend's graph departs from its source. One whose
+    runtime has to be told something before it is imported has `environment(source) -> dict[str, str]`: the variables
+    of the child process that runs this artefact.
 
     What convert has made, and whatever else is verified against a source, is run as its users run it: by
     `run_as_used(source, feeds, options)`, which a runner has whose `run` has ways round what a user would stumble over.

@@ -140,7 +140,7 @@ class Verdict:
     divergence: Divergence | str | None = None
     profile: list[Place] | str | None = None
     stored: str = ""
-    """How the target stores numbers (`plugin.STORED`), where it is less precise than the source on purpose."""
+    """How the target stores numbers (`convert.stored.STORED`), where it is less precise than the source on purpose."""
     notes: list[str] = field(default_factory=list)
     """What of it is not as usual: outputs that were not compared, sizes that had to be searched for."""
     weights: list[WeightDifference] = field(default_factory=list)

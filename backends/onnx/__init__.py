@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from convert.naming import ANY
 from convert.plugin import Format, Operator
+from convert.storage import CALIBRATE, DTYPE, QUANTIZE
 
 from .differences import DIFFERENCES
-from .options import OPSET
+from .options import BLOCK_SIZE, KEEP_IO, OPSET
 
 if TYPE_CHECKING:
     import onnx
@@ -19,8 +20,18 @@ if TYPE_CHECKING:
     from convert.options import Options
     from convert.report import Report
 
-FORMATS = {"onnx": Format("onnx", ".onnx", False, "ONNX, opset 7 to 28 (--opset, default 20)", kind="onnx", names=ANY)}
-OPTIONS = (OPSET,)
+FORMATS = {
+    "onnx": Format(
+        "onnx",
+        ".onnx",
+        False,
+        "ONNX, opset 7 to 28 (--opset, default 20)",
+        kind="onnx",
+        narrow=("float16", "bfloat16", "int8", "int4"),
+        names=ANY,
+    )
+}
+OPTIONS = (OPSET, DTYPE, KEEP_IO, QUANTIZE, CALIBRATE, BLOCK_SIZE)
 
 
 def check(model: ir.Model, format: str, options: Options) -> None:
@@ -40,9 +51,23 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     from .lower import lower
     from .writer import write_model
 
+    opset, dtype, quantize = OPSET.of(options), DTYPE.of(options), QUANTIZE.of(options)
     rename_ends(model, FORMATS[format].names, report)
-    lower(model, OPSET.of(options), options.dump_passes)
-    write_model(model, path, report)
+    if dtype or quantize:
+        from .narrow_floats import check_opset
+
+        check_opset(opset, f"--dtype {dtype}" if dtype else f"--quantize {quantize}")
+    lower(model, opset, options.dump_passes)
+    if dtype:
+        from .narrow_floats import narrow_floats
+
+        narrow_floats(model, dtype, opset, KEEP_IO.of(options), report)
+    if quantize:
+        from .quantize import quantize_file
+
+        quantize_file(model, path, quantize, CALIBRATE.of(options), BLOCK_SIZE.of(options), report)
+    else:
+        write_model(model, path, report)
 
 
 def to_proto(model: ir.Model, options: Options) -> onnx.ModelProto:

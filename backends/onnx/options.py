@@ -6,3 +6,7 @@ OLDEST, NEWEST = 7, 28
 
 # By default the newest that every runtime in use today reads.
 OPSET = Option("opset", 20, "Opset of ONNX output.", low=OLDEST, high=NEWEST)
+KEEP_IO = Option("keep_io", False, "Inputs and outputs stay float32 (onnx, with --dtype).")
+BLOCK_SIZE = Option(
+    "block_size", 32, "Numbers that share a scale (onnx, with --quantize int4).", choices=(16, 32, 64, 128, 256)
+)

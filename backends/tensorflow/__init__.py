@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from convert.naming import IDENTIFIER, Naming, TargetNames
 from convert.plugin import Format, Operator
 from convert.rules.listing import lazy_attributes, operator_rows
+from convert.storage import CALIBRATE, DTYPE, QUANTIZE
 
 from .differences import DIFFERENCES
-from .options import CALIBRATE, DTYPE, QUANTIZE, WEIGHTS
+from .options import WEIGHTS
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert import plugin
+from convert import stored as stored_as
 from convert.activity import doing, limited_time
 from convert.errors import ConvertError, ResourceLimit, Unsupported
 from convert.graph.metadata import MODE_KEY
@@ -84,7 +85,7 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
         save_feeds(method.save, [f for f in feeds if not f.edge])
     stored = _storage_format(target, graph)
     feeds = [f for f in feeds if not (f.special and stored)]  # no scale is fit for an infinity
-    if stored == plugin.FULL and method.arrays is None:
+    if stored in stored_as.CALIBRATED and method.arrays is None:
         reason = "activations are in 8 bits, in ranges that were calibrated: give inputs that are like those (--inputs)"
         return Verdict(INCONCLUSIVE, reason, stored=stored)
 
@@ -236,6 +237,8 @@ def _run_everything(
     assert isinstance(expected, dict)
     back = {n: inverse_permutation(p) for n, p in moved.items()}
     uses = {way: [transpose_arrays(ends.name_outputs(o), back) for o in outputs] for way, outputs in got.items()}
+    if stored == stored_as.HALF_VALUES:
+        uses = {way: _in_dtypes_of(graph, outputs) for way, outputs in uses.items()}
     use, target_outputs = next(iter(uses.items()))
     count = len(outputs_of(expected["float32"]))
     for guilty, outputs in (("frontend", graph_outputs), *(("backend", o) for o in runs_of_every_feed(uses))):
@@ -343,7 +346,22 @@ def _storage_format(target: Source, graph: ir.Model) -> str:
     """How the target says that it stores numbers. A graph that quantizes by itself is held to its own arithmetic."""
     tell = getattr(plugin.runner_for(target.kind), "stored", None)
     quantized = any("Quantize" in n.op_type or n.op_type.endswith("Integer") for n in graph.graph.all_nodes())
-    return "" if tell is None or target.path is None or quantized else str(tell(target))
+    if tell is None or target.path is None or quantized:
+        return ""
+    stored = str(tell(target))
+    halves = {v.dtype for v in graph.graph.initializers.values()} & {ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
+    return "" if halves and stored in (stored_as.HALF_VALUES, stored_as.BRAIN) else stored
+
+
+def _in_dtypes_of(graph: ir.Model, outputs: Outputs) -> Outputs:
+    """Outputs that half precision has made narrower, in the dtypes that they have in the graph."""
+    declared = {str(v.name): v.dtype for v in graph.graph.outputs}
+
+    def widen(name: str, array: np.ndarray) -> np.ndarray:
+        narrow = array.dtype == np.float16 and declared.get(name) == ir.DataType.FLOAT
+        return array.astype(np.float32) if narrow else array
+
+    return [{name: widen(name, array) for name, array in found.items()} for found in outputs]
 
 
 def _narrowed_outputs(

@@ -4,12 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 
 def round_to_float16(array: np.ndarray) -> np.ndarray:
     """Rounded to float16, in the array's own dtype."""
     return array.astype(np.float16).astype(array.dtype)
+
+
+def round_to_bfloat16(array: np.ndarray) -> np.ndarray:
+    """Rounded to bfloat16, in the array's own dtype."""
+    return array.astype(ml_dtypes.bfloat16).astype(array.dtype)
+
+
+def round_blocks(array: np.ndarray, size: int, axis: int) -> np.ndarray:
+    """A matrix rounded to 16 steps in blocks of `size` numbers along `axis`, as MatMulNBits holds it.
+
+    The number of a block that is furthest from 0 is -8 steps (onnxruntime's contrib operator MatMulNBits, symmetric).
+    """
+    rows = np.moveaxis(array, axis, -1).astype(np.float64)
+    length = rows.shape[-1]
+    blocks = np.pad(rows, ((0, 0), (0, -length % size))).reshape(rows.shape[0], -1, size)
+    furthest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1)[..., None], -1)
+    scale = np.where(furthest != 0, furthest / -8, 1).astype(np.float32).astype(np.float64)
+    steps = np.clip(np.round(blocks / scale), -8, 7) * scale
+    return np.moveaxis(steps.reshape(rows.shape[0], -1)[:, :length], -1, axis).astype(array.dtype)
 
 
 def round_symmetric(array: np.ndarray, axis: int | None) -> np.ndarray:

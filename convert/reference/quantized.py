@@ -18,10 +18,17 @@ from convert.passes import run_passes
 from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.clean import clean
 from convert.passes.to_float64 import widen_model
-from convert.plugin import FULL, HALF, WEIGHTS
 from convert.reference.executor import Executor
-from convert.reference.quantization_steps import round_symmetric, round_to_float16, round_to_steps
+from convert.reference.half_precision import half_precision_outputs, is_unbounded
+from convert.reference.quantization_steps import (
+    round_blocks,
+    round_symmetric,
+    round_to_bfloat16,
+    round_to_float16,
+    round_to_steps,
+)
 from convert.reference.quantized_rnn import RECURRENT, RowRoundedWeights, cell_weights
+from convert.stored import BRAIN, FOUR_BITS, FULL, HALF, HALF_VALUES, STEPS, WEIGHTS, WHOLE_TENSORS
 
 # The weights of these operators are rounded for each output channel, the axis of which depends on attributes.
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -31,6 +38,8 @@ _LEAST = 1024
 _RANGES = {
     "Softmax": (0.0, 255 / 256), "Sigmoid": (0.0, 255 / 256), "Tanh": (-1.0, 127 / 128), "LogSoftmax": (-255 / 16, 0.0),
 }  # fmt: skip
+
+_WITH_RANGES = (FULL, STEPS)
 
 Feeds = Sequence[Mapping[str, np.ndarray]]
 Outputs = list[dict[str, np.ndarray]]
@@ -49,7 +58,7 @@ class NarrowedOutputs:
 
 
 def simulate(model: ir.Model, feeds: Feeds, stored: str) -> NarrowedOutputs:
-    """What `model` computes in float64 with its numbers stored as `stored`, one of `plugin.STORED`.
+    """What `model` computes in float64 with its numbers stored as `stored`, one of `convert.stored.STORED`.
 
     `model` stays as it is. Batch normalizations are folded before weights are rounded, as they are in artefacts. For
     `FULL` the range of a value is what it takes on these feeds, widened to hold 0. Raises `Unsupported` as the
@@ -60,9 +69,11 @@ def simulate(model: ir.Model, feeds: Feeds, stored: str) -> NarrowedOutputs:
     exact = [_Rounding(stored, ranges).outputs(plain, feed, rounding=False) for feed in feeds]
     copy = model.clone()
     run_passes(copy, (clean, fold_batch_norms, clean))
+    if stored == HALF_VALUES:
+        return NarrowedOutputs(exact, half_precision_outputs(copy, feeds, "float16"))
     _round_weights(copy.graph, stored)
     wide = widen_model(copy)
-    if stored == FULL:
+    if stored in _WITH_RANGES:
         ranges.clear()  # the passes gave values other names
         for feed in feeds:
             _Rounding(stored, ranges).outputs(wide, feed, rounding=False)
@@ -85,16 +96,18 @@ class _Rounding(Executor):
         return {str(v.name): x for v, x in zip(wide.graph.outputs, results, strict=True)}
 
     def _store(self, value: ir.Value, array: Any) -> None:
-        if self.stored == FULL and self.depth == 1 and _is_floating(array) and not _is_fused(value):
+        stepped = self.stored == FULL or (self.stored == STEPS and _is_floating(array) and not is_unbounded(array))
+        if stepped and self.depth == 1 and _is_floating(array) and not _is_fused(value):
             producer = value.producer()
-            fixed = _RANGES.get(producer.op_type) if producer is not None else None
+            prescribed = producer is not None and self.stored == FULL
+            fixed = _RANGES.get(producer.op_type) if prescribed and producer is not None else None
             array = self._round_value(str(value.name), array, fixed)
         super()._store(value, array)
 
     def _round_value(self, name: str, array: np.ndarray, fixed: Range | None) -> np.ndarray:
         """What is left of a value; before ranges are known, note it. `fixed`: a range that its kernel prescribes."""
         if self.rounding:
-            return round_to_steps(array, *self.ranges[name])
+            return round_to_steps(array, *self.ranges[name]) if name in self.ranges else array
         finite = array[np.isfinite(array)]
         low, high = fixed or (float(finite.min(initial=0.0)), float(finite.max(initial=0.0)))
         before = self.ranges.get(name, (low, high))
@@ -112,13 +125,15 @@ class _Rounding(Executor):
             x = inputs[0]
             axes = tuple(range(1, x.ndim)) if "Conv" in node.op_type else (x.ndim - 1,)
             inputs = [round_to_steps(x, x.min(axes, keepdims=True), x.max(axes, keepdims=True)), *inputs[1:]]
+        if self.rounding and self.stored == WHOLE_TENSORS and _channel_axis(node) is not None:
+            inputs = [round_to_steps(inputs[0], inputs[0].min(), inputs[0].max()), *inputs[1:]]
         if node.op_type in RECURRENT:
             inputs[1:3] = self._cell(node, inputs[1], inputs[2])
         return super()._results(node, inputs)
 
     def _cell(self, node: ir.Node, w: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, ...]:
         """The weights of a recurrent layer, as arrays that narrow what is computed with them."""
-        if self.stored == FULL and self.depth == 1:
+        if self.stored in _WITH_RANGES and self.depth == 1:
             name = f"{node.op_type} of {node.outputs[0].name}"
             return cell_weights(w, r, lambda at, array, fixed: self._round_value(f"{name}, {at}", array, fixed))
         if self.stored == WEIGHTS and self.rounding:
@@ -177,14 +192,21 @@ def _round_weights(graph: ir.Graph, stored: str) -> None:
             continue
         node, index = next(iter(value.uses()))
         axis = _channel_axis(node) if index == 1 else None
-        if stored == HALF:
-            value.const_value = _map_content(tensor, round_to_float16)
+        if stored in (HALF, BRAIN):
+            value.const_value = _map_content(tensor, round_to_float16 if stored == HALF else round_to_bfloat16)
+        elif stored.startswith(FOUR_BITS):
+            if axis is not None and "Conv" not in node.op_type and len(dims_of(tensor)) == 2:
+                block, first = int(stored.removeprefix(FOUR_BITS)), axis % 2 == 0
+                value.const_value = _map_content(tensor, partial(round_blocks, size=block, axis=1 if first else 0))
+        elif stored == WHOLE_TENSORS:
+            if axis is not None:
+                value.const_value = _map_content(tensor, partial(round_symmetric, axis=axis))
         elif _is_cell_weight(value):
-            if stored == FULL or _is_large_weight(value):
+            if stored in _WITH_RANGES or _is_large_weight(value):
                 value.const_value = _map_content(tensor, _round_by_gate)
-        elif axis is not None and (stored == FULL or _is_large_weight(value)):
+        elif axis is not None and (stored in _WITH_RANGES or _is_large_weight(value)):
             value.const_value = _map_content(tensor, partial(round_symmetric, axis=axis))
-        elif stored == FULL and axis is None and tensor.size > 1 and not _is_bias(node, index):
+        elif stored in _WITH_RANGES and axis is None and tensor.size > 1 and not _is_bias(node, index):
             value.const_value = _map_content(tensor, partial(round_symmetric, axis=None))
 
 

@@ -52,6 +52,13 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> Ou
         return run_file(path, feeds)
 
 
+def stored(source: Source) -> str:
+    """How a file stores its numbers: one of `convert.stored.STORED`, or nothing."""
+    from convert.runners.onnx_stored import storage_of
+
+    return "" if source.kind != "onnx" or source.path is None else storage_of(source.path)
+
+
 def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
     """One run in onnxruntime, in float32, with a summary of every value."""
     from convert.runners.onnx_trace import trace_file

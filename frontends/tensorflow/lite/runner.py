@@ -12,8 +12,8 @@ import numpy as np
 from convert.errors import BadInput, ConvertError, Location, Problem, Unsupported, UsageError
 from convert.extras import install_command
 from convert.options import Options
-from convert.plugin import FULL, HALF, WEIGHTS
 from convert.source import Source
+from convert.stored import FULL, HALF, WEIGHTS
 
 from ..graph.allowed import operator_problem, refuse_listed
 from ..runner.names import distinct_names, tensor_names
@@ -77,7 +77,7 @@ def _run_signature(source: Source, feed: Mapping[str, np.ndarray], options: Opti
 
 
 def stored(source: Source) -> str:
-    """How the file stores numbers: "", "float16", "int8 weights" or "int8" (activations too); see `plugin.STORED`."""
+    """How the file stores numbers: "", "float16", "int8 weights" or "int8" (activations too); see `convert.stored`."""
     from ai_edge_litert import schema_py_generated as schema
 
     try:

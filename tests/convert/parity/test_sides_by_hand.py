@@ -11,6 +11,7 @@ import onnx_ir as ir
 import pytest
 
 from convert import plugin
+from convert import stored as stored_as
 from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
 from convert.options import Options
@@ -292,7 +293,7 @@ def test_special_values_have_their_own_verdict(monkeypatch: pytest.MonkeyPatch) 
     assert len(verdict.feeds) == 4
 
 
-@pytest.mark.parametrize("stored", [plugin.HALF, plugin.WEIGHTS, plugin.FULL])
+@pytest.mark.parametrize("stored", [stored_as.HALF, stored_as.WEIGHTS, stored_as.FULL])
 def test_numbers_that_are_stored_in_fewer_bits(stored: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "net"
     path.touch()
@@ -302,7 +303,7 @@ def test_numbers_that_are_stored_in_fewer_bits(stored: str, monkeypatch: pytest.
     both.of[id(target)] = both.of[id(TARGET)]
     verdict = verify(SOURCE, target, graph(), Options())
     assert verdict.stored == stored
-    if stored == plugin.FULL:
+    if stored == stored_as.FULL:
         assert (verdict.status, verdict.outputs) == (INCONCLUSIVE, [])
         assert "give inputs that are like those" in verdict.reason
         arrays = {"x": np.random.default_rng(0).standard_normal((20, 6)).astype(np.float32)}

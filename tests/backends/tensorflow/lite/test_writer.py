@@ -258,7 +258,7 @@ def test_conversion_verifies_on_the_calibration_data(tmp_path: Path, digits: tup
 @pytest.mark.parametrize(
     ("to", "options", "told"),
     [
-        ("onnx", {"dtype": "float16"}, "onnx cannot store float16"),
+        ("keras", {"dtype": "float16"}, "keras cannot store float16"),
         ("tf", {"quantize": "int8"}, "tf cannot store int8"),
         ("tflite", {"quantize": "int4"}, "tflite cannot store int4"),
         ("tflite", {"dtype": "float16", "quantize": "int8"}, "contradict"),

@@ -1,0 +1,264 @@
+"""Writes a lowered float32 model in float16 or bfloat16: every operator that stands it, and Casts around the others.
+
+Which do not stand it, the run in float64 tells (`convert/reference/half_precision.py`). Others stay because ONNX does
+not allow the dtype, or because the onnxruntime that is installed has no kernel for it: of float16 it computes what it
+lacks in float32 by itself, of bfloat16 it does not load the file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from convert.errors import ConvertError, UsageError
+from convert.graph import OPSET, register_initializer
+from convert.graph.shape_inference import SMALL, subgraphs
+from convert.graph.tensors import dims_of, lazy_tensor
+from convert.graph.values import constant
+from convert.parity.inputs import generate_feeds
+from convert.passes.opset.convert import convert_opset
+from convert.reference.half_precision import largest_finite, wide_outputs
+from convert.report import Report
+from convert.runners.onnx import import_onnxruntime
+
+LEAST_OPSET = 13
+_DTYPES = {"float16": ir.DataType.FLOAT16, "bfloat16": ir.DataType.BFLOAT16}
+_FLOAT = ir.DataType.FLOAT
+# Attributes that say the dtype of a result.
+_RESULT = {"Cast": "to", "EyeLike": "dtype", "RandomNormal": "dtype", "RandomUniform": "dtype",
+           "RandomNormalLike": "dtype", "RandomUniformLike": "dtype"}  # fmt: skip
+# These hand numbers on: they are in the dtype that they get.
+_HANDING_ON = frozenset(
+    {"Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape", "Slice"}
+    | {"Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
+)
+_SHOWN = 6
+
+
+def narrow_floats(model: ir.Model, dtype: str, opset: int, keep_ends: bool, report: Report) -> None:
+    """Change a lowered float32 `model` in place so that it computes in `dtype` what it can; what it cannot is noted.
+
+    keep_ends: inputs and outputs stay float32. Those of a model in bfloat16 do, which numpy has not. Raises
+    `UsageError` below opset 13.
+    """
+    check_opset(opset, f"--dtype {dtype}")
+    kept = _reasons(model, dtype, opset, report)
+    ends = keep_ends or dtype == "bfloat16"
+    if ends and not keep_ends:
+        report.note("inputs and outputs stay float32: numpy has no bfloat16 to feed")
+    writer = _Narrowing(model, _DTYPES[dtype], kept, ends)
+    writer.narrow()
+    _note_kept(writer.wide, dtype, report)
+    if not ends:
+        changed = {str(v.name): v.dtype for v in (*model.graph.inputs, *model.graph.outputs)}
+        for tensors in (report.inputs, report.outputs):
+            tensors[:] = [replace(t, dtype=dtype) if changed.get(t.name) == _DTYPES[dtype] else t for t in tensors]
+
+
+def check_opset(opset: int, asked: str) -> None:
+    """Raise `UsageError` for an opset before what `asked` for takes."""
+    if opset < LEAST_OPSET:
+        raise UsageError(f"{asked} takes opset {LEAST_OPSET}, and {opset} was asked for", hint="leave out --opset")
+
+
+def _reasons(model: ir.Model, dtype: str, opset: int, report: Report) -> dict[str, str]:
+    """The nodes that do not stand the dtype, by their first output, with the reason."""
+    lifted = model.clone()
+    convert_opset(lifted, OPSET)
+    try:
+        return wide_outputs(lifted, [f.arrays for f in generate_feeds(lifted, 2)], dtype)
+    except ConvertError as error:
+        report.note(f"which operators do not stand {dtype} could not be tried in float64: {error.message}")
+        return {}
+
+
+def _note_kept(wide: Mapping[ir.Node, str], dtype: str, report: Report) -> None:
+    causes = Counter((node.op_type, reason) for node, reason in wide.items() if reason)
+    told = [f"{count} × {name}: {reason}" if count > 1 else f"{name}: {reason}" for (name, reason), count in
+            causes.most_common()]  # fmt: skip
+    if told:
+        more = f" and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+        report.note(f"kept in float32, not {dtype}: {'; '.join(told[:_SHOWN])}{more}")
+
+
+class _Narrowing:
+    """One model being narrowed: which nodes stay wide and why, and the Casts made so far."""
+
+    def __init__(self, model: ir.Model, dtype: ir.DataType, kept: Mapping[str, str], ends: bool) -> None:
+        self.graph, self.dtype, self.ends = model.graph, dtype, ends
+        self.opset = model.graph.opset_imports.get("", OPSET)
+        self.wide: dict[ir.Node, str] = {}
+        self.narrowed: set[ir.Value] = set()
+        self.casts: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
+        for node in self.graph:
+            reason = self._reason(node, kept)
+            if reason is not None:
+                self.wide[node] = reason
+            else:
+                slots = zip(node.outputs, self._slots(node, inputs=False), strict=False)
+                self.narrowed.update(v for v, able in slots if able and v.dtype == _FLOAT)
+
+    def narrow(self) -> None:
+        """Give values their dtypes, and put Casts where a reader takes another."""
+        first = next(iter(self.graph), None)
+        inputs = [v for v in self.graph.inputs if v.dtype == _FLOAT and v.name not in self.graph.initializers]
+        if not self.ends:
+            self.narrowed.update(inputs)
+        for node in list(self.graph):
+            if node not in self.wide:
+                self._narrow_attributes(node)
+        values = [*inputs, *(v for n in self.graph for v in n.outputs if v.dtype == _FLOAT)]
+        outputs = {v: v.name for v in values if v.is_graph_output()}
+        for value in values:
+            self._connect(value, first)
+        for value in list(self.graph.initializers.values()):
+            if value.dtype == _FLOAT:
+                self._connect_weight(value, first)
+        for value, name in outputs.items():
+            self._finish(value, str(name))
+
+    def _reason(self, node: ir.Node, kept: Mapping[str, str]) -> str | None:
+        """Why a node stays wide; empty where there is nothing to tell about, None where it does not."""
+        floats = [v for v in (*node.inputs, *node.outputs) if v is not None and v.dtype == _FLOAT]
+        if any(subgraphs(a) for a in node.attributes.values()):
+            return "it has graphs of its own"
+        if node.domain != "" or not floats:
+            return ""
+        if node.outputs[0].name in kept:
+            return kept[str(node.outputs[0].name)]
+        if any(isinstance(v.type, (ir.SequenceType, ir.OptionalType)) for v in (*node.inputs, *node.outputs) if v):
+            return "sequences stay as they are"
+        narrow_inputs = self._slots(node, inputs=True)
+        able = [ok for v, ok in zip(node.inputs, narrow_inputs, strict=False) if v is not None and v.dtype == _FLOAT]
+        able += [ok for v, ok in zip(node.outputs, self._slots(node, inputs=False), strict=False) if v.dtype == _FLOAT]
+        if not any(able):
+            return f"ONNX does not have it in {self.dtype.name.lower()}"
+        if "Quantize" in node.op_type:
+            return "it quantizes"
+        if self.dtype == ir.DataType.BFLOAT16 and node.op_type in _HANDING_ON and self._hands_on_weights(node):
+            return None if _has_kernel(node.op_type, self.dtype) else ""
+        if self.dtype == ir.DataType.BFLOAT16 and node.op_type in (*_HANDING_ON, *_RESULT):
+            return ""
+        if not _has_kernel(node.op_type, self.dtype) and (
+            self.dtype == ir.DataType.BFLOAT16 or not _has_kernel(node.op_type, _FLOAT)
+        ):
+            return "onnxruntime has no kernel"
+        return None
+
+    def _hands_on_weights(self, node: ir.Node) -> bool:
+        """Whether what it hands on is a weight, which takes half the bytes then."""
+        floats = [v for v in node.inputs if v is not None and v.dtype == _FLOAT]
+        return bool(floats) and all(constant(v) is not None for v in floats)
+
+    def _slots(self, node: ir.Node, *, inputs: bool) -> Iterator[bool]:
+        """For each input or output of a node, whether the dtype is allowed there."""
+        schema = onnx.defs.get_schema(node.op_type, self.opset, "")
+        allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
+        formal = schema.inputs if inputs else schema.outputs
+        wanted = f"tensor({self.dtype.name.lower()})"
+        for index in range(len(node.inputs if inputs else node.outputs)):
+            kind = formal[min(index, len(formal) - 1)].type_str
+            yield wanted in allowed.get(kind, {kind})
+
+    def _narrow_attributes(self, node: ir.Node) -> None:
+        name = _RESULT.get(node.op_type)
+        if name is not None and node.outputs[0] in self.narrowed:
+            node.attributes[name] = ir.AttrInt64(name, int(self.dtype))
+        elif node.op_type == "ConstantOfShape" and node.outputs[0] in self.narrowed:
+            given = node.attributes.get("value")
+            content = np.zeros(1, np.float32) if given is None else given.as_tensor().numpy()
+            node.attributes["value"] = ir.AttrTensor("value", ir.tensor(content.astype(self.dtype.numpy()), self.dtype))
+
+    def _wants_narrow(self, use: Any) -> bool:
+        """Whether a reader takes the dtype in that place."""
+        if use.node.graph is not self.graph or use.node in self.wide:
+            return False
+        return list(self._slots(use.node, inputs=True))[use.idx]
+
+    def _connect(self, value: ir.Value, first: ir.Node | None) -> None:
+        narrow = value in self.narrowed
+        for use in list(value.uses()):
+            if self._wants_narrow(use) != narrow:
+                cast = self._cast(value, _FLOAT if narrow else self.dtype, first)
+                use.node.replace_input_with(use.idx, cast)
+        if narrow:
+            value.type = ir.TensorType(self.dtype)
+
+    def _connect_weight(self, value: ir.Value, first: ir.Node | None) -> None:
+        """A weight in the dtypes that its readers take; a large one is stored once, in the narrow one if that fits."""
+        tensor = value.const_value
+        if tensor is None:
+            return
+        narrow = [use for use in value.uses() if self._wants_narrow(use)]
+        wide = [use for use in value.uses() if not self._wants_narrow(use)]
+        fits = tensor.nbytes > SMALL and float(np.abs(tensor.numpy()).max(initial=0.0)) <= largest_finite(
+            self.dtype.name.lower()
+        )
+        if not narrow and not (wide and fits):
+            return
+        dtype = self.dtype
+        small = lazy_tensor(dtype, dims_of(tensor), lambda: tensor.numpy().astype(dtype.numpy()), tensor.name)
+        other = register_initializer(self.graph, f"{value.name}.{dtype.name.lower()}", small)
+        for use in narrow:
+            use.node.replace_input_with(use.idx, other)
+        if wide and fits:
+            cast = self._cast(other, _FLOAT, first)
+            for use in wide:
+                use.node.replace_input_with(use.idx, cast)
+        if not value.uses() and not value.is_graph_output():
+            self.graph.initializers.pop(str(value.name))
+
+    def _cast(self, value: ir.Value, dtype: ir.DataType, first: ir.Node | None) -> ir.Value:
+        if (value, dtype) in self.casts:
+            return self.casts[value, dtype]
+        node = ir.Node("", "Cast", [value], [ir.AttrInt64("to", dtype)], num_outputs=1)
+        made, before = node.outputs[0], value.producer()
+        made.name, made.type = f"{value.name}.{dtype.name.lower()}", ir.TensorType(dtype)
+        made.shape, node.name = value.shape, f"{value.name}.to_{dtype.name.lower()}"
+        if before is not None:
+            self.graph.insert_after(before, node)
+        elif first is not None:
+            self.graph.insert_before(first, node)
+        self.casts[value, dtype] = made
+        return made
+
+    def _finish(self, value: ir.Value, name: str) -> None:
+        """Give an output the dtype that it is to have, under its name; one that was kept for its size stays float32."""
+        narrow = value in self.narrowed
+        before = value.producer()
+        too_large = before is not None and self.wide.get(before, "").startswith("numbers up to")
+        if before is None or narrow != self.ends or (not narrow and too_large):
+            return
+        value.name = f"{name}.{self.dtype.name.lower() if narrow else 'wide'}"
+        made = self._cast(value, _FLOAT if narrow else self.dtype, None)
+        made.name = name
+        for index, output in enumerate(self.graph.outputs):
+            if output is value:
+                self.graph.outputs[index] = made
+
+
+@cache
+def _kernels() -> frozenset[tuple[str, str]]:
+    """The operators of ONNX that the installed onnxruntime has kernels for, with each dtype."""
+    import_onnxruntime()
+    from onnxruntime.capi import _pybind_state
+
+    found = _pybind_state.get_all_opkernel_def() if hasattr(_pybind_state, "get_all_opkernel_def") else []
+    return frozenset(
+        (kernel.op_name, dtype) for kernel in found if not kernel.domain for dtypes in kernel.type_constraints.values()
+        for dtype in dtypes
+    )  # fmt: skip
+
+
+def _has_kernel(operator: str, dtype: ir.DataType) -> bool:
+    """Whether there is a kernel; so is one where onnxruntime does not tell. A function of ONNX's is made of others."""
+    known = _kernels()
+    names = {name for name, _ in known}
+    return not known or operator not in names or (operator, f"tensor({dtype.name.lower()})") in known

@@ -1,0 +1,263 @@
+"""Which operators cannot be computed in a 16-bit dtype, told from a run in float64 and not by their names.
+
+Each node is computed twice: on exact inputs, and on inputs rounded to the dtype. One whose numbers do not fit, or whose
+result moves by far more than rounding of its inputs and of itself explains, stays in float32, with what feeds it. So
+an angle of a position of 1,000 stays (its cosine would be any number), and the epsilon of a norm that would be 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph.values import draws_numbers
+from convert.passes.to_float64 import widen_model
+from convert.reference.control import CONTROL
+from convert.reference.executor import Executor, input_arrays
+
+_DTYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+_MARGIN = 4.0
+"""Other inputs may give values so many times as large as those that were tried."""
+_ROUNDINGS = 32.0
+"""How many roundings a result may be away, relative to its root mean square."""
+_ROUNDS = 12
+
+Feeds = Sequence[Mapping[str, np.ndarray]]
+
+
+def wide_outputs(model: ir.Model, feeds: Feeds, dtype: str) -> dict[str, str]:
+    """The first outputs of nodes that have to stay in float32, by name, each with the reason.
+
+    model: at the canonical opset, in float32; it stays as it is. dtype: `float16` or `bfloat16`. Raises as the
+    reference executor does.
+    """
+    wide = widen_model(model)
+    return _wide_outputs(wide, feeds, _DTYPES[dtype])
+
+
+def half_precision_outputs(model: ir.Model, feeds: Feeds, dtype: str) -> list[dict[str, np.ndarray]]:
+    """What `model` gives in float64 with every value rounded to `dtype` but of nodes that have to stay in float32."""
+    wide = widen_model(model)
+    kept = _wide_outputs(wide, feeds, _DTYPES[dtype])
+    names = {str(v.name) for n in wide.graph if n.outputs and n.outputs[0].name in kept for v in n.outputs}
+    found = []
+    for feed in feeds:
+        executor = _Rounded(_DTYPES[dtype], names)
+        with np.errstate(all="ignore"):
+            results = executor.graph(wide.graph, input_arrays(wide.graph, feed))
+        found.append({str(v.name): x for v, x in zip(wide.graph.outputs, results, strict=True)})
+    return found
+
+
+def unbounded_outputs(model: ir.Model, feeds: Feeds) -> set[str]:
+    """The first outputs of nodes that take or give infinities, or numbers beyond float16: no 256 steps are for these.
+
+    Such numbers mask something out. `model` and what is raised are as for `wide_outputs`.
+    """
+    wide = widen_model(model)
+    found: set[str] = set()
+    for feed in feeds:
+        sizes = _Sizes()
+        with np.errstate(all="ignore"):
+            sizes.graph(wide.graph, input_arrays(wide.graph, feed))
+        found |= sizes.unbounded
+    return found
+
+
+def is_unbounded(array: np.ndarray) -> bool:
+    """Whether an array has infinities, or numbers beyond float16."""
+    return bool((np.abs(array) > np.finfo(np.float16).max).any())
+
+
+def rounded(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The array as `dtype` holds it, in its own dtype."""
+    return array.astype(dtype).astype(array.dtype)
+
+
+def largest_finite(dtype: str) -> float:
+    """The largest number of `float16` or `bfloat16`."""
+    return float(ml_dtypes.finfo(_DTYPES[dtype]).max)
+
+
+def _wide_outputs(wide: ir.Model, feeds: Feeds, dtype: np.dtype) -> dict[str, str]:
+    kept: dict[str, str] = {}
+    for _ in range(_ROUNDS):
+        found: dict[str, str] = {}
+        for feed in feeds:
+            probe = _Probe(dtype, kept)
+            with np.errstate(all="ignore"):
+                probe.graph(wide.graph, input_arrays(wide.graph, feed))
+            found = {**probe.found, **found}
+        new = {name: reason for name, reason in found.items() if name not in kept}
+        for node in wide.graph:
+            name = _name(node)
+            if name in found and found[name].startswith(_MOVED):
+                for feeder in _feeders(node, kept):
+                    if _name(feeder) not in {**kept, **new}:
+                        new[_name(feeder)] = f"it feeds {node.op_type}"
+        if not new:
+            break
+        kept.update(new)
+    return kept
+
+
+_MOVED = "rounding moves"
+
+
+class _Sizes(Executor):
+    """The reference executor, which notes the nodes around numbers that are too large for steps."""
+
+    def __init__(self) -> None:
+        super().__init__(set(), False)
+        self.unbounded: set[str] = set()
+
+    def _run(self, node: ir.Node) -> None:
+        inputs = [self.get(v) for v in node.inputs] if self.depth == 1 else []
+        super()._run(node)
+        if self.depth == 1 and node.outputs:
+            arrays = [*inputs, *(self.values[v] for v in node.outputs if v in self.values)]
+            if any(_floats(a) and is_unbounded(a) for a in arrays):
+                self.unbounded.add(_name(node))
+
+
+class _Rounded(Executor):
+    """The reference executor with the values of the outermost graph rounded, but for those that stay wide."""
+
+    def __init__(self, dtype: np.dtype, wide: set[str]) -> None:
+        super().__init__(set(), False)
+        self.dtype, self.wide = dtype, wide
+
+    def get(self, value: ir.Value | None) -> Any:
+        array = super().get(value)
+        if value is None or value.const_value is None or not _floats(array) or self._only_wide(value):
+            return array
+        return self._fitting(array)
+
+    def _only_wide(self, value: ir.Value) -> bool:
+        """Whether a constant is read by nodes alone that stay wide."""
+        return all(use.node.outputs[0].name in self.wide for use in value.uses())
+
+    def _store(self, value: ir.Value, array: Any) -> None:
+        if self.depth == 1 and _floats(array) and value.name not in self.wide:
+            array = self._fitting(array)
+        super()._store(value, array)
+
+    def _fitting(self, array: np.ndarray) -> np.ndarray:
+        """Rounded, but for what the dtype does not hold, which an artefact keeps as it is."""
+        narrow = rounded(array, self.dtype)
+        return np.where(np.isfinite(array) & ~np.isfinite(narrow), array, narrow)
+
+
+class _Probe(Executor):
+    """The reference executor, which looks at each node of the outermost graph once more with rounded inputs."""
+
+    def __init__(self, dtype: np.dtype, wide: Mapping[str, str]) -> None:
+        super().__init__(set(), False)
+        self.dtype, self.wide = dtype, wide
+        self.inside: dict[ir.Value, Any] = {}
+        """Values between nodes that stay wide: made from rounded inputs, not rounded themselves."""
+        self.found: dict[str, str] = {}
+        self.unit = float(ml_dtypes.finfo(dtype).eps) / 2
+        self.largest = float(ml_dtypes.finfo(dtype).max)
+
+    def _run(self, node: ir.Node) -> None:
+        inputs = [self.get(v) for v in node.inputs] if self.depth == 1 else []
+        super()._run(node)
+        if self.depth == 1 and node.outputs:
+            self.inside = {v: x for v, x in self.inside.items() if v in self.values}
+            if reason := self._reason(node, inputs):
+                self.found.setdefault(_name(node), reason)
+
+    def _reason(self, node: ir.Node, inputs: list[Any]) -> str:
+        """Why the node has to stay in float32, or nothing."""
+        if node.op_type in CONTROL and node.domain == "":
+            return "it has graphs of its own"
+        outputs = [(v, self.values[v]) for v in node.outputs if v in self.values]
+        for value, array in (*zip(node.inputs, inputs, strict=True), *outputs):
+            if value is None or not _floats(array):
+                continue
+            margin = 1.0 if value.const_value is not None else _MARGIN
+            size = float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
+            if size * margin > self.largest:
+                return f"numbers up to {size:.1e}"
+            if value.const_value is not None and array.size == 1 and self._is_lost(array):
+                return f"the number {float(array.reshape(())):.1e}, which would be another"
+        floating = any(map(_floats, inputs))
+        return self._moved(node, inputs, outputs) if floating and not draws_numbers(node) else ""
+
+    def _is_lost(self, array: np.ndarray) -> bool:
+        """Whether a number is too small for the dtype to keep its digits."""
+        return bool((np.abs(rounded(array, self.dtype) - array) > 2 * self.unit * np.abs(array)).any())
+
+    def _moved(self, node: ir.Node, inputs: list[Any], outputs: list[tuple[ir.Value, Any]]) -> str:
+        """By how much rounded inputs move the outputs, where that is too much."""
+        wide = _name(node) in self.wide
+        given = [self._rounded_input(v, x, wide) for v, x in zip(node.inputs, inputs, strict=True)]
+        try:
+            results: Sequence[Any] = self._results(node, given)
+        except Exception as error:  # of any kind: an exact kernel may refuse a rounded number
+            return f"{_MOVED} it so that it fails ({type(error).__name__})"
+        for value, result in zip(node.outputs, results, strict=False):
+            if wide and _floats(result):
+                self.inside[value] = result
+        for value, exact in outputs:
+            result = np.asarray(results[list(node.outputs).index(value)])
+            stored = result if wide or not _floats(result) else rounded(result, self.dtype)
+            if reason := self._difference(exact, stored):
+                return reason
+        return ""
+
+    def _rounded_input(self, value: ir.Value | None, array: Any, wide: bool) -> Any:
+        if value is None or not _floats(array):
+            return array
+        if wide and value in self.inside:
+            return self.inside[value]
+        return array if wide and value.const_value is not None and array.size == 1 else rounded(array, self.dtype)
+
+    def _difference(self, exact: Any, result: Any) -> str:
+        if not isinstance(exact, np.ndarray) or exact.dtype.kind not in "fiub":
+            return ""
+        if exact.shape != result.shape:
+            return f"{_MOVED} its shape"
+        if exact.dtype.kind != "f":
+            return "" if np.array_equal(exact, result) else f"{_MOVED} integers or conditions"
+        finite = np.isfinite(exact)
+        if not np.array_equal(finite, np.isfinite(result)):
+            return f"{_MOVED} numbers to infinity or NaN"
+        scale = _rms(exact[finite])
+        error = _rms(result[finite] - exact[finite])
+        if scale and error > _ROUNDINGS * self.unit * scale:
+            return f"{_MOVED} it by {error / scale:.1%}"
+        return ""
+
+
+def _feeders(node: ir.Node, wide: Mapping[str, str]) -> list[ir.Node]:
+    """The nearest nodes before `node`, through those that stay wide, whose results are rounded."""
+    found, pending, seen = [], [node], {node}
+    while pending:
+        for value in pending.pop().inputs:
+            before = value.producer() if value is not None else None
+            if before is None or before in seen or before.outputs[0].dtype != ir.DataType.DOUBLE:
+                continue
+            seen.add(before)
+            if _name(before) in wide:
+                pending.append(before)
+            else:
+                found.append(before)
+    return found
+
+
+def _name(node: ir.Node) -> str:
+    return str(node.outputs[0].name)
+
+
+def _floats(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.size > 0
+
+
+def _rms(array: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.square(array)))) if array.size else 0.0
