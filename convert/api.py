@@ -18,7 +18,6 @@ from convert.files.output import atomic_replacement, discard_unfinished, size_of
 from convert.files.output_place import check_apart, check_replaceable
 from convert.files.scratch import scratch_folder
 from convert.files.sniff import sniff
-from convert.graph.metadata import COMPANIONS_KEY, FILES_KEY
 from convert.interpreter import paused_garbage_collection
 from convert.options import Options
 from convert.report import Report, Tensor
@@ -88,6 +87,8 @@ def convert(
         from convert.passes.dump import make_dump_folder
 
         chosen = replace(chosen, dump_passes=make_dump_folder(Path(dump_passes)))
+    from convert.graph.metadata import COMPANIONS_KEY, FILES_KEY
+
     backend = plugin.backend_for(form.name)
     verified = not dry_run and verify is not False
     if verified:

@@ -124,6 +124,12 @@ def preload(kinds: list[str], formats: list[str]) -> None:
         importlib.import_module(name)
     with contextlib.suppress(ImportError):  # private: the operators of the evaluator, two hundred modules
         importlib.import_module("onnx.reference.ops._op_list")
+    preload_rooms(kinds, formats)
+
+
+def preload_rooms(kinds: list[str], formats: list[str]) -> None:
+    """The same without the core."""
+    importlib.import_module("convert.runners.child")
     plugin.runners()
     for kind in filter(None, kinds):
         for room in plugin.frontends().values():

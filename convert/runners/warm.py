@@ -52,7 +52,7 @@ def warm_up(kind: str, formats: Sequence[str] = (), *, as_target: bool = False) 
     with contextlib.suppress(Exception), paused_garbage_collection():  # what is wrong, the work itself will say
         for variables in _other_settings(kind) if as_target else ():
             _fork_server(kind, variables)
-        fork_server.preload([kind], list(formats))
+        fork_server.preload_rooms([kind], list(formats))
         _fork_server(kind, {})
 
 
@@ -103,6 +103,6 @@ def _serve(listener: socket.socket, worker: int, kind: str, variables: Mapping[s
     atexit._clear()  # nor is what the worker leaves behind theirs to tidy up
     if variables:
         os.environ.update(variables)
-        fork_server.preload([kind], [])
+        fork_server.preload_rooms([kind], [])
         gc.freeze()
     fork_server.serve(listener, told=variables)()
