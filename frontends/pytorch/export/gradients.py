@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 _SIGNS = (
     "fake tensor in the exported program constant's list",
     "has no attribute 'constant'",
+    "to view functorch tensor",
     "does not require grad",
     "backward through the graph a second time",
 )

@@ -29,14 +29,18 @@ def lstm_step(g: Graph, sums: ir.Value, c: ir.Value) -> tuple[ir.Value, ir.Value
 
 @torch_op("gru_cell")
 def gru_cell(g, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
-    """The gates reset, update and new; the reset gate is applied behind the product with the hidden state."""
-    ours, theirs = (
-        g.Split(_affine(g, x, w, b), axis=-1, num_outputs=3, outputs=3)
-        for x, w, b in ((input, w_ih, b_ih), (hx, w_hh, b_hh))
-    )
-    reset, update = (g.Sigmoid(g.Add(a, b)) for a, b in zip(ours[:2], theirs[:2], strict=True))
-    new = g.Tanh(g.Add(ours[2], g.Mul(reset, theirs[2])))
-    return g.Add(g.Mul(update, g.Sub(hx, new)), new)
+    return gru_step(g, _affine(g, input, w_ih, b_ih), _affine(g, hx, w_hh, b_hh), hx)
+
+
+def gru_step(g: Graph, ours: ir.Value, theirs: ir.Value, h: ir.Value) -> ir.Value:
+    """The new state from the sums of the input and of the state before the gates: reset, update, new.
+
+    The reset gate is applied behind the product with the hidden state.
+    """
+    mine, before = (g.Split(sums, axis=-1, num_outputs=3, outputs=3) for sums in (ours, theirs))
+    reset, update = (g.Sigmoid(g.Add(a, b)) for a, b in zip(mine[:2], before[:2], strict=True))
+    new = g.Tanh(g.Add(mine[2], g.Mul(reset, before[2])))
+    return g.Add(g.Mul(update, g.Sub(h, new)), new)
 
 
 @torch_op("rnn_tanh_cell")

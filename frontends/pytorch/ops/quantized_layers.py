@@ -209,11 +209,6 @@ def embedding_byte(g, weight, indices, pruned_weights=False):
 
 
 torch_op.gap(
-    "recurrent layers that quantize every state by its own range are not converted; quantize with torchao's PT2E",
-    *(f"{name}.{overload}" for name in ("quantized_lstm", "quantized_gru") for overload in ("input", "data")),
-    *(f"quantized::quantized_{cell}_cell_dynamic" for cell in ("lstm", "gru", "rnn_relu", "rnn_tanh")),
-)
-torch_op.gap(
     "bags of quantized embeddings",
     *(f"quantized::embedding_bag_{width}{kind}" for width in ("byte", "4bit") for kind in ("", "_rowwise_offsets")),
 )

@@ -32,6 +32,7 @@ def changed_state(walk: Walk) -> dict[str, Any]:
     """
     effects = {id(thing) for thing, _, effect in walk.memory.journal if effect}
     found, problems = {}, []
+    hint = "make it a buffer (register_buffer) of one shape, or an argument"
     for thing in walk.objects:
         for name, value in thing.state.items():
             assigned = name in thing.written and not _is_unchanged(thing, name, value)
@@ -42,16 +43,24 @@ def changed_state(walk: Walk) -> dict[str, Any]:
                 walk.report.note(f"forward sets {path} and never reads it: that is not part of the converted model")
                 continue
             before = thing.script.getattr(name)
-            if isinstance(before, _PYTHON) or (isinstance(before, torch.Tensor) and not before.requires_grad):
+            if isinstance(before, _PYTHON) or (isinstance(before, torch.Tensor) and not _is_parameter(before)):
                 found[path] = before
             else:
                 kind = "parameter" if isinstance(before, torch.Tensor) else type(before).__name__
                 at = thing.written.get(name)
                 why = f"forward changes {path}, a {kind}, which cannot be an input and an output of a graph"
+                if before is None:
+                    why = f"{path} is None before forward and something else after it, which no input can be"
+                    hint = "call the module once and convert or save it then: the converted model starts with a tensor"
                 problems.append(Problem(why, at) if at else Problem(why))
     if problems:
-        raise Unsupported(problems=problems, hint="make it a buffer (register_buffer) of one shape, or an argument")
+        raise Unsupported(problems=problems, hint=hint)
     return found
+
+
+def _is_parameter(tensor: torch.Tensor) -> bool:
+    """Not what a call with gradients left in an attribute, which is a result."""
+    return tensor.requires_grad and tensor.is_leaf
 
 
 def add_state_inputs(walk: Walk, states: Mapping[str, Any], taken: Collection[str]) -> None:

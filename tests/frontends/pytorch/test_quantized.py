@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from convert.frontends.pytorch.runner.run import run as execute
 from torch import nn
 from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx, prepare_qat_fx
+from torch.utils import _pytree as pytree
 
 import convert.api
 from convert.errors import Unsupported
@@ -52,7 +53,7 @@ def same(module: Any, *arrays: np.ndarray, specs: list[str], step: float = 0.0, 
     model = read(module, *specs)
     with torch.no_grad():
         want = module(*map(torch.from_numpy, arrays))
-    want = want if isinstance(want, tuple) else (want,)
+    want = pytree.tree_leaves(want)
     for got, tensor in zip(literally(model, *arrays), want, strict=True):
         assert got.dtype == tensor.numpy().dtype
         off = np.abs(got.astype(np.float64) - tensor.numpy())
@@ -161,6 +162,29 @@ def test_dynamic_modules(dtype: torch.dtype, size: float) -> None:
     torch.manual_seed(0)
     module = quantization.quantize_dynamic(Linears().eval(), {nn.Linear}, dtype=dtype)
     same(module, drawn(6, 8) * np.float32(size), specs=["x:float32[batch,8]"])
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.LSTM(4, 3, num_layers=2, batch_first=True),
+        nn.GRU(4, 3, bidirectional=True),
+        nn.LSTMCell(4, 3),
+        nn.GRUCell(4, 3),
+        nn.RNNCell(4, 3, nonlinearity="relu"),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_dynamic_recurrent_layers(layer: nn.Module) -> None:
+    """The input of a layer is quantized as a whole, each state by its own range."""
+    whole = isinstance(layer, nn.RNNBase)
+    module = quantization.quantize_dynamic(nn.Sequential(layer).eval(), {type(layer)}, dtype=torch.qint8)
+    same(module, drawn(2, 5, 4) if whole else drawn(5, 4), specs=[f"input:float32[batch,{'5,' * whole}4]"])
+
+
+def test_dynamic_recurrent_layers_in_halves() -> None:
+    module = quantization.quantize_dynamic(nn.Sequential(nn.LSTM(4, 3)).eval(), {nn.LSTM}, dtype=torch.float16)
+    same(module, drawn(2, 5, 4), specs=["input:float32[batch,5,4]"])
 
 
 def test_fake_quantization() -> None:

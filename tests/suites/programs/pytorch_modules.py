@@ -143,6 +143,15 @@ class Slopes(Forces):
         return slopes, torch.vmap(torch.func.jacrev(self.energy[:2]))(x)
 
 
+class Curvatures(Forces):
+    """Second derivatives, and first ones in forward mode."""
+
+    def forward(self, x: Tensor, along: Tensor) -> tuple[Tensor, ...]:
+        hessian = torch.vmap(torch.func.hessian(lambda row: self.energy(row).squeeze(-1)))(x)
+        columns = torch.vmap(torch.func.jacfwd(self.energy[:2]))(x)
+        return hessian, columns, *torch.func.jvp(self.energy, (x,), (along,))
+
+
 class Tied(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -323,6 +332,7 @@ MODULES = [
     program("gradient", lambda x: torch.func.grad(lambda y: (y**3).sum())(x), *ROWS4),
     program("Forces", Forces, *ROWS4),
     program("Slopes", Slopes, *ROWS4),
+    program("Curvatures", Curvatures, *((f(n, 4), f(n, 4, seed=1)) for n in (4, 1, 7))),
     program("checkpoint", lambda x: torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=False), *ROWS4),
     program("long enough", by_size, f(4, 4), f(2, 4), f(9, 4)),
     program("even", lambda x: x.reshape(-1, 2, 4).sum(1) if x.shape[0] % 2 == 0 else x, f(4, 4), f(2, 4), f(8, 4)),

@@ -15,7 +15,7 @@ GRAPHS = ("higher_order::cond", "higher_order::while_loop", "higher_order::scan"
 COMPLEX = ("_fft_r2c", "complex", "polar", "view_as_complex", "view_as_complex_copy")
 IN_PLACE = ("normal", "bernoulli.float")
 QUANTIZED = ("quantize_per_tensor", "quantize_per_channel", "quantize_per_tensor_dynamic",
-             "_make_per_tensor_quantized_tensor")  # fmt: skip
+             "_make_per_tensor_quantized_tensor", "quantized_lstm.input", "quantized_gru.input")  # fmt: skip
 RECURRENT = ("_pack_padded_sequence", "_pad_packed_sequence", "lstm.data", "gru.data", "rnn_tanh.data", "rnn_relu.data",
              "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")  # fmt: skip
 BY_MODULES = ("complex::", "quantized_tensor::", "quantized::", "torchvision::", "torchao::", "transformers::")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import pytest
@@ -196,3 +196,33 @@ def test_what_forward_only_leaves_behind_is_no_state() -> None:
     model = converted(scripted(Writes("kept")), "x:float32[n,3]", report=report)
     assert [v.name for v in model.graph.inputs] == ["x"]
     assert any("never reads" in note for note in report.notes)
+
+
+class Remembers(nn.Module):
+    """What it remembers is None before its first call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.last = torch.jit.Attribute(None, Optional[torch.Tensor])  # noqa: UP045  (TorchScript reads no other)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        last = self.last
+        if last is None:
+            last = torch.zeros_like(x)
+        last = torch.tanh(self.fc(x) + last)
+        self.last = last
+        return last
+
+
+def test_state_that_is_none_is_refused_before_the_first_call_and_converted_after_it() -> None:
+    """The call may have recorded gradients."""
+    module = torch.jit.script(Remembers())
+    with pytest.raises(Unsupported, match="last is None before forward") as error:
+        convert.to_onnx(module, "x:float32[2,4]", verify=False)
+    assert "call the module once" in error.value.hint
+    module(torch.zeros(2, 4))
+    held = module.last.detach().clone()
+    proto = convert.to_onnx(module, "x:float32[2,4]")
+    assert [i.name for i in proto.graph.input] == ["x", "last"]
+    assert torch.equal(module.last, held)
