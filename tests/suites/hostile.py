@@ -14,7 +14,7 @@ them; without it that is left out, and said so. Counted are
     tracebacks   printed ones, and errors of Python that are told by their names (a rule that fails says its operator)
     hangs        commands that used more than 20 s of processor time, or 120 s of the clock, in spite of --timeout; of
                  a batch as much for each model
-    memory       processes of more than 2 GiB of their own, in spite of --memory 2GB
+    memory       processes of more than 2 GiB of their own, in spite of --memory 2GB; those that run models included
     left         processes that outlive their command
     escapes      control characters or bidirectional overrides in what is printed
 """
@@ -26,7 +26,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -115,14 +114,16 @@ def arguments(case: Case, verb: str, timeout: float) -> list[str]:
 # -- one command ------------------------------------------------------------------------------------------------------
 
 
-def run_command(case: Case, kind: str, verb: str, words: list[str], folder: Path, canary: Canary) -> Run:
+def run_command(
+    case: Case, kind: str, verb: str, words: list[str], folder: Path, canary: Canary, helper: watch.Helper | None = None
+) -> Run:
     """Run it in a fork with a folder of its own, and look at it while it runs."""
     folder.mkdir()
     run = Run(kind, case.name, verb, time.time())
     pid = os.fork()
     if not pid:
         _become(words, folder)
-    memory = watch.Memory(pid)
+    memory = watch.Memory(pid, helper)
     models = len(words) - words.index("--") - 1 if verb == "batch" and "--" in words else 1
     while run.code is None:
         found, status = os.waitpid(pid, os.WNOHANG)
@@ -136,6 +137,8 @@ def run_command(case: Case, kind: str, verb: str, words: list[str], folder: Path
             break
         time.sleep(0.02)
     left = watch.group(pid)
+    if helper is not None:
+        left += [status[-1] for status in helper.forks(2.0 if run.code is not None else 0.0).values()]
     if left and run.code is not None:
         run.scores["left"] = " | ".join(left)[:300]
     watch.end(pid)
@@ -293,14 +296,13 @@ def _run_all(given: argparse.Namespace, place: Path) -> list[Run]:
                     continue
                 folder = place / "runs" / str(number)
                 folder.parent.mkdir(exist_ok=True)
-                runs.append(run_command(case, kind, verb, words, folder, canary))
+                runs.append(run_command(case, kind, verb, words, folder, canary, helper))
                 if given.progress:
                     print(f"{kind} {verb} {runs[-1].code} {runs[-1].seconds:.0f} {case.name!a}", flush=True)
                 shutil.rmtree(folder, ignore_errors=True)
             print(f"{kind}: {len(cases)} files, {sum(r.kind == kind for r in runs)} commands", flush=True)
     if helper is not None:
-        helper.send_signal(signal.SIGKILL)
-        helper.wait()
+        helper.kill()
     return runs
 
 

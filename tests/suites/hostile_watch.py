@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -116,19 +117,43 @@ def _status(pid: int) -> tuple[int, int, float, int, str] | None:
     return int(fields[1]), int(fields[3]), used, int(held[1]) << 10 if held else 0, name
 
 
-def _descendants(root: int) -> dict[int, tuple[int, int, float, int, str]]:
+def _descendants(*roots: int) -> dict[int, tuple[int, int, float, int, str]]:
     known = {int(p): s for p in os.listdir("/proc") if p.isdigit() and (s := _status(int(p))) is not None}
-    found = {root: known[root]} if root in known else {}
+    found = {root: known[root] for root in roots if root in known}
     while more := {p: s for p, s in known.items() if s[0] in found and p not in found}:
         found |= more
     return found
 
 
+class Helper:
+    """The process that the children which run models are forked from; those are no descendants of their command."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self.servers = set(_descendants(process.pid))
+
+    def forks(self, patience: float = 0.0) -> dict[int, tuple[int, int, float, int, str]]:
+        """What runs for commands now, or still does after so many seconds."""
+        end = time.monotonic() + patience
+        while found := {p: s for p, s in _descendants(*self.servers).items() if p not in self.servers}:
+            if time.monotonic() >= end:
+                break
+            time.sleep(0.05)
+        return found
+
+    def kill(self) -> None:
+        """End it and all that it has started."""
+        for pid in [self.process.pid, *self.forks()]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+
 class Memory:
     """The most bytes that one process of a command held, and the seconds that all of them have used."""
 
-    def __init__(self, pid: int) -> None:
-        self.pid, self.most, self.seconds = pid, 0, 0.0
+    def __init__(self, pid: int, helper: Helper | None) -> None:
+        self.pid, self.helper, self.most, self.seconds = pid, helper, 0, 0.0
         self.used: dict[int, float] = {}
         self.looked = 0.0
 
@@ -137,7 +162,10 @@ class Memory:
         if time.monotonic() - self.looked < 0.1:
             return
         self.looked = time.monotonic()
-        for pid, (_, _, used, held, _) in _descendants(self.pid).items():
+        servers = self.helper.servers if self.helper is not None else set[int]()
+        for pid, (_, _, used, held, _) in _descendants(self.pid, *servers).items():
+            if pid in servers:
+                continue
             self.used[pid] = used
             self.most = max(self.most, held)
         self.seconds = sum(self.used.values())
@@ -160,7 +188,7 @@ def end(pid: int) -> None:
                 continue
 
 
-def start_helper(place: Path) -> subprocess.Popen[bytes]:
+def start_helper(place: Path) -> Helper:
     """The process that the children which run models are forked from, as for `convert batch`."""
     from convert.runners.fork_client import ADDRESS
     from convert.runners.marks import MARK, new_mark
@@ -181,4 +209,4 @@ def start_helper(place: Path) -> subprocess.Popen[bytes]:
         if Path(os.environ[ADDRESS]).exists():
             break
         time.sleep(0.2)
-    return process
+    return Helper(process)
