@@ -112,7 +112,7 @@ def convert(
     if missing and verify:
         raise UsageError(f"this cannot be verified: {missing}", hint="leave out --verify, or install the runtime")
     graph = None if missing else graph
-    companions = model.meta.get(COMPANIONS_KEY, [])
+    companions = model.meta.get(COMPANIONS_KEY, {})
     if graph is not None:
         _warm_up(report, form.kind, [form.name], as_target=True)
     with atomic_replacement(place, force=force, read=read) as temporary:

@@ -158,6 +158,11 @@ class BadInput(ConvertError):
 
     exit_code = 5
 
+    def __init__(self, message: str, *, hint: str = "", doubtful: bool = False) -> None:
+        """doubtful: the reader may be at fault; a target that runs is judged by what it computes."""
+        super().__init__(message, hint=hint)
+        self.doubtful = doubtful
+
 
 def contradiction(error: ConvertError) -> BadInput:
     """The error for a file on which a rule has stumbled.
@@ -167,6 +172,7 @@ def contradiction(error: ConvertError) -> BadInput:
     return BadInput(
         f"{error.message}: shapes or options in the file do not fit each other",
         hint="is the file damaged? if it runs elsewhere this is a defect of convert: report it",
+        doubtful=True,
     )
 
 

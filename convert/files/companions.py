@@ -2,43 +2,73 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Sequence
+import os
+import stat
+from collections.abc import Mapping
 from pathlib import Path
 
-from convert.errors import ResourceLimit
+from convert import limits
+from convert.errors import ConvertError, ResourceLimit
 from convert.files.output import atomic_replacement
 from convert.report import Report
 
 _NAME = "model"
 
 
-def copy_companions(files: Sequence[Path], place: Path, report: Report) -> None:
+def copy_companions(files: Mapping[str, Path], place: Path, report: Report) -> None:
     """Copy `files` beside an artefact that is called `model`, and note which; nothing that is there is replaced.
 
     So is one called that runtimes find by its folder. Beside any other they would be a second model's as well; they
-    are named then, with the way to have them. Raises `ResourceLimit` on a full disk.
+    are named then, with the way to have them. What is no plain file any more, or too large, is left out with a note:
+    the model is there already. `files` are by the name that the copy has, links resolved. Raises `ResourceLimit` on a
+    full disk.
     """
     if not files:
         return
-    names = ", ".join(file.name for file in files)
     if place.stem != _NAME:
         example = f"{place.stem}/{_NAME}{place.suffix}"
-        report.note(f"runtimes look for {names} beside the model: -o {example} copies them there")
+        report.note(f"runtimes look for {', '.join(files)} beside the model: -o {example} copies them there")
         return
-    copied, kept = [], []
-    for file in files:
-        target = place.parent / file.name
-        if target.exists() or target.is_symlink():
-            kept += [] if target.is_file() and target.read_bytes() == file.read_bytes() else [file.name]
+    copied, kept, left = [], [], []
+    free = limits.COMPANION_BYTES
+    for name, file in files.items():
+        target = place.parent / name
+        content = _content(file, free)
+        if content is None:
+            left.append(name)
+            continue
+        free -= len(content)
+        if os.path.lexists(target):
+            kept += [] if target.is_file() and _content(target.resolve(), len(content)) == content else [name]
             continue
         try:
             with atomic_replacement(target, force=False) as temporary:
-                shutil.copyfile(file, temporary)
+                temporary.write_bytes(content)
         except OSError as error:
-            raise ResourceLimit(f"{file.name} could not be copied beside {place}: {error.strerror}") from error
-        copied.append(file.name)
+            raise ResourceLimit(f"{name} could not be copied beside {place}: {error.strerror}") from error
+        except ConvertError as error:
+            if isinstance(error, ResourceLimit):
+                raise
+            kept.append(name)  # another process was faster
+            continue
+        copied.append(name)
     if copied:
         report.note(f"copied beside the model: {', '.join(copied)}")
     if kept:
         report.note(f"beside the model there are others already, which were left: {', '.join(kept)}")
+    if left:
+        report.note(f"not copied beside the model, because they cannot be read or are too large: {', '.join(left)}")
+
+
+def _content(file: Path, most: int) -> bytes | None:
+    """What a plain file of `most` bytes or fewer holds; None for any other, and for a link that came meanwhile."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(descriptor, "rb") as stream:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+                return None
+            content = stream.read(most + 1)
+    except OSError:
+        return None
+    return content if len(content) <= most else None

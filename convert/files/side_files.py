@@ -58,12 +58,13 @@ def side_file(path: Path, is_ours: Callable[[Path], bool], option: str) -> Itera
 
     Raises `UsageError` where `path` cannot be written or must not (`check_side_file`), `ResourceLimit` on a full disk.
     """
-    check_side_file(path, is_ours, option)
+    place = Path(os.path.realpath(path))  # once: a link may lead elsewhere the next time
     if _is_device(path):
         yield path
         return
+    check_side_file(place, is_ours, option)
     try:
-        with atomic_replacement(Path(os.path.realpath(path)), force=True) as temporary:
+        with atomic_replacement(place, force=True) as temporary:
             yield temporary
     except UsageError as error:
         raise UsageError(error.message, hint=f"give {option} another path") from None

@@ -37,7 +37,7 @@ FILES_KEY = "convert.files"
 """In the `meta` of the model: paths of the files beside the source that its weights are in, which no output may hit."""
 
 COMPANIONS_KEY = "convert.companions"
-"""In the `meta` of the model: paths of files beside the source that runtimes look for beside a model."""
+"""In the `meta` of the model: files beside the source that runtimes look for beside a model; paths by name."""
 
 CHANNELS_LAST = "convert.channels_last"
 """Domain of nodes whose data inputs and outputs the layout pass has made channels-last, for the backends."""

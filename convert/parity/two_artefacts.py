@@ -7,7 +7,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from convert import plugin
-from convert.errors import ConvertError, UnsafeInput
+from convert.errors import BadInput, ConvertError, UnsafeInput
 from convert.graph.names import names_in_target
 from convert.interpreter import paused_garbage_collection
 from convert.options import Options
@@ -25,13 +25,13 @@ def verify_two(
 ) -> Verdict:
     """The verdict on `right` against `left`, whose shared graph is `graph`; notes on what was paired go to `report`.
 
-    A target that cannot be read is taken to have the names of the source. Where the verdict is FAIL and weights differ,
-    that is said first. Raises as `convert.verify`.
+    A target that cannot be read is taken to have the names of the source, unless its file is broken. Where the verdict
+    is FAIL and weights differ, that is said first. Raises as `convert.verify`.
     """
     names = (left.label, right.label) if left.label != right.label else ("the first", "the second")
     with report.stage("read", names[1]), paused_garbage_collection():
         other = _read_right(right, method, options, names[1], report)
-    if other is not None:
+    if isinstance(other, ir.Model):
         made = names_in_target(graph, plugin.names_of_kind(right.kind))
         pairs = find_counterparts(graph, other, method.pairs, options.layout, names, made)
         for text in (*pairs.notes, *narrow_dims(graph, other, pairs, options.layout, names)):
@@ -42,24 +42,29 @@ def verify_two(
         method = replace(method, counterparts=pairs)
     with report.stage("verify"):
         verdict = verify(left, right, graph, options, method)
+    if isinstance(other, BadInput) and verdict.guilty == "backend" and not verdict.outputs:
+        raise other  # neither the reader nor its runtime makes sense of it
     if verdict.guilty == "backend":  # which may never have seen it
         verdict.guilty = ""
-    if verdict.status == FAIL and other is not None and not verdict.stored:
+    if verdict.status == FAIL and isinstance(other, ir.Model) and not verdict.stored:
         verdict.reason = "; ".join(t for t in (describe_weights(graph, other, names), verdict.reason) if t)
         verdict.weights = weight_differences(graph, other)
     return verdict
 
 
-def _read_right(right: Source, method: VerifyMethod, options: Options, name: str, report: Report) -> ir.Model | None:
-    """The shared graph of the target, or None where its operators or what is lacking keep it from being read.
+def _read_right(
+    right: Source, method: VerifyMethod, options: Options, name: str, report: Report
+) -> ir.Model | ConvertError:
+    """The shared graph of the target, or why its operators or what is lacking keep it from being read.
 
-    Raises `UnsafeInput` for one that is not to be run either.
+    Raises `BadInput` for one that is not to be run either: broken files are for no runtime.
     """
     own = replace(method.target, rules=method.target.rules or options.rules)
     try:
         return plugin.frontend_for(right).read(right, own, Report("verify"))
     except ConvertError as error:
-        if method.pairs or (isinstance(error, UnsafeInput) and not own.trust):
+        trusted = isinstance(error, UnsafeInput) and own.trust
+        if method.pairs or (isinstance(error, BadInput) and not error.doubtful and not trusted):
             raise
         report.note(f"{name} is taken to have the same names and weights, because it cannot be read: {error.message}")
-        return None
+        return error

@@ -31,6 +31,7 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
         raise BadInput(
             f"the model's functions cannot be inlined: {' '.join(str(error).split())[:500]}",
             hint="export the model again without functions",
+            doubtful=True,
         ) from error
     names = {(f.domain, f.name) for f in model.functions}
     left = sorted({(n.domain, n.op_type) for n in _all_nodes(inlined.graph.node) if (n.domain, n.op_type) in names})

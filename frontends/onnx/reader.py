@@ -278,9 +278,9 @@ def _check(proto: onnx.ModelProto) -> None:
     try:
         onnx.checker.check_model(checked)
     except onnx.checker.ValidationError as error:
-        raise BadInput(f"the ONNX model is not valid: {_error_line(error)}", hint=_HINT) from error
+        raise BadInput(f"the ONNX model is not valid: {_error_line(error)}", hint=_HINT, doubtful=True) from error
     except (DecodeError, ValueError, RuntimeError) as error:
-        raise BadInput(f"the ONNX model cannot be checked: {_error_line(error)}", hint=_HINT) from error
+        raise BadInput(f"the ONNX model cannot be checked: {_error_line(error)}", hint=_HINT, doubtful=True) from error
 
 
 def _attach_weights(model: ir.Model, weights: Weights) -> None:

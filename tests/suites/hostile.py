@@ -22,6 +22,7 @@ them; without it that is left out, and said so. Counted are
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import re
@@ -103,7 +104,7 @@ def arguments(case: Case, verb: str, timeout: float) -> list[str]:
         case "inspect":
             return ["inspect", *case.arguments, *limit, "--", path]
         case "convert":
-            return ["--to", "onnx", "-o", "out.onnx", *case.arguments, *limit, "--", path]
+            return ["--to", "onnx", "-o", "model.onnx", *case.arguments, *limit, "--", path]
         case "source":
             return ["verify", *case.arguments, *limit, "--", path, str(case.good)]
         case "target":
@@ -275,13 +276,15 @@ def _run_all(given: argparse.Namespace, place: Path) -> list[Run]:
     from tests.suites.fuzz import preload
 
     preload(["onnx"] if given.light else sorted({ROOMS[kind] for kind in given.classes.split(",")}))
-    if "hugging" in given.classes.split(",") and not given.light:
+    hugging = "hugging" in given.classes.split(",") and not given.light
+    if hugging:
         from tests.support.timm_helper import declare_torchvision_operators
 
         declare_torchvision_operators()
         import transformers.models.bert.modeling_bert  # noqa: F401
     verifies = {"convert", "source", "target"} & set(given.verbs.split(","))
-    helper = watch.start_helper(place) if verifies and not given.light else None
+    helper = watch.start_helper(place, hugging=hugging) if verifies and not given.light else None
+    gc.freeze()  # else a collection in a fork copies every page
     runs, number = [], 0
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

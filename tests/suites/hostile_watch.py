@@ -118,10 +118,16 @@ def _status(pid: int) -> tuple[int, int, float, int, str] | None:
 
 
 def _descendants(*roots: int) -> dict[int, tuple[int, int, float, int, str]]:
-    known = {int(p): s for p in os.listdir("/proc") if p.isdigit() and (s := _status(int(p))) is not None}
-    found = {root: known[root] for root in roots if root in known}
-    while more := {p: s for p, s in known.items() if s[0] in found and p not in found}:
-        found |= more
+    """Their states by number, those of the roots included; only their own files of /proc are read."""
+    found: dict[int, tuple[int, int, float, int, str]] = {}
+    wanted = list(roots)
+    while wanted:
+        pid = wanted.pop()
+        if pid not in found and (status := _status(pid)) is not None:
+            found[pid] = status
+            for task in Path(f"/proc/{pid}/task").glob("*/children"):
+                with contextlib.suppress(OSError):  # a thread that has ended
+                    wanted += map(int, task.read_text().split())
     return found
 
 
@@ -188,7 +194,15 @@ def end(pid: int) -> None:
                 continue
 
 
-def start_helper(place: Path) -> Helper:
+_HELPER = """
+from tests.support.timm_helper import declare_torchvision_operators
+declare_torchvision_operators()
+import transformers.models.bert.modeling_bert
+"""
+"""What children that run folders of Hugging Face import, before the helper begins."""
+
+
+def start_helper(place: Path, *, hugging: bool = False) -> Helper:
     """The process that the children which run models are forked from, as for `convert batch`."""
     from convert.runners.fork_client import ADDRESS
     from convert.runners.marks import MARK, new_mark
@@ -196,8 +210,9 @@ def start_helper(place: Path) -> Helper:
     folder = place / "helper"
     folder.mkdir()
     rooms = json.dumps([[["onnx", "torchscript", "savedmodel"], ["onnx", "tf"]]])
+    code = f"{_HELPER if hugging else ''}import runpy; runpy.run_module('convert.runners.fork_server', {{}}, '__main__')"
     process = subprocess.Popen(
-        [sys.executable, "-m", "convert.runners.fork_server", str(folder / "warm"), str(os.getpid()), rooms],
+        [sys.executable, "-c", code, str(folder / "warm"), str(os.getpid()), rooms],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

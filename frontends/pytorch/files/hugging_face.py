@@ -174,8 +174,8 @@ def specs_of(model: Any) -> tuple[InputSpec, ...]:
 
 def note_companions(model: ir.Model, path: Path) -> None:
     """Say which files of the folder a runtime looks for beside a model; not those behind links that lead out of it."""
-    found = sorted({file for pattern in _COMPANIONS for file in path.glob(pattern)})
-    inside = [file for file in found if file.is_file() and file.resolve().parent == path.resolve()]
+    found = {file.name: file.resolve() for pattern in _COMPANIONS for file in path.glob(pattern) if file.is_file()}
+    inside = {name: file for name, file in sorted(found.items()) if file.parent == path.resolve()}
     model.meta[COMPANIONS_KEY] = inside
 
 

@@ -123,6 +123,7 @@ def _run_forward(walk: Walk, module: Any, values: list[Any]) -> Any:
         raise BadInput(
             f"the program raises an exception for the inputs described: {error}",
             hint="describe other inputs with --input",
+            doubtful=True,
         ) from None
     except ConvertError:
         walk.check()

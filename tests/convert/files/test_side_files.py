@@ -46,6 +46,18 @@ def test_only_arrays_are_taken_for_saved_inputs(tmp_path: Path) -> None:
             check_side_file(path, is_arrays, "--save-inputs")
 
 
+def test_a_link_that_changes_while_a_page_is_written_harms_nothing(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("years")
+    link = tmp_path / "page.html"
+    link.symlink_to(tmp_path / "new.html")
+    with side_file(link, is_page, "--report") as temporary:
+        temporary.write_text("new")
+        link.unlink()
+        link.symlink_to(tmp_path / "mine.txt")
+    assert (tmp_path / "new.html").read_text() == "new"
+    assert (tmp_path / "mine.txt").read_text() == "years"
+
+
 @pytest.mark.parametrize("place", ["m.savedmodel", "m.savedmodel/page.html", "link/page.html", ".", "hard.npz"])
 def test_what_is_read_is_not_written(tmp_path: Path, place: str) -> None:
     source = tmp_path / "m.savedmodel"

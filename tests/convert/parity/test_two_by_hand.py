@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from convert import plugin
-from convert.errors import BadInput, UsageError
+from convert.errors import BadInput, UnsafeInput, Unsupported, UsageError
 from convert.graph import Graph
 from convert.options import Options
 from convert.parity import two_artefacts
@@ -17,7 +17,7 @@ from convert.parity.judge import VerifyMethod
 from convert.parity.two_artefacts import verify_two
 from convert.report import Report
 from convert.source import Source
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 
 F = ir.DataType.FLOAT
 LEFT, RIGHT = Source("onnx-object", model="left"), Source("onnx-object", model="right")
@@ -94,13 +94,31 @@ def test_weights_that_differ_come_first(status: str, stored: str, told: bool, mo
 
 def test_a_target_that_cannot_be_read_is_taken_to_have_the_same_names(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = Verdict(FAIL, "why", "backend")
-    made, report = judged(monkeypatch, verdict, BadInput("it is locked"))
+    made, report = judged(monkeypatch, verdict, Unsupported("it is locked"))
     assert report.notes == [
         "the second is taken to have the same names and weights, because it cannot be read: it is locked"
     ]
     assert (made.asked[0][4].counterparts, verdict.reason, verdict.guilty) == (None, "why", "")
-    with pytest.raises(BadInput, match="it is locked"):
-        judged(monkeypatch, verdict, BadInput("it is locked"), method=VerifyMethod(pairs={"x": "x"}))
+    with pytest.raises(Unsupported, match="it is locked"):
+        judged(monkeypatch, verdict, Unsupported("it is locked"), method=VerifyMethod(pairs={"x": "x"}))
+
+
+def test_a_broken_target_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    passed, failed = Verdict(PASS), Verdict(FAIL, "the target does not run: it died", "backend")
+    wrong, graph_fails = Verdict(FAIL, "y: error", "backend"), Verdict(FAIL, "the graph does not run", "frontend")
+    wrong.outputs = [OutputVerdict("y", FAIL)]
+    trusting = VerifyMethod(target=Options(trust=True))
+    for error, verdict, method in (
+        (BadInput("it is cut off"), passed, None),
+        (BadInput("it is cut off"), passed, trusting),
+        (UnsafeInput("it runs code"), passed, None),
+        (BadInput("its shapes disagree", doubtful=True), failed, None),
+    ):
+        with pytest.raises(BadInput, match=error.message):
+            judged(monkeypatch, verdict, error, method=method)
+    judged(monkeypatch, passed, UnsafeInput("it runs code"), method=trusting)
+    for verdict in (passed, wrong, graph_fails):  # what runs is judged
+        judged(monkeypatch, verdict, BadInput("its shapes disagree", doubtful=True))
 
 
 def test_artefacts_are_called_what_their_files_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

@@ -152,6 +152,13 @@ def _files(keys: list[str], plain: dict[str, Any], beside: Path, canary: Canary)
 
         return change
 
+    def holes(name: str) -> Callable[[Path], None]:
+        def change(path: Path) -> None:
+            (path / name).touch()
+            os.truncate(path / name, 1 << 40)
+
+        return change
+
     def several(*changes: Callable[[Path], object]) -> Callable[[Path], object]:
         return lambda path: [change(path) for change in changes]
 
@@ -203,6 +210,11 @@ def _files(keys: list[str], plain: dict[str, Any], beside: Path, canary: Canary)
         "generation of brackets": other("generation_config.json", "[" * 100_000),
         "a tokenizer of its own": other("tokenizer_config.json", json.dumps(
             {"auto_map": {"AutoTokenizer": ["odd.Odd", None]}, "chat_template": "{{ ''.__class__.__mro__ }}"})),
+        "a tokenizer of a link": link("tokenizer.json", str(secret)),
+        "a tokenizer of a device": link("tokenizer.json", "/dev/zero"),
+        "a tokenizer that is a pipe": pipe("tokenizer.json"),
+        "a tokenizer of 2^40 bytes": holes("tokenizer.json"),
+        "tokenizers of many names": several(*(other(f"a\u202e\x1b[31m{n} tokenizer.json", "{}") for n in range(300))),
         "a configuration 100,000 deep": other("config.json", '{"a":' * 100_000),
         "a configuration of noise": other("config.json", "\x00\x01"),
         "a configuration in no encoding": written("config.json", b'{"a": "\xff\xfe"}'),

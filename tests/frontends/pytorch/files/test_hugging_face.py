@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from convert.frontends.pytorch.runner import runner
 
 import convert
 from convert.errors import BadInput, UnsafeInput, Unsupported, UsageError
+from convert.files.companions import copy_companions
 from convert.files.sniff import sniff
 from convert.options import Options, parse_input
 from convert.parity.inputs import generate_feeds
@@ -187,6 +189,20 @@ def test_files_that_runtimes_look_for_are_copied_beside_a_model(folders: Path, t
     done = convert.convert(folders / "bert", "onnx", tmp_path / "bert.onnx", verify=False)
     assert "-o bert/model.onnx copies them there" in " ".join(done.notes)
     assert list(tmp_path.glob("*.json")) == []
+
+
+def test_only_plain_files_of_a_bearable_size_are_copied(tmp_path: Path) -> None:
+    place = tmp_path / "out" / "model.onnx"
+    place.parent.mkdir()
+    (tmp_path / "vocab.txt").write_text("a")
+    os.truncate(tmp_path / "vocab.txt", 1 << 40)  # of holes
+    os.mkfifo(tmp_path / "merges.txt")
+    (tmp_path / "tokenizer.json").symlink_to("vocab.txt")  # since the folder was looked at
+    (tmp_path / "config.json").write_text("{}")
+    files = {file.name: file for file in tmp_path.iterdir() if not file.is_dir()}
+    copy_companions(files, place, report := Report("convert"))
+    assert [f.name for f in place.parent.iterdir()] == ["config.json"]
+    assert sorted(report.notes[1].partition(": ")[2].split(", ")) == ["merges.txt", "tokenizer.json", "vocab.txt"]
 
 
 def test_a_model_in_memory_is_read_as_a_folder_is(tmp_path: Path) -> None:
