@@ -1,4 +1,4 @@
-"""What a conversion asks of Python's interpreter: no garbage collection meanwhile, and room for recursion."""
+"""What a conversion asks of Python's interpreter: no garbage collection meanwhile, room for recursion, processes."""
 
 from __future__ import annotations
 
@@ -34,3 +34,12 @@ def raised_recursion_limit(calls: int) -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(before)
+
+
+def module_command(name: str, *arguments: str) -> list[str]:
+    """The command line of a process that runs a module of ours.
+
+    Without -P Python looks for every module in the folder that the user is in first: a `numpy.py` beside a model would
+    be run before anything is confined.
+    """
+    return [sys.executable, "-P", "-m", name, *arguments]

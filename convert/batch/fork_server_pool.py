@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from convert.batch.processes import kill_marked
 from convert.errors import ConvertError
 from convert.files.scratch import scratch_folder
 from convert.files.sniff import sniff
+from convert.interpreter import module_command
 from convert.runners.marks import MARK, new_mark
 
 Stage = tuple[tuple[str, ...], tuple[str, ...]]
@@ -107,7 +107,7 @@ def _server_process(place: Path, wanted: Sequence[Stage]) -> Iterator[subprocess
     """The first of the warm processes; the others descend from it. All die with the thread that calls this."""
     mark = new_mark()
     process = subprocess.Popen(
-        [sys.executable, "-m", "convert.runners.fork_server", str(place), str(os.getpid()), json.dumps(wanted)],
+        module_command("convert.runners.fork_server", str(place), str(os.getpid()), json.dumps(wanted)),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

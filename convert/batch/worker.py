@@ -8,7 +8,6 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -22,6 +21,7 @@ from convert.batch.storage import Url
 from convert.errors import ConvertError
 from convert.files.output import discard_unfinished
 from convert.files.scratch import scratch_folder
+from convert.interpreter import module_command
 from convert.runners.fork_client import ADDRESS, Child, fork
 from convert.runners.marks import MARK, new_mark
 
@@ -116,7 +116,7 @@ def _start_worker(
         if forked is not None:
             return forked
     return subprocess.Popen(
-        [sys.executable, "-m", "convert.batch.child", *words],
+        module_command("convert.batch.child", *words),
         stdin=subprocess.DEVNULL,
         stdout=out,
         stderr=err,

@@ -8,7 +8,6 @@ import pickle
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,7 +20,7 @@ from convert import errors, plugin
 from convert.errors import ConvertError, ResourceLimit, Unsupported
 from convert.extras import import_problem
 from convert.files.scratch import held_folder
-from convert.interpreter import paused_garbage_collection
+from convert.interpreter import module_command, paused_garbage_collection
 from convert.options import Options
 from convert.runners.fork_client import Child, fork
 from convert.runners.warm import address_of
@@ -125,7 +124,7 @@ class RunningChild:
             warm = address_of(self.source.kind, told)
             self.process = fork("run", [str(folder)], environment, number, number, warm, told, self.source.kind)
             self.process = self.process or subprocess.Popen(
-                [sys.executable, "-m", "convert.runners.child", str(folder), str(os.getpid())],
+                module_command("convert.runners.child", str(folder), str(os.getpid())),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

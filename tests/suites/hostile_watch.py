@@ -125,9 +125,9 @@ def _descendants(*roots: int) -> dict[int, tuple[int, int, float, int, str]]:
         pid = wanted.pop()
         if pid not in found and (status := _status(pid)) is not None:
             found[pid] = status
-            for task in Path(f"/proc/{pid}/task").glob("*/children"):
-                with contextlib.suppress(OSError):  # a thread that has ended
-                    wanted += map(int, task.read_text().split())
+            with contextlib.suppress(OSError):  # it has ended, or a thread of it
+                for task in Path(f"/proc/{pid}/task").iterdir():
+                    wanted += map(int, Path(task, "children").read_text().split())
     return found
 
 

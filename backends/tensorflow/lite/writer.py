@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from convert.files.scratch import scratch_folder
 from convert.graph import location_of, register_initializer
 from convert.graph.metadata import CHANNELS_LAST
 from convert.graph.values import nodes_of
+from convert.interpreter import module_command
 from convert.options import Options
 from convert.passes import run_passes
 from convert.passes.size_checks import write_size_checks_as_reshapes
@@ -222,7 +222,7 @@ def _run_converter(folder: Path) -> None:
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
     with open(folder / "log", "wb") as log:
         done = subprocess.run(
-            [sys.executable, "-m", f"{__package__}.converter_process", str(folder), str(os.getpid())],
+            module_command(f"{__package__}.converter_process", str(folder), str(os.getpid())),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -19,6 +19,7 @@ from typing import Any
 
 from convert import limits
 from convert.errors import BadInput
+from convert.interpreter import module_command
 from convert.runners.sandbox import die_with_parent, keep_from_forking
 
 _BUSY = 10
@@ -34,7 +35,7 @@ def check(path: Path) -> None:
 @cache
 def _check_once(path: Path, modified: int, size: int) -> None:
     patience = limits.HDF5_SECONDS + size / limits.HDF5_BYTES_PER_SECOND
-    command = [sys.executable, "-m", "convert.frontends.tensorflow.runner.hdf5_check", str(path), str(os.getpid())]
+    command = module_command("convert.frontends.tensorflow.runner.hdf5_check", str(path), str(os.getpid()))
     told = f"HDF5 has not come to its end after {patience:.0f} s of processor time"
     with suppress(subprocess.TimeoutExpired):
         done = subprocess.run(
