@@ -104,6 +104,12 @@ def test_no_file_is_too_long() -> None:
         assert lines <= MOST_LINES, f"{file.relative_to(ROOT)} has {lines} lines: split it by sense"
 
 
+def test_one_place_says_how_python_is_started() -> None:
+    """It leaves out the folder that the user is in, where every module could be another's."""
+    found = [name_of(file) for file in sources() if "sys.executable" in file.read_text()]
+    assert found == ["convert.interpreter"]
+
+
 def test_nothing_reads_the_shared_folder_or_names_this_machine() -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True

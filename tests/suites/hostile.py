@@ -12,8 +12,8 @@ them; without it that is left out, and said so. Counted are
     wrote        files made, changed, renamed or removed outside of the folder of the command
     connected    a connection or datagram to anywhere but a socket of the file system
     tracebacks   printed ones, and errors of Python that are told by their names (a rule that fails says its operator)
-    hangs        commands that used more than 20 s of processor time, or 120 s of the clock, in spite of --timeout; of
-                 a batch as much for each model
+    hangs        commands of which one process used more than 20 s of processor time, or that took 120 s of the clock,
+                 in spite of --timeout (above 20 s it ends none before); of a batch as much for each model
     memory       processes of more than 2 GiB of their own, in spite of --memory 2GB; those that run models included
     left         processes that outlive their command
     escapes      control characters or bidirectional overrides in what is printed
@@ -133,7 +133,7 @@ def run_command(
             break
         memory.look()
         run.seconds = memory.seconds
-        if memory.seconds > models * PROCESSOR_SECONDS or time.time() - run.began > models * CLOCK_SECONDS:
+        if memory.longest > models * PROCESSOR_SECONDS or time.time() - run.began > models * CLOCK_SECONDS:
             run.scores["hangs"] = f"{memory.seconds:.0f} s of processor, {time.time() - run.began:.0f} s of the clock"
             break
         time.sleep(0.02)

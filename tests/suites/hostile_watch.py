@@ -156,10 +156,10 @@ class Helper:
 
 
 class Memory:
-    """The most bytes that one process of a command held, and the seconds that all of them have used."""
+    """The most bytes that one process of a command held, the seconds that all have used, and the most of one."""
 
     def __init__(self, pid: int, helper: Helper | None) -> None:
-        self.pid, self.helper, self.most, self.seconds = pid, helper, 0, 0.0
+        self.pid, self.helper, self.most, self.seconds, self.longest = pid, helper, 0, 0.0, 0.0
         self.used: dict[int, float] = {}
         self.looked = 0.0
 
@@ -174,7 +174,7 @@ class Memory:
                 continue
             self.used[pid] = used
             self.most = max(self.most, held)
-        self.seconds = sum(self.used.values())
+        self.seconds, self.longest = sum(self.used.values()), max(self.used.values(), default=0.0)
 
 
 def group(pid: int) -> list[str]:

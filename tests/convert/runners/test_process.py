@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 import convert
 from convert.errors import ConvertError, ResourceLimit
 from convert.parity import inputs
-from convert.runners import process
+from convert.runners.fork_client import ADDRESS
 from convert.runners.process import Limits, execute, load_arrays, save_arrays
 from convert.source import Source
 
@@ -49,6 +49,19 @@ def test_runs_in_another_process() -> None:
 
 
 @pytest.mark.not_core
+def test_modules_in_the_folder_that_the_user_is_in_are_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("convert", "json", "numpy", "onnx", "onnxruntime", "socket"):
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(ADDRESS, raising=False)
+    feed = {"image": np.zeros((1, 1, 28, 28), np.float32)}
+    execute(Source("onnx", FIXTURES / "mnist_cnn.onnx"), [feed]).results()
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.not_core
 def test_a_refusal_of_the_runtime_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "bad.onnx").write_bytes(b"not onnx at all")
     with pytest.raises(ConvertError, match=r"bad\.onnx"):
@@ -60,7 +73,7 @@ def child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str) -> None:
     script = tmp_path / "python"
     script.write_text(f"#!/bin/sh\n{body}\n")
     script.chmod(0o755)
-    monkeypatch.setattr(process.sys, "executable", str(script))
+    monkeypatch.setattr(sys, "executable", str(script))
 
 
 @pytest.mark.not_core
