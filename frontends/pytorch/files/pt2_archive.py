@@ -1,8 +1,9 @@
 """Reads `.pt2` archives with torch.export, after a look that nothing in them would be executed.
 
 `torch.export.load` unpickles whatever it cannot read otherwise, calls `sympy.sympify` (hence `eval`) on the sizes in
-the archive's JSON, and resolves names inside the torch package: so the parts of the archive are checked first, and
-while it loads, every `torch.load` inside it is held to weights only.
+the archive's JSON, resolves names inside the torch package, and loads (or compiles) what AOTInductor left for each
+model: so the parts of the archive are checked first, every `torch.load` inside it is held to weights only, and it runs
+in a thread that can neither write nor connect nor start programs.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from torch.export import ExportedProgram
 from convert import limits
 from convert.errors import BadInput, ResourceLimit, UnsafeInput
 from convert.files.archives import open_archive, read_member
+from convert.runners.sandbox import in_confined_thread
 
 from . import exported_names
 from .custom_operators import declare_operators
@@ -32,6 +35,8 @@ _TARGET = re.compile(
     r"torch\.ops\.[a-z_]\w*\.\w+(\.\w+)?|_operator\.\w+|math\.\w+|torch\.sym_\w+|torch\._sym_\w+", re.ASCII
 )
 _CUSTOM = re.compile(r"torch\.ops\.(?!aten\.|prim\.|higher_order\.)([a-z_]\w*)\.(\w+)(?:\.\w+)?", re.ASCII)
+_COMPILED = "aotinductor"
+"""The folder of an archive with libraries and C++ (AOTINDUCTOR_DIR in torch/export/pt2_archive/constants.py)."""
 _CODE = re.compile(r"torch|math|_operator")
 """How a target begins that PyTorch resolves to a Python function; others name weights."""
 
@@ -76,7 +81,7 @@ def read_exported(path: Path, trust: bool = False) -> ExportedProgram:
         )
     try:
         with _weights_only(not trust), _no_log():
-            return torch.export.load(path)
+            return torch.export.load(path) if trust else in_confined_thread(partial(torch.export.load, path))
     except Exception as error:
         text = " ".join(str(error).split())[:400]
         raise BadInput(
@@ -117,6 +122,11 @@ def _operators(path: Path, trust: bool) -> set[str]:
     found: set[str] = set()
     with open_archive(path) as archive:
         for name in archive.namelist():
+            if not trust and _COMPILED in name.casefold():
+                raise UnsafeInput(
+                    f"{path} holds code that AOTInductor compiled ({name[:200]}), which would be executed",
+                    hint="save the program itself with torch.export.save; if you trust the file, add --trust",
+                )
             if name.endswith(".json"):
                 try:
                     content = json.loads(read_member(archive, name, limits.EXPORTED_JSON_BYTES))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -157,6 +159,7 @@ def exported_files(folder: Path, canary: Canary) -> Iterator[Case]:
         yield _exported_case(folder, original, place, f"target: {name}", document)
     yield from _written_names(folder, original, place, shell)
     yield from _other_exported(folder, original, place)
+    yield from _compiled_files(folder, original, canary)
 
 
 def _written_names(folder: Path, original: dict[str, bytes], place: str, shell: str) -> Iterator[Case]:
@@ -218,6 +221,24 @@ def _other_exported(folder: Path, original: dict[str, bytes], place: str) -> Ite
     }
     for name, parts in changed.items():
         yield Case(name, stored(folder / f"{file_name(name)}.pt2", original | parts), good=EXPORTED)
+
+
+def _compiled_files(folder: Path, original: dict[str, bytes], canary: Canary) -> Iterator[Case]:
+    """What AOTInductor leaves in an archive: a library, which runs when it is loaded, or C++ that PyTorch compiles."""
+    source = f'__attribute__((constructor)) void go(void) {{ fclose(fopen("{canary.marker}", "w")); }}\n'
+    source = "#include <stdio.h>\n" + source
+    library = folder / "library.so"
+    compiler = shutil.which("cc")
+    if compiler is not None:
+        command = [compiler, "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
+        subprocess.run(command, input=source, text=True, check=True)
+    content = library.read_bytes() if library.exists() else b"\x7fELF" + bytes(100)
+    root = next(iter(original)).partition("/")[0]
+    for name, place in (("a library", "data/aotinductor/model"), ("a library of capitals", "data/AOTInductor/model")):
+        parts = {"c.wrapper.so": content, "c.wrapper.cpp": source.encode(),
+                 "c.wrapper_metadata.json": b'{"AOTI_DEVICE_KEY": "cpu"}'}  # fmt: skip
+        beside = {f"{root}/{place}/{part}": data for part, data in parts.items()}
+        yield Case(name, stored(folder / f"{file_name(name)}.pt2", original | beside), good=EXPORTED)
 
 
 def _exported_case(folder: Path, original: dict[str, bytes], place: str, name: str, document: Any) -> Case:

@@ -193,6 +193,15 @@ def test_an_exported_program_of_other_operators_is_told_in_one_paragraph(tmp_pat
     assert "Traceback" not in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("place", ["data/aotinductor/model/c.wrapper.so", "data/AOTInductor/model/c.wrapper.cpp"])
+def test_libraries_in_an_exported_program_are_not_loaded(place: str, tmp_path: Path) -> None:
+    with zipfile.ZipFile(FIXTURES / "mnist_cnn.pt2") as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    content[f"mnist_cnn/{place}"] = b"\x7fELF"
+    path = hostile.write_zip(tmp_path / "m.pt2", list(content.items()))
+    refused(path, 5, "holds code that AOTInductor compiled", tmp_path)
+
+
 @pytest.mark.parametrize("name", ["mnist_cnn_scripted.pt", "mnist_cnn_traced.pt"])
 def test_debug_information_that_points_beyond_its_texts(name: str, tmp_path: Path) -> None:
     """PyTorch reads there, and dies of SIGSEGV or shows what it finds."""
