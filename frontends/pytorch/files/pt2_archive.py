@@ -35,7 +35,7 @@ _TARGET = re.compile(
     r"torch\.ops\.[a-z_]\w*\.\w+(\.\w+)?|_operator\.\w+|math\.\w+|torch\.sym_\w+|torch\._sym_\w+", re.ASCII
 )
 _CUSTOM = re.compile(r"torch\.ops\.(?!aten\.|prim\.|higher_order\.)([a-z_]\w*)\.(\w+)(?:\.\w+)?", re.ASCII)
-_COMPILED = "aotinductor"
+_COMPILED = "data/aotinductor/"
 """The folder of an archive with libraries and C++ (AOTINDUCTOR_DIR in torch/export/pt2_archive/constants.py)."""
 _CODE = re.compile(r"torch|math|_operator")
 """How a target begins that PyTorch resolves to a Python function; others name weights."""
@@ -122,7 +122,7 @@ def _operators(path: Path, trust: bool) -> set[str]:
     found: set[str] = set()
     with open_archive(path) as archive:
         for name in archive.namelist():
-            if not trust and _COMPILED in name.casefold():
+            if not trust and _COMPILED in name:
                 raise UnsafeInput(
                     f"{path} holds code that AOTInductor compiled ({name[:200]}), which would be executed",
                     hint="save the program itself with torch.export.save; if you trust the file, add --trust",
