@@ -210,7 +210,9 @@ def start_helper(place: Path, *, hugging: bool = False) -> Helper:
     folder = place / "helper"
     folder.mkdir()
     rooms = json.dumps([[["onnx", "torchscript", "savedmodel"], ["onnx", "tf"]]])
-    code = f"{_HELPER if hugging else ''}import runpy; runpy.run_module('convert.runners.fork_server', {{}}, '__main__')"
+    code = (
+        f"{_HELPER if hugging else ''}import runpy; runpy.run_module('convert.runners.fork_server', {{}}, '__main__')"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", code, str(folder / "warm"), str(os.getpid()), rooms],
         stdin=subprocess.DEVNULL,

@@ -118,7 +118,7 @@ def test_a_runner_that_dies_is_a_failure_and_a_source_that_does_an_error(
 ) -> None:
     """The process of one of the two files is killed as a native crash would; the other one runs as ever."""
     right, wrong = filling(tmp_path / "right.onnx", 1), filling(tmp_path / "wrong.onnx", 1)
-    dies = f'if grep -q {guilty}.onnx "$3/job.pickle"; then echo last words >&2; kill -SEGV $$; fi'
+    dies = f'if grep -q {guilty}.onnx "$4/job.pickle"; then echo last words >&2; kill -SEGV $$; fi'
     child(monkeypatch, tmp_path, f'{dies}\nexec {sys.executable} "$@"')
     if guilty == "right":
         with pytest.raises(ConvertError, match=r"right\.onnx died with signal SIGSEGV: last words \(the source"):
