@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from convert.files.scratch import scratch_folder
 from convert.files.sniff import sniff
 from convert.interpreter import paused_garbage_collection
 from convert.options import Options
+from convert.parts import convert_parts
 from convert.report import Report, Tensor
 from convert.runners import warm
 from convert.source import Source
@@ -70,6 +72,10 @@ def convert(
     opened = open_source(source)
     chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(opened))
     place, form = destination(opened, to, output)
+    if parts := plugin.parts_of(opened, chosen):
+        given = {"inputs": inputs, "verify": verify, "force": force, "skip_existing": skip_existing, "dry_run": dry_run,
+                 "rules": rules, "method": method, **options}  # fmt: skip
+        return convert_parts(partial(convert, opened, form.name), parts, form, opened, output, given, report)
     report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(place), form.name
     _check_narrowing(chosen, form)
     if not dry_run:

@@ -71,21 +71,25 @@ def destination(source: Source, to: str | None, output: str | Path | None) -> tu
         return Path(output), form
     if source.path is None:
         raise UsageError("a model in memory has no name", hint="give output=…")
-    return Path(_stem(source.path) + form.suffix), form
+    return Path(stem_of(source) + form.suffix), form
 
 
 def exists_error(place: Path, form: plugin.Format, source: Source) -> UsageError:
     """The error for an output that is there already."""
     if form.folder or not place.is_dir():
         return UsageError(f"{place} exists already", hint="give another -o, or --force to replace it")
-    inside = place / ("model" if source.path is None else _stem(source.path))
+    inside = place / stem_of(source)
     return UsageError(f"{place} is a folder that exists already, and {form.name} is one file",
                       hint=f"give -o {inside}{form.suffix}; of several models: convert batch … -o {place}")  # fmt: skip
 
 
-def _stem(path: Path) -> str:
+def stem_of(source: Source) -> str:
+    """What a source is called, without suffix; `model` in memory."""
     from convert.files.folders import real_path
 
+    if source.path is None:
+        return "model"
+    path = source.path
     name = real_path(path).name
     return name if path.is_dir() and "." not in name else name.rsplit(".", 1)[0]
 

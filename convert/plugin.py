@@ -324,6 +324,12 @@ def skeleton(operator: str, room: Frontend | Backend | None = None) -> str:
     raise UsageError("this has no rules for operators", hint="give --from FRONTEND or --to FORMAT of another")
 
 
+def parts_of(source: Source, options: Options) -> dict[str, dict[str, Any]]:
+    """The files that `source` is written as, as its frontend says (`parts(source, options)`); none where it is one."""
+    tell = getattr(frontend_for(source), "parts", None)
+    return {} if tell is None else dict(tell(source, options))
+
+
 def takes_fixed_values(source: Source) -> bool | str:
     """`FIXED_VALUES` of the frontend of `source`, if there is one: whether inputs may be values of Python."""
     readers = (f for f in frontends().values() if source.kind in f.KINDS)

@@ -12,11 +12,11 @@ from convert.errors import ConvertError, ResourceLimit
 from convert.files.output import atomic_replacement
 from convert.report import Report
 
-_NAME = "model"
+_NAMES = ("model", "encoder_model", "decoder_model", "decoder_with_past_model")
 
 
 def copy_companions(files: Mapping[str, Path], place: Path, report: Report) -> None:
-    """Copy `files` beside an artefact that is called `model`, and note which; nothing that is there is replaced.
+    """Copy `files` beside an artefact called `model`, or by the name of a part, and note which; none is replaced.
 
     So is one called that runtimes find by its folder. Beside any other they would be a second model's as well; they
     are named then, with the way to have them. What is no plain file any more, or too large, is left out with a note:
@@ -25,8 +25,8 @@ def copy_companions(files: Mapping[str, Path], place: Path, report: Report) -> N
     """
     if not files:
         return
-    if place.stem != _NAME:
-        example = f"{place.stem}/{_NAME}{place.suffix}"
+    if place.stem not in _NAMES:
+        example = f"{place.stem}/{_NAMES[0]}{place.suffix}"
         report.note(f"runtimes look for {', '.join(files)} beside the model: -o {example} copies them there")
         return
     copied, kept, left = [], [], []

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from convert import limits
 from convert.rules.listing import lazy_attributes, operator_rows
 
 from .differences import DIFFERENCES  # noqa: F401  (part of what a frontend offers)
-from .files.hugging_face_tasks import TASK
+from .files.hugging_face_tasks import PART, TASK, parts_of_task
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -36,7 +38,7 @@ KINDS = {
 }
 
 FIXED_VALUES = True
-OPTIONS = (TASK,)
+OPTIONS = (TASK, PART)
 
 # The first class found among an object's bases decides: a ScriptModule is a Module too.
 _CLASSES = {
@@ -47,6 +49,23 @@ _CLASSES = {
     "torch.export.exported_program.ExportedProgram": "torch-export-object",
     "torch.nn.modules.module.Module": "torch-module-object",
 }
+
+
+def parts(source: Source, options: Options) -> dict[str, dict[str, str]]:
+    """The files that a source is written as, by stem, each with the options that choose it; none where it is one.
+
+    An encoder with a decoder is two or three, where a task is asked for that generates.
+    """
+    file = source.file / "config.json" if source.path is not None else None
+    if source.kind != "hf-folder" or PART.of(options) or not TASK.of(options) or file is None or not file.is_file():
+        return {}
+    try:
+        with open(file, "rb") as stream:
+            config = json.loads(stream.read(limits.FOLDER_CONFIG_BYTES))
+    except (OSError, ValueError):
+        return {}  # what is wrong with it is told where it is read
+    found = parts_of_task(config, TASK.of(options)) if isinstance(config, dict) else {}
+    return {stem: {"part": part} for stem, part in found.items()}
 
 
 def claims(thing: Any) -> str | None:

@@ -1,9 +1,10 @@
-"""Small decoders of Hugging Face, converted with their cache and generating greedily, against transformers' generate.
+"""Small language models of Hugging Face, converted with their cache, generating as transformers' generate does.
 
     python -m tests.suites.generation [--only llama gpt2] [--optimum PYTHON]
 
 32 tokens, for one row and for three, two of which are padded on the left: through onnxruntime in steps of one token,
-and, where the interpreter of an environment with optimum-onnx is given, through its ORTModelForCausalLM there.
+and, where the interpreter of an environment with optimum-onnx is given, through its ORTModelForCausalLM there. Encoders
+with a decoder are converted as three files, and generate so and through ORTModelForSeq2SeqLM or ForSpeechSeq2Seq.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import onnxruntime as ort
 import torch
 
 import convert
-from tests.support.greedy import greedy
+from tests.support.greedy import greedy, greedy_with_encoder
 from tests.support.timm_helper import declare_torchvision_operators
 
 TOKENS, WORDS = 32, 99
@@ -46,6 +47,34 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen3": ("Qwen3", {**_GROUPED, "head_dim": 8}),
 }
 """The name of an architecture's classes in transformers, and a configuration."""
+
+_BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+         "init_std": 0.4, "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48}  # fmt: skip
+_ENDS = {"vocab_size": WORDS, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+_T5 = {"vocab_size": WORDS, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}
+PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bart": ("BartForConditionalGeneration", {**_BART, **_ENDS, "max_position_embeddings": 128,
+                                              "forced_eos_token_id": None}),
+    "marian": ("MarianMTModel", {**_BART, **_ENDS, "max_position_embeddings": 128, "forced_eos_token_id": None}),
+    "pegasus": ("PegasusForConditionalGeneration", {**_BART, **_ENDS, "max_position_embeddings": 128,
+                                                    "forced_eos_token_id": None}),
+    "t5": ("T5ForConditionalGeneration", {**_T5, "decoder_start_token_id": 0, "pad_token_id": 0}),
+    "t5 gated": ("T5ForConditionalGeneration", {**_T5, "decoder_start_token_id": 0, "pad_token_id": 0,
+                                                "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
+    "whisper": ("WhisperForConditionalGeneration", {**_BART, **_ENDS, "num_mel_bins": 16, "max_source_positions": 30,
+                                                    "max_target_positions": 64, "suppress_tokens": None,
+                                                    "begin_suppress_tokens": None}),
+}  # fmt: skip
+"""Encoders with a decoder: a class of transformers, and a configuration."""
+
+_OPTIMUM_PAIRS = """
+import json, sys, numpy as np, torch
+from optimum.onnxruntime import ORTModelForSeq2SeqLM, ORTModelForSpeechSeq2Seq
+given = {n: torch.tensor(a) for n, a in json.loads(sys.argv[2]).items()}
+kind = ORTModelForSpeechSeq2Seq if "input_features" in given else ORTModelForSeq2SeqLM
+model = kind.from_pretrained(sys.argv[1], use_io_binding=False)
+print(json.dumps(model.generate(**given, **json.loads(sys.argv[3])).tolist()))
+"""
 
 _OPTIMUM = """
 import json, sys, numpy as np, torch
@@ -95,10 +124,50 @@ def outcome(name: str, folder: Path, optimum: str) -> str:
     return "; ".join(wrong) or "same"
 
 
+def pair_outcome(name: str, folder: Path, optimum: str) -> str:
+    """As `outcome`, of an encoder with a decoder."""
+    import transformers
+
+    kind, configuration = PAIRS[name]
+    torch.manual_seed(0)
+    made = getattr(transformers, kind)
+    model = made(made.config_class(**configuration)).eval()
+    model.save_pretrained(folder / name)
+    speech = "num_mel_bins" in configuration
+    task = "automatic-speech-recognition" if speech else "text2text-generation"
+    convert.convert(folder / name, "onnx", folder / "out", task=f"{task}-with-past", verify=False)
+    wrong = []
+    how = {"max_new_tokens": TOKENS, "min_new_tokens": TOKENS, "do_sample": False, "num_beams": 1}
+    for words, mask in prompts():
+        given = {"input_ids": words, "attention_mask": mask}
+        if speech:
+            shape = (len(words), configuration["num_mel_bins"], 2 * configuration["max_source_positions"])
+            given = {"input_features": np.random.default_rng(1).normal(size=shape).astype(np.float32)}
+        with torch.no_grad():
+            want = last(model.generate(**{n: torch.from_numpy(a) for n, a in given.items()}, **how).tolist())
+        first = np.full((len(words), 1), configuration["decoder_start_token_id"])
+        end = model.generation_config.eos_token_id
+        if (got := last(greedy_with_encoder(folder / "out", given, first, TOKENS, [end]).tolist())) != want:
+            wrong.append(f"onnxruntime, {len(words)} rows: {got}, not {want}")
+        if optimum:
+            texts = [json.dumps({n: a.tolist() for n, a in given.items()}), json.dumps(how)]
+            command = [optimum, "-c", _OPTIMUM_PAIRS, str(folder / "out"), *texts]
+            done = subprocess.run(command, capture_output=True, text=True)
+            lines = done.stdout.strip().splitlines()
+            if done.returncode or last(json.loads(lines[-1])) != want:
+                wrong.append(f"optimum, {len(words)} rows: {done.stderr.strip()[-200:]}")
+    return "; ".join(wrong) or "same"
+
+
+def last(rows: list[list[int]]) -> list[list[int]]:
+    """The tokens that were generated: some versions leave out the one that generation starts with."""
+    return [row[-TOKENS:] for row in rows]
+
+
 def main() -> None:
     """Print a line for each architecture."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--only", nargs="+", choices=[*MODELS, *PAIRS], default=[*MODELS, *PAIRS])
     parser.add_argument("--optimum", default="", metavar="PYTHON")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -106,7 +175,7 @@ def main() -> None:
     same = 0
     for name in asked.only:
         with tempfile.TemporaryDirectory(prefix="generation-") as folder:
-            told = outcome(name, Path(folder), asked.optimum)
+            told = (outcome if name in MODELS else pair_outcome)(name, Path(folder), asked.optimum)
         same += told == "same"
         print(f"{name:10s} {told}", flush=True)
     print(f"{same} of {len(asked.only)} the same")

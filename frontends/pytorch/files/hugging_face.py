@@ -25,7 +25,8 @@ from convert.source import Source
 
 from ..export.patches.attention import attention_of_any_length
 from .hugging_face_inputs import PAST, PRESENT, requested_specs
-from .hugging_face_tasks import TASK, model_class
+from .hugging_face_parts import with_part_forward
+from .hugging_face_tasks import PART, TASK, model_class
 
 _COMPANIONS = (
     "config.json", "generation_config.json", "*tokenizer*.json", "tokenizer.model", "special_tokens_map.json",
@@ -139,6 +140,8 @@ def is_hugging_face(source: Source) -> bool:
 
 def with_plain_forward(model: Any, options: Options) -> Any:
     """A shallow copy of `model` with a forward whose parameters are the inputs that are asked for, each a tensor."""
+    if part := PART.of(options):
+        return with_part_forward(model, part, options)
     model = copy.copy(model)
     specs = requested_specs(model, options)
     names = [str(s.name) for s in specs]

@@ -80,6 +80,18 @@ def _default_specs(model: Any) -> list[InputSpec]:
     return specs
 
 
+def encoder_specs(model: Any) -> list[InputSpec]:
+    """The inputs of the encoder of an encoder with a decoder."""
+    found = [s for s in _default_specs(model) if s.name != "decoder_input_ids"]
+    main = model.main_input_name
+    if main == "input_ids":  # of which the decoder takes the mask as well, by the same length
+        batch, tokens = DimSpec(name="batch"), DimSpec(name="encoder_sequence")
+        found = [
+            InputSpec(s.name, s.dtype, (batch, tokens)) for s in found if s.name in ("input_ids", "attention_mask")
+        ]
+    return found
+
+
 def _picture_spec(config: Any) -> InputSpec:
     size = getattr(config, "image_size", 224)
     height, width = size if isinstance(size, (list, tuple)) else (size, size)

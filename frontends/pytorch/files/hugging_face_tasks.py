@@ -17,6 +17,7 @@ _CLASSES = {
     "text-generation": "AutoModelForCausalLM",
     WITH_PAST: "AutoModelForCausalLM",
     "text2text-generation": "AutoModelForSeq2SeqLM",
+    "text2text-generation-with-past": "AutoModelForSeq2SeqLM",
     "text-classification": "AutoModelForSequenceClassification",
     "token-classification": "AutoModelForTokenClassification",
     "question-answering": "AutoModelForQuestionAnswering",
@@ -29,6 +30,7 @@ _CLASSES = {
     "zero-shot-image-classification": "AutoModelForZeroShotImageClassification",
     "audio-classification": "AutoModelForAudioClassification",
     "automatic-speech-recognition": "AutoModelForSpeechSeq2Seq",
+    "automatic-speech-recognition-with-past": "AutoModelForSpeechSeq2Seq",
 }
 """The classes that transformers has for the tasks of the hub."""
 
@@ -39,6 +41,27 @@ TASK = Option(
     choices=tuple(name for name in _CLASSES if name),
     metavar="TASK",
 )
+
+PART = Option(
+    "part",
+    "",
+    "Of a Hugging Face folder of an encoder with a decoder: this part alone.",
+    choices=("encoder", "decoder", "decoder-with-past"),
+)
+_WITH_PAST_TOO = "-with-past"
+
+
+def parts_of_task(config: Mapping[str, Any], task: str) -> dict[str, str]:
+    """The files that a model is written as for a task, without suffix, each with its part; none for a single model."""
+    if not config.get("is_encoder_decoder", config.get("model_type") in _ALWAYS_BOTH):
+        return {}
+    files = {"encoder_model": "encoder", "decoder_model": "decoder", "decoder_with_past_model": "decoder-with-past"}
+    if task in ("text2text-generation", "automatic-speech-recognition"):
+        return {name: part for name, part in files.items() if _WITH_PAST_TOO not in part}
+    return files if task.endswith(_WITH_PAST_TOO) else {}
+
+
+_ALWAYS_BOTH = ("t5", "mt5", "bart", "mbart", "marian", "pegasus", "whisper")
 
 
 def model_class(transformers: Any, config: Mapping[str, Any], task: str) -> Any:

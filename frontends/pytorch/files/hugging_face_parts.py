@@ -1,0 +1,131 @@
+"""An encoder with a decoder in parts, each a model of its own: what runtimes generate with.
+
+The encoder is run once, the decoder once on the first token, which leaves keys and values of both halves, and the
+decoder with a cache for every further token: of the keys and values of the encoder's states, which stay the same, it
+gives none back. Names and order of inputs and outputs are the field's.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from contextlib import nullcontext
+from types import MethodType
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from convert.errors import Unsupported, UsageError
+from convert.options import DimSpec, InputSpec, Options
+
+from ..export.patches.attention import attention_of_any_length
+from .hugging_face_inputs import PAST, PRESENT, encoder_specs
+
+ENCODER, DECODER, WITH_CACHE = "encoder", "decoder", "decoder-with-past"
+_HALVES = ("decoder", "encoder")
+_STATES, _MASK = "encoder_hidden_states", "encoder_attention_mask"
+
+
+def with_part_forward(model: Any, part: str, options: Options) -> Any:
+    """A shallow copy of `model` whose forward computes one part of it, with tensors for inputs and outputs.
+
+    Raises `UsageError` for a model that is no encoder with a decoder, or for inputs that were asked for.
+    """
+    if not getattr(model.config, "is_encoder_decoder", False) or not hasattr(model, "get_encoder"):
+        raise UsageError(f"{type(model).__name__} is no encoder with a decoder", hint="leave out --part")
+    model = copy.copy(model)
+    main, *rest = encoder_specs(model)
+    masked = any(s.name == "attention_mask" for s in rest)
+    layers, width = _sizes(model, main)
+    specs = {
+        ENCODER: lambda: [main, *rest],
+        DECODER: lambda: _decoder_specs(masked, width),
+        WITH_CACHE: lambda: [*_decoder_specs(masked, None), *_past_specs(layers)],
+    }[part]()
+    names = [str(s.name) for s in specs]
+
+    def part_forward(self: Any, *tensors: torch.Tensor, **named: torch.Tensor) -> dict[str, torch.Tensor]:
+        values = {**dict(zip(names, tensors, strict=False)), **named}
+        with attention_of_any_length() if torch.compiler.is_exporting() else nullcontext():
+            if part == ENCODER:
+                return {"last_hidden_state": self.get_encoder()(**values, return_dict=True).last_hidden_state}
+            return _decode(self, values, part == WITH_CACHE, width)
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    part_forward.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in ("self", *names)])  # type: ignore
+    part_forward.specs = specs  # type: ignore
+    model.forward = MethodType(part_forward, model)
+    return model
+
+
+def _decode(model: Any, values: dict[str, torch.Tensor], cached: bool, width: int) -> dict[str, torch.Tensor]:
+    from transformers import DynamicCache, EncoderDecoderCache
+    from transformers.modeling_outputs import BaseModelOutput
+
+    past = None
+    states = values.get(_STATES)
+    if cached:
+        rows = [values[n] for n in values if n.startswith(f"{PAST}_")]
+        pairs = list(zip(rows[::2], rows[1::2], strict=True))
+        own, others = (DynamicCache(ddp_cache_data=pairs[half::2]) for half in (0, 1))
+        past = EncoderDecoderCache(own, others)
+        # Nobody reads them any more: their keys and values are in the cache. Their length makes the mask.
+        states = rows[2].new_zeros(rows[2].shape[0], rows[2].shape[2], width)
+    found = type(model).forward(
+        model,
+        encoder_outputs=BaseModelOutput(last_hidden_state=states),
+        decoder_input_ids=values["input_ids"],
+        **({"attention_mask": values[_MASK]} if _MASK in values else {}),
+        past_key_values=past,
+        use_cache=True,
+        return_dict=True,
+    )
+    outputs = {"logits": found.logits}
+    cache = found.past_key_values
+    halves = {"decoder": cache.self_attention_cache, "encoder": cache.cross_attention_cache}
+    for index in range(len(halves["decoder"].layers)):
+        for half in _HALVES[:1] if cached else _HALVES:
+            layer = halves[half].layers[index]
+            outputs[f"{PRESENT}.{index}.{half}.key"] = layer.keys
+            outputs[f"{PRESENT}.{index}.{half}.value"] = layer.values
+    return outputs
+
+
+def _decoder_specs(masked: bool, width: int | None) -> list[InputSpec]:
+    """What a decoder takes besides its cache; the states, `width` numbers each, in the first call alone."""
+    batch, length = DimSpec(name="batch"), DimSpec(name="encoder_sequence")
+    specs = [InputSpec(_MASK, "int64", (batch, length))] if masked else []
+    specs.append(InputSpec("input_ids", "int64", (batch, DimSpec(name="sequence"))))
+    return specs + ([InputSpec(_STATES, "float32", (batch, length, DimSpec(width)))] if width is not None else [])
+
+
+def _past_specs(layers: list[list[tuple[int, int]]]) -> list[InputSpec]:
+    batch = DimSpec(name="batch")
+    lengths = {"decoder": DimSpec(name="past"), "encoder": DimSpec(name="encoder_sequence")}
+    return [
+        InputSpec(f"{PAST}_{layer}_{half}_{part}", "float32", (batch, DimSpec(heads), lengths[half], DimSpec(size)))
+        for layer, halves in enumerate(layers)
+        for half, (heads, size) in zip(_HALVES, halves, strict=True)
+        for part in ("key", "value")
+    ]
+
+
+def _sizes(model: Any, main: InputSpec) -> tuple[list[list[tuple[int, int]]], int]:
+    """Heads and head size of both halves of each layer's cache, and the width of the encoder's states.
+
+    As the model leaves them behind in a run without numbers. Raises `Unsupported` where it keeps something else.
+    """
+    rows, length = 2, 3
+    shape = [rows, *(d.size or length for d in (main.shape or ())[1:])]
+    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+        given = torch.ones(shape, dtype=torch.int64 if main.dtype == "int64" else next(model.parameters()).dtype)
+        ids = torch.ones(rows, length, dtype=torch.int64)
+        found = model.forward(**{str(main.name): given}, decoder_input_ids=ids, use_cache=True, return_dict=True)
+    cache = found.get(PAST)
+    halves = [getattr(cache, f"{name}_attention_cache", None) for name in ("self", "cross")]
+    tensors = [[getattr(layer, "keys", None) for layer in getattr(half, "layers", ())] for half in halves]
+    if not tensors[0] or any(t is None or t.dim() != 4 for half in tensors for t in half):
+        raise Unsupported(f"the cache of {type(model).__name__} is not keys and values of a decoder and an encoder")
+    layers = [[(t.shape[1], t.shape[3]) for t in pair] for pair in zip(*tensors, strict=True)]
+    return layers, int(found.encoder_last_hidden_state.shape[-1])
