@@ -10,8 +10,8 @@ _INTEGERS = Difference(("Cast", "QuantizeLinear"), "NaN and numbers out of range
 _PASSED_OVER = Difference(("ArgMax", "ArgMin", "Hardmax"), "TensorFlow passes over NaN", integers=False)
 
 _AMPLIFIED = (
-    "Cast", "Ceil", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log", "LpNormalization", "NonZero",
-    "Pow", "ReduceLogSum", "Sign",
+    "Cast", "Ceil", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log", "LpNormalization", "Mod",
+    "NonZero", "Pow", "ReduceLogSum", "Sign",
 )  # fmt: skip
 SCATTERED = Difference(
     ("ScatterElements", "ScatterND"),

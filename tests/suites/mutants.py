@@ -252,11 +252,16 @@ def _measure(package: str, result: Path) -> int:
 
 
 def reaching_tests(pool: TestPool, mutant: Mutant) -> list[str]:
-    """Tests that execute the statement; of one that is executed at import, those that use its function or file."""
+    """Tests that execute the statement; of one that is executed at import, those that use its function or file.
+
+    A test that only reads a constant executes no line of the package: such tests count for what is done at import.
+    """
     by_line = pool.reached.get(mutant.file, {})
     for first, last in _statement_spans(mutant.file, mutant.number):
         found = {t for n in range(first, last + 1) for t in by_line.get(n, ()) if t}
         if found:
+            if first == 1:
+                found |= set(pool.tests) - {t for lines in pool.reached.values() for ts in lines.values() for t in ts}
             return [t for t in pool.tests if t in found]
     return list(pool.tests)
 

@@ -23,7 +23,7 @@ Change = Callable[[np.ndarray, int, int], np.ndarray]
 
 def edge_cases(row: Case) -> Iterator[Case]:
     """The row with each kind of value at the edge, labelled by it; only kinds that change something."""
-    shapes = {x.shape for x in _arrays(row.inputs)}
+    shapes = {x.shape for x in arrays_of(row)}
     changes: dict[str, Change] = dict(CHANGES)
     if len(shapes) == 1 and max(len(s) for s in shapes) > 0:
         changes["pairs"] = _all_pairs
@@ -34,7 +34,7 @@ def edge_cases(row: Case) -> Iterator[Case]:
 
 
 def _changed(row: Case, change: Change) -> Case | None:
-    arrays = _arrays(row.inputs)
+    arrays = arrays_of(row)
     made = [change(x, i, len(arrays)) for i, x in enumerate(arrays)]
     if all(a is b for a, b in zip(arrays, made, strict=True)):
         return None
@@ -43,8 +43,13 @@ def _changed(row: Case, change: Change) -> Case | None:
 
 def with_arrays(row: Case, change: Callable[[np.ndarray], np.ndarray]) -> Case:
     """The row with each array changed."""
-    made = (change(a) for a in _arrays(row.inputs))
+    made = (change(a) for a in arrays_of(row))
     return replace(row, inputs=tuple(_with_arrays(list(row.inputs), made)))
+
+
+def arrays_of(row: Case) -> list[np.ndarray]:
+    """The arrays among the inputs, those in lists as well."""
+    return _arrays(row.inputs)
 
 
 def _arrays(value: Any) -> list[np.ndarray]:

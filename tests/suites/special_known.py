@@ -27,6 +27,12 @@ KNOWN: dict[tuple[str, str], dict[str, str]] = {
     },
 }  # fmt: skip
 
+ENDED_BY_NOTHING = {
+    "Dequantize": "TensorFlow's process ends (2.21)",
+    "Einsum": "onnxruntime's process ends, which its backend declares",
+}
+"""Operators of TensorFlow's that are not fed arrays without elements, and why not."""
+
 
 def is_known(source: str, target: str, operator: str) -> bool:
     """Whether a difference of this operator is known, by the table or because the backend declares it."""

@@ -1,0 +1,244 @@
+"""Small parts of the method, each on what tells it from its neighbours: settings, draws, dtypes, orders, constants."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from convert.errors import ConvertError, ResourceLimit, Unsupported, UsageError
+from convert.graph import Graph
+from convert.options import Options
+from convert.parity import (
+    as_used,
+    compare,
+    distribution,
+    draws,
+    floors,
+    inputs,
+    locate,
+    profile,
+    repeats,
+    rounding_margins,
+    size_guards,
+    size_search,
+    special,
+    ties,
+    two_artefacts,
+    weights,
+)
+from convert.parity.counterparts import _check_pair, _Lists
+from convert.parity.inputs import Feed, given_feed, sized_feed
+from convert.parity.judge import RunOutputs, VerifyMethod
+from convert.parity.pairing import trace_graph
+from convert.parity.randomness import describe_repeats
+from convert.parity.special import special_difference
+from convert.parity.special_verdict import take_special
+from convert.report import Report
+from convert.runners.process import Limits
+from convert.runners.trace import Trace
+from convert.source import Source
+from convert.verdict import FAIL, PASS, OutputVerdict, Verdict
+
+F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
+SOURCE = Source("onnx-object", model="source")
+
+
+def model(*dims: int | str, dtype: ir.DataType = F) -> ir.Model:
+    g = Graph()
+    g.output(g.Neg(g.input("x", dtype, dims)), "y")
+    return g.model()
+
+
+def test_the_numbers_of_the_method() -> None:
+    """README and the reports name them; what is an effort bounds how long a verification takes."""
+    assert (compare.FACTOR, compare.ROUNDINGS, compare.OUTLIER, compare.FLOAT64_BOUND) == (4, 4, 16, 1e-9)
+    assert (compare.LEAST, floors.SUSPICIOUS, floors.MOST, floors._LONGEST) == (2.0**-20, 1e-3, 0.1, 60)
+    assert (special.NEAR, special.BEYOND, special.TINY, special.ROWS) == (1e-2, 1e30, 2.0**-126, 4)
+    assert (draws.FEW, draws.DRAWS, draws._SCARCE, draws._SHRINK) == (256, 16, 2, 1 / 32)
+    assert (distribution.DRAWS, distribution.LEARNED, distribution.MOST, distribution.LEAST) == (256, 64, 10**6, 1e-3)
+    assert pytest.approx(2 * np.exp(-(distribution.BOUND**2) / 2)) == 1e-6 / 4
+    assert (weights._ROUNDED, weights._MOST_NAMED, ties._MOST) == (1e-5, 5, 5)
+    assert (profile._UNIT, profile._TRIED, profile._RELATED) == (2.0**-22, 4, 0.5)
+    assert (locate._SHARE, locate._LEAST, locate._MOST) == (0.03, 2e-7, 1e-5)
+    assert (locate._SOURCE_SHARE, locate._EXACT, locate._ROUNDED) == (1e-3, (3e-9, 1e-6), (2e-6, 1e-3))
+    assert (inputs._INTEGERS, inputs._BATCH, inputs._SPATIAL, inputs._OF_MANY, inputs._MOST) == (10, 2, 16, 4, 64)
+    assert (size_search._MOST_OWN, size_search._MOST_THOUGHT, size_search._MOST_TRIED) == (40, 2000, 60)
+    assert (size_search._SECONDS, size_search._LARGEST, size_search._MOST_ELEMENTS) == (20, 1024, 2**21)
+    assert (size_guards._REACH, size_guards._MOST_TRIES, size_guards._MOST_ROUNDS) == (33, 4000, 8)
+    assert {n % 1 for n in (rounding_margins._ROUNDING[o] for o in ("Floor", "Ceil"))} == {0}
+    assert rounding_margins._ROUNDING["Round"] == 0.5
+
+
+def test_settings_are_named_where_there_are_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    child = SimpleNamespace(results=lambda: {"": [{}]}, stop=lambda: None)
+    monkeypatch.setattr(as_used, "execute", lambda *given: asked.append(given[-1]) or child)
+    for settings, names in (
+        ([{}], [""]),
+        ([{"A": "1"}], [""]),
+        ([{"A": "1"}, {"A": "0", "B": "2"}], ["with A=1", "with A=0 B=2"]),
+        ([{}, {"A": "0"}], ["", "with A=0"]),
+    ):
+        monkeypatch.setattr(as_used, "settings_of", lambda target, found=settings: found)
+        runs = as_used.start(SOURCE, [], Options(), Limits(), 0)
+        assert [name for name, _ in runs.children] == names
+        assert asked == list(range(len(settings)))
+        assert isinstance(found := runs.results(), dict)
+        assert list(found) == names
+        asked.clear()
+
+
+def test_two_runs_tell_who_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = {"y": np.array([1.0, 2.0])}, {"y": np.array([1.0, 3.0])}
+    found = {"source": [one, other], "target": [one, one]}
+    monkeypatch.setattr(repeats, "_repeated_runs", lambda *given: found)
+    told = repeats.unrepeatable_sides(SOURCE, SOURCE, model(2), Feed("", {}), Options(), VerifyMethod())
+    assert len(told) == 1
+    assert told[0].startswith("the source gives other numbers for 'y'")
+    found["source"] = ConvertError("no")  # type: ignore[assignment]
+    assert repeats.unrepeatable_sides(SOURCE, SOURCE, model(2), Feed("", {}), Options(), VerifyMethod()) == []
+    zeros = {"y": np.zeros(2)}
+    assert describe_repeats(zeros, zeros) == []
+
+
+@pytest.mark.parametrize(("left", "right"), [("a", "b"), ("b", "a"), ("a", "a")])
+def test_artefacts_of_one_name_are_the_first_and_the_second(
+    left: str, right: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(two_artefacts, "_read_right", lambda *given: asked.append(given[3]))
+    monkeypatch.setattr(two_artefacts, "verify", lambda *given: Verdict(PASS))
+    sides = [SimpleNamespace(label=label, kind="onnx") for label in (left, right)]
+    two_artefacts.verify_two(*sides, model(2), Options(), VerifyMethod(), Report("verify"))  # type: ignore[arg-type]
+    assert asked == [right if left != right else "the second"]
+
+
+def test_weights_of_every_dtype_are_summarized() -> None:
+    g = Graph()
+    held = {n: np.ones(3, d) for n, d in (("h", np.float16), ("d", np.float64), ("i", np.int64), ("b", np.bool_))}
+    for name, array in held.items():
+        g.output(g.Identity(g.initializer(name, ir.Tensor(array))), f"{name}_out")
+    g.output(g.Identity(g.initializer("s", ir.StringTensor([b"a"], shape=ir.Shape([1])))), "s_out")
+    trace, found = trace_graph(g.model(), {})
+    assert held.keys() <= trace.values.keys()
+    assert found["d_out"].tolist() == [1, 1, 1]
+
+
+def test_the_least_floor_of_a_dtype_without_one_of_its_own_is_float32s() -> None:
+    assert floors._least(np.ones(1, np.complex64)) == floors._least(np.ones(1, np.float32)) == 2.0**-22
+    assert floors._least(np.ones(1, np.float64)) == 2.0**-51
+
+
+def test_a_floor_that_is_excused_does_not_excuse_the_next() -> None:
+    g = Graph()
+    x = g.input("x", F, [4])
+    g.output(g.Neg(x), "y")
+    g.output(g.Abs(x), "z")
+    made = g.model()
+    arrays = [{"y": np.ones(4, np.float32), "z": np.ones(4, np.float32)}]
+    runs = RunOutputs({"float32": arrays, "float64": [{n: a + 0.01 for n, a in arrays[0].items()}]}, arrays, arrays)
+    verdict = Verdict(PASS, outputs=[OutputVerdict("y"), OutputVerdict("z")])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(floors, "explained_floors", lambda *a: {0: 1e-4, 1: 1e-4})
+        beside = iter([{0: 0.01, 1: 0.01}, {0: 1e-4, 1: 1e-2}])
+        patch.setattr(floors, "_pooled", lambda *a: next(beside))
+        floors.hold_floors(verdict, made, [Feed("one", {})], runs, lambda feeds: [])
+    assert verdict.reason.startswith("z: the source as deployed is 1.0e-02 away")
+
+
+def test_layouts_of_values_are_tried_up_to_five_dims() -> None:
+    for rank, found in ((1, False), (2, True), (5, True), (6, False)):
+        value = np.random.default_rng(0).standard_normal((2, 3, 4, 2, 3, 2)[:rank])
+        moved = np.moveaxis(value, 0, -1)
+        assert (profile._least_error(np.ascontiguousarray(moved), value) == 0) == (found or rank == 1), rank
+    assert profile._least_error(np.zeros((2, 2)), np.ones((2, 2))) is None
+
+
+@pytest.mark.parametrize(("rows", "span", "numbers"), [(3, (5, 9), {2}), (3, (0, 1), {0, 1}), (3, (1, 9), {1, 2}),
+                                                       (None, (5, 6), {5, 6}), (3, None, {0, 1, 2})])  # fmt: skip
+def test_closer_integers_that_are_places(rows: int | None, span: Any, numbers: set[int]) -> None:
+    g = Graph()
+    at = g.input("at", I64, [64])
+    g.output(g.Neg(at) if rows is None else g.Gather(g.input("data", F, [rows]), at), "y")
+    found = sized_feed(g.model(), 0, {}, {} if span is None else {"at": span}).arrays["at"]
+    assert set(found.tolist()) == numbers
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (3, 1), (1, 3), (4,)])
+def test_inputs_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
+    assert given_feed(model(3), {"x": np.ones(3, np.float32)}).arrays["x"].shape == (3,)
+    with pytest.raises(UsageError, match="has shape"):
+        given_feed(model(3), {"x": np.ones(shape, np.float32)})
+
+
+def test_an_array_of_more_than_48_bits_of_elements_is_a_limit() -> None:
+    with pytest.raises(ResourceLimit, match="281,474,993,487,872 elements"):
+        sized_feed(model(1 << 24, (1 << 24) + 1), 0, {})
+
+
+def test_layouts_are_told_apart() -> None:
+    lists = _Lists(model(2), model(2), ("one", "two"))
+    ours = ir.Value(name="x", type=ir.TensorType(F), shape=ir.Shape([2, 3, 4, 5]))
+    for dims, layout in (([2, 5, 3, 4], "nchw"), ([2, 4, 5, 3], "nhwc")):
+        other = ir.Value(name="x", type=ir.TensorType(F), shape=ir.Shape(dims))
+        with pytest.raises(UsageError, match="another layout") as caught:
+            _check_pair("input", ours, other, {}, lists)
+        assert f"--layout {layout} says" in caught.value.hint
+    other = ir.Value(name="x", type=ir.TensorType(F), shape=ir.Shape([5, 4, 3, 2]))
+    with pytest.raises(UsageError, match="input 'x' differs"):
+        _check_pair("input", ours, other, {}, lists)
+
+
+def test_the_target_is_read_with_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    frontend = SimpleNamespace(read=lambda *given: asked.append(given) or model(2))
+    monkeypatch.setattr(locate.plugin, "frontend_for", lambda target: frontend)
+    monkeypatch.setattr(locate, "trace_graph", lambda *given: (Trace([], {}), {}))
+    own = Options(model="net.py:Net")
+    for given in (None, own):
+        locate.locate(model(2), SOURCE, Feed("", {}), given)
+    assert [a[1] for a in asked] == [Options(), own]
+
+
+@pytest.mark.parametrize("exact", [[0, 2], [2, 0]])
+def test_integers_that_the_source_computes_otherwise_in_float64_are_not_certain(exact: list[int]) -> None:
+    source = np.array([1, 1])
+    assert special_difference(source, np.array(exact), None, np.array([5, 7])) == ""
+    assert special_difference(source, np.array([1, exact[1]]), None, np.array([5, 7])).startswith("1 of 2 elements")
+    assert special_difference(source, np.array([1, 1]), np.array(exact), np.array([5, 7])) == ""
+
+
+@pytest.mark.parametrize(("stand_ins", "own"), [(0, True), (1, False), (2, False)])
+def test_special_values_among_the_stand_ins_have_no_run_in_float64(stand_ins: int, own: bool) -> None:
+    feeds = [Feed("a", {}), Feed("b", {}), Feed("special", {}, special=True)]
+    outputs = [{"y": np.full(2, float(i))} for i in range(3)]
+    runs = RunOutputs({"float32": outputs, "float64": outputs}, outputs, outputs, stand_ins=stand_ins)
+    plain, rest, found = take_special(feeds, runs)
+    assert found is not None
+    assert (found.exact is not None) == own
+    assert (len(plain), len(rest.target), rest.stand_ins) == (2, 2, max(0, stand_ins - 1))
+    first = [feeds[2], *feeds[:2]]
+    assert take_special(first, runs)[2].exact is not None  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (4, 3), (3,)])
+def test_a_float64_run_of_another_shape_is_left_alone(shape: tuple[int, ...]) -> None:
+    """Whichever of the three has it, and of integers too."""
+    one, other = np.ones((3, 3)), np.full(shape, 5.0)
+    for double, single, own in ((other, one, one), (one, other, one), (one * 9, one, other)):
+        runs = RunOutputs({"float32": [{"y": single}], "float64": [{"y": double}]}, [], [{"y": own}])
+        assert floors.without_foreign_float64(model(3, 3), runs) is runs
+    whole = np.ones((3, 3), np.int64)
+    runs = RunOutputs({"float32": [{"y": whole}], "float64": [{"y": whole * 9}]}, [], [{"y": whole}])
+    assert floors.without_foreign_float64(model(3, 3), runs) is runs
+    runs = RunOutputs({"float32": [{"y": one}], "float64": [{"y": one * 9}]}, [], [{"y": one}])
+    assert isinstance(floors.without_foreign_float64(model(3, 3), runs).source["float64"], Unsupported)
+
+
+def test_no_integers_are_a_small_sample() -> None:
+    for array in (np.arange(3), np.array([True]), np.array([1 + 2j]), np.array(["a"], object)):
+        assert not draws._is_small_sample(array, array, array)
