@@ -5,8 +5,8 @@ from __future__ import annotations
 from convert.differences import Difference
 
 _AMPLIFIED = (
-    "Cast", "Ceil", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log", "LpNormalization", "NonZero",
-    "Pow", "ReduceLogSum", "Sign",
+    "Cast", "Ceil", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log", "LpNormalization", "Mod",
+    "NonZero", "Pow", "ReduceLogSum", "Sign",
 )  # fmt: skip
 
 DIFFERENCES = {
@@ -21,7 +21,9 @@ DIFFERENCES = {
             reductions=("max", "min"),
         ),
         Difference(("TopK",), "TensorFlow has no order for NaN", integers=False),
-        Difference(("ConvTranspose",), "NaN and infinities reach neighbours as well: 0 · ∞ is NaN", integers=False),
+        Difference(
+            ("ConvTranspose", "Resize"), "NaN and infinities reach neighbours as well: 0 · ∞ is NaN", integers=False
+        ),
         Difference(
             ("Conv", "Gemm"),
             "oneDNN's kernels that have Relu, and Gemm's that have Relu6, fused into them make 0 of NaN",

@@ -43,7 +43,12 @@ _TENSORFLOW = (
     Difference(("DFT", "STFT"), "which parts of a row with an infinity are NaN depends on its length", integers=False),
     Difference(("LRN",), "TensorFlow hands NaN and infinities on to all channels", integers=False),
     Difference(
-        ("ConvTranspose", "GridSample", "RoiAlign"), "NaN and infinities reach neighbours: 0 · ∞ is NaN", integers=False
+        ("ConvTranspose", "DeformConv", "GridSample", "Resize", "RoiAlign"),
+        "NaN and infinities reach neighbours: 0 · ∞ is NaN",
+        integers=False,
+    ),
+    Difference(
+        ("NonMaxSuppression",), "boxes and scores of NaN, and boxes of infinite area, stay or go", integers=False
     ),
     FUSED,
     EMPTY,

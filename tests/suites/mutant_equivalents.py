@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from mutant_classes import CLASSES, CLASSES_OF_FILES
+
 EQUIVALENTS: dict[tuple[str, str, str], str] = {
     ("dense.py", "full = rank(node.outputs[0])", "full = rank(node.outputs[ -1])"): (
         "mean and deviation of a LayerNormalization have the rank of its output"
@@ -308,143 +310,6 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
     ): "numpy takes any negative size for the one that is not known",
 }
 """Name of the file, the line, the line as changed; and why both are the same program."""
-
-_ONE = r"(None|REQUIRED|True|False|(?:Side|inspect\.Parameter)\.[A-Z_]+)(?![\w.])"
-
-CLASSES: list[tuple[str, str, str]] = [
-    (rf"\bis {_ONE}", r"== \1", "nothing else is equal to it: values, nodes and shapes have no equality of their own"),
-    (
-        rf"\bis not {_ONE}",
-        r"!= \1",
-        "nothing else is equal to it: values, nodes and shapes have no equality of their own",
-    ),
-    (r"== (\"[^\"]*\"|\d+)", r"is \1", "Python has one object of each name and small number; ruff refuses it (F632)"),
-    (
-        r"!= (\"[^\"]*\"|\d+)",
-        r"is not \1",
-        "Python has one object of each name and small number; ruff refuses it (F632)",
-    ),
-    (r"== (FAIL|PASS|INCONCLUSIVE)\b", r"is \1", "there is one object of each status"),
-    (r"!= (FAIL|PASS|INCONCLUSIVE)\b", r"is not \1", "there is one object of each status"),
-    (r"== FAIL\b", "<= FAIL", "of the three statuses FAIL is the least"),
-    (r"!= FAIL\b", "> FAIL", "of the three statuses FAIL is the least"),
-    (r"== PASS\b", ">= PASS", "of the three statuses PASS is the greatest"),
-    (r"!= PASS\b", "< PASS", "of the three statuses PASS is the greatest"),
-    (r"!= (ir\.DataType\.\w+)", r"is not \1", "there is one object of each dtype"),
-    (r"== (ir\.DataType\.\w+)", r"is \1", "there is one object of each dtype"),
-    (r"\((\w+ [<>=]+ [^()&]+)\) & \(", r"(\1) * (", "a product of booleans is both"),
-    (r"np\.isfinite\((\w+)\) & np\.isfinite", r"np.isfinite(\1) * np.isfinite", "a product of booleans is both"),
-    (
-        r"axis \+= full if axis < 0 else 0",
-        "axis += full if axis <= 0 else 0",
-        "of a Flatten at 0 as at its rank all dims are on one side, and their order is asked in either case",
-    ),
-    (
-        r"_in_order\", \[len\(indices\)\], ir.AttrInt64\(\"axis\", 0\)",
-        '_in_order", [len(indices)], ir.AttrInt64("axis", -1)',
-        "a shape has one dim",
-    ),
-    (r"!= (AS_IS|MOVED)\b", r"is not \1", "Python has one object of each small number"),
-    (r"== (AS_IS|MOVED)\b", r"is \1", "Python has one object of each small number"),
-    (r"!= AS_IS", "> AS_IS", "AS_IS is the least of all numbers"),
-    (r'imports\.get\("", 23\)', 'imports.get("", 24)', "every model imports ONNX's own operators"),
-    (r'imports\.get\("", 23\)', 'imports.get("", 22)', "every model imports ONNX's own operators"),
-    (r"% full != full - 1", "% full < full - 1", "a remainder is at most full - 1"),
-    (r"reshape\(-1", "reshape(~1", "numpy takes any negative size for the one that is not known"),
-    (r"reshape\(-1", "reshape(- 2", "numpy takes any negative size for the one that is not known"),
-    (r"\.dtype != (\w+)\.dtype", r".dtype is not \1.dtype", "numpy has one object of each dtype"),
-    (r"graph is not (\w+)", r"graph != \1", "graphs have no equality of their own"),
-    (r"% full != full - 1", "% full is not full - 1", "Python has one object of each small number"),
-    (r"(rank\(.*\)) != full", r"\1 is not full", "Python has one object of each small number"),
-    (r"rng\.random\(shape\) < 0\.5", "rng.random(shape) >= 0.5", "either half is drawn as often"),
-    *(
-        (rf"default_rng\(\[{seed}, ", f"default_rng([ {other}, ", "any other seed draws as well")
-        for seed in (7, 11)
-        for other in (seed - 1, seed + 1)
-    ),
-    (r"default_rng\(13\)", "default_rng( 12)", "any other seed draws as well"),
-    (r"default_rng\(13\)", "default_rng( 14)", "any other seed draws as well"),
-    (r"size > 0", "size != 0", "no size is negative"),
-    (r"size > 0", "size is not 0", "no size is negative, and Python has one object of each small number"),
-    (r"not 0 < reference\.size", "not 0 != reference.size", "no size is negative"),
-    (r"off\[flat\] > 0", "off[flat] != 0", "it is an absolute value"),
-    (r"direct == 0", "direct <= 0", "no root mean square is negative"),
-    (r"\b(certain|finite|alike)( |\)) ?& ", r"\1\2 * ", "a product of booleans is both"),
-    (r"& (certain|finite)\b", r"* \1", "a product of booleans is both"),
-    (r"(reshape\([^-]*), -1\)", r"\1, ~1)", "numpy takes any negative size for the one that is not known"),
-    (r"(reshape\([^-]*), -1\)", r"\1, - 2)", "numpy takes any negative size for the one that is not known"),
-    (r"\.dtype == (\S+)\.dtype", r".dtype is \1.dtype", "numpy has one object of each dtype"),
-    (r"finite\[0\], f\)", "finite[ -1], f)", "all are equal to the first where all are equal to the last"),
-    (r"finite\[0\], f\)", "finite[ 1], f)", "all are equal to the first where all are equal to the second"),
-    (r"strict=True", "strict=False", "both are of one length, by the lines before; it is there for code to come"),
-    (r"frozen=True", "frozen=False", "it keeps code that is not written yet from assigning; nothing assigns"),
-]
-"""What is changed, what it becomes, and why such a mutant is the same program if no test notices it."""
-
-_MOVEMENT = "(compose_transposes|move_through_reshape|cancel|boundary).py"
-
-CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
-    (_MOVEMENT, r"outputs\[0\]", "outputs[ -1]", "a Transpose, a Reshape and an Identity have one output"),
-    ("cancel.py", r"inputs\[0\]", "inputs[ -1]", "a Transpose has one input"),
-    ("rules.py", r"(moved_axes\(\[\w+\], move\(full\)\))\[0\]", r"\1[ -1]", "of one axis the first is the last"),
-    ("rules.py", r"rank\(node\.outputs\[0\]\)", "rank(node.outputs[ -1])", "all outputs of these have one rank"),
-    ("reshape_rules.py", r"len\((rest|new)\) \+ 1 ==", r"len(\1) + 1 >=", "they are of those dims, without the first"),
-    ("reshape_rules.py", r"node\.outputs\[0\]", "node.outputs[ -1]", "all of these have one output"),
-    ("reshape_rules.py", r"wanted.count\(-1\) > 1", "wanted.count(-1) != 1", "the first is -1, so that there is one"),
-    ("rules.py", r"old.ravel\(\)\[0\]", "old.ravel()[ -1]", "an axis is one number"),
-    (
-        "rounding_margins.py",
-        'op_type == "Cast" and before',
-        'op_type <= "Cast" and before',
-        "else it compares: G and L",
-    ),
-    (
-        "rounding_margins.py",
-        'op_type == "Cast"',
-        'op_type <= "Cast"',
-        "the others that come here are behind it: F and later",
-    ),
-    ("rounding_margins.py", '"(Floor|Ceil)": 0.0', r'"\1": 1.0', "results jump at every whole number: at 1 as at 0"),
-    ("rounding_margins.py", '"(Floor|Ceil)": 0.0', r'"\1": -1.0', "results jump at every whole number: at -1 as at 0"),
-    ("weights.py", r"shapes\[0\](\[|\.|\))", r"shapes[ 1]\1", "both shapes are the same here"),
-    ("weights.py", r"shapes\[0\](\[|\.|\))", r"shapes[ -1]\1", "both shapes are the same here"),
-    ("weights.py", r"outputs\[0\]", "outputs[ -1]", "a Constant has one output"),
-    ("repeats.py", "default=-1", "default=~1", "of no outputs at all nothing is kept either way"),
-    ("repeats.py", "default=-1", "default=- 2", "of no outputs at all nothing is kept either way"),
-    ("repeats.py", "default=-1", "default=- 0", "of no outputs at all nothing is kept either way"),
-    ("repeats.py", "default=-1", "default=not 1", "of no outputs at all nothing is kept either way"),
-    ("repeats.py", r"feed, 2, options", "feed, 3, options", "the first two runs are compared"),
-    ("counterparts.py", r"\bc\[0\]", "c[ -1]", "there is one choice"),
-    ("counterparts.py", r"\)\} \| \{\"\"\}", ')} ^ {""}', "no end of a graph has an empty name"),
-    ("floors.py", r"single\[0\]", "single[ -1]", "all runs have the same outputs"),
-    ("floors.py", r"single\[0\]", "single[ 1]", "all runs have the same outputs"),
-    ("floors.py", r"wanted\[0\]", "wanted[ -1]", "all runs have the same outputs"),
-    ("floors.py", r'name == "bfloat16"', 'name <= "bfloat16"', "no dtype has a name before it"),
-    ("draws.py", r'name == "bfloat16"', 'name <= "bfloat16"', "no dtype has a name before it"),
-    (
-        "profile.py",
-        r"value\.ndim == reference\.ndim",
-        "value.ndim >= reference.ndim",
-        "an order of dims keeps their number",
-    ),
-    (
-        "profile.py",
-        r"value\.ndim == reference\.ndim",
-        "value.ndim <= reference.ndim",
-        "an order of dims keeps their number",
-    ),
-    ("profile.py", "and 2 <= value", "and 1 <= value", "one dim has no other order"),
-    ("judge.py", "== INCONCLUSIVE", "<= INCONCLUSIVE", "where none is FAIL, which is the only status before it"),
-    ("judge.py", "!= INCONCLUSIVE", "> INCONCLUSIVE", "where none is FAIL, which is the only status before it"),
-    ("source_runs.py", "== GIVEN", "is GIVEN", "the label is that very string"),
-    ("verify.py", r"len\((outputs|o)\) > 1", r"len(\1) != 1", "every way is run on one set of inputs at the least"),
-    ("distribution.py", r"arrays\[1:9\]", "arrays[ 0:9]", "the first run is what it was"),
-    ("size_search.py", r"len\(shapes\) > 1", "len(shapes) != 1", "these operators have inputs"),
-    ("special.py", r"given - source, 0\)", "given - source, 1)", "where it is not finite it does not count"),
-    ("special.py", r"given - source, 0\)", "given - source, -1)", "where it is not finite it does not count"),
-    ("sensitive.py", r"node\.outputs\[0\]$", "node.outputs[ -1]", "a Resize has one output"),
-]
-"""The same of lines in the files whose names match the first."""
 
 
 def reason_of_equivalence(file: str, line: str, changed: str) -> str:

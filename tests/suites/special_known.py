@@ -29,9 +29,9 @@ KNOWN: dict[tuple[str, str], dict[str, str]] = {
 
 ENDED_BY_NOTHING = {
     "Dequantize": "TensorFlow's process ends (2.21)",
-    "Einsum": "onnxruntime's process ends, which its backend declares",
+    **dict.fromkeys(("Einsum", "Unique"), "onnxruntime's process ends, which its backend declares"),
 }
-"""Operators of TensorFlow's that are not fed arrays without elements, and why not."""
+"""Operators that are not fed arrays without elements, and why not."""
 
 
 def is_known(source: str, target: str, operator: str) -> bool:

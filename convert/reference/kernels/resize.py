@@ -47,16 +47,37 @@ def resize(
         if crop:
             beyond = (at < 0) | (at > lengths[i] - 1)
             outside = outside | beyond.reshape([-1 if a == axis else 1 for a in range(x.ndim)])
-        matrix = _weight_matrix(
+        matrix, signs = _weight_matrix(
             at, lengths[i], factors[i], mode, nearest_mode, cubic_coeff_a, exclude_outside, antialias
         )
-        y = np.moveaxis(np.tensordot(matrix.astype(y.dtype), y, axes=(1, axis)), 0, axis)
+        y = np.moveaxis(_weighted_sums(matrix.astype(y.dtype), signs, np.moveaxis(y, axis, 0)), 0, axis)
     if crop:
         y = np.where(outside, extrapolation_value, y)
     if x.dtype.kind in "iu":
         limits = np.iinfo(x.dtype)
         y = np.clip(np.rint(y) if mode == "nearest" else np.trunc(y), limits.min, limits.max)
     return np.ascontiguousarray(y).astype(x.dtype)
+
+
+def _weighted_sums(matrix: Array, signs: Array, y: Array) -> Array:
+    """Sums along the first axis; NaN and infinities reach those alone that read them, with a weight of 0 as well.
+
+    A sum of the whole axis would hand them on to every position: 0 · ∞ is NaN. signs: whether a position is read with a
+    weight below 0, of 0, or above, each [target, length].
+    """
+    finite = np.isfinite(y)
+    if finite.all():
+        return np.tensordot(matrix, y, axes=(1, 0))
+
+    def reached(reads: Array, places: Array) -> Array:
+        return np.tensordot(reads.astype(np.float64), places.astype(np.float64), axes=(1, 0)) > 0
+
+    below, zero, above = signs
+    up = reached(above, y == np.inf) | reached(below, y == -np.inf)
+    down = reached(below, y == np.inf) | reached(above, y == -np.inf)
+    lost = reached(below | zero | above, np.isnan(y)) | reached(zero, np.isinf(y)) | (up & down)
+    found = np.tensordot(matrix, np.where(finite, y, 0), axes=(1, 0))
+    return np.where(lost, np.nan, np.where(up, np.inf, np.where(down, -np.inf, found))).astype(found.dtype)
 
 
 def _target_sizes(lengths: Sequence[int], scales: Array, sizes: Array, policy: str) -> tuple[list[float], list[int]]:
@@ -99,24 +120,33 @@ def _coordinates(length: int, target: int, scale: Any, mode: str, span: tuple[fl
 
 def _weight_matrix(
     at: Array, length: int, scale: float, mode: str, nearest_mode: str, coefficient: float, exclude: int, antialias: int
-) -> Array:
-    """Weights [target, length]: what each input position gives to each output position."""
+) -> tuple[Array, Array]:
+    """Weights [target, length]: what each input position gives to each output position; and the signs of what is read.
+
+    Without antialiasing two (linear) or four positions are read, whatever their weights are, at a border one of them
+    more than once.
+    """
     matrix = np.zeros((len(at), length))
     rows = np.arange(len(at))
     if mode == "nearest":
         matrix[rows, np.clip(_round_nearest(at, nearest_mode), 0, length - 1).astype(int)] = 1
-        return matrix
+        return matrix, np.stack([matrix < 0, matrix < 0, matrix > 0])
     shrink = min(1.0, scale) if antialias else 1.0
     reach = (1 if mode == "linear" else 2) / shrink
-    first = np.floor(at - reach).astype(int)
+    first, signs = np.floor(at - reach).astype(int), np.zeros((3, *matrix.shape), bool)
     for offset in range(int(np.ceil(2 * reach)) + 2):
         column = first + offset
         distance = np.abs(column - at) * shrink
         weight = np.maximum(0, 1 - distance) if mode == "linear" else cubic(distance, coefficient)
         if exclude:
             weight = np.where((column < 0) | (column >= length), 0, weight)
-        np.add.at(matrix, (rows, np.clip(column, 0, length - 1)), weight)
-    return matrix / matrix.sum(1, keepdims=True) if exclude or antialias else matrix
+        place = (rows, np.clip(column, 0, length - 1))
+        np.add.at(matrix, place, weight)
+        before = np.floor(at) - column
+        read = weight != 0 if antialias else (-reach <= before) & (before < reach)
+        for sign, mask in zip(signs, (weight < 0, weight == 0, weight > 0), strict=True):
+            sign[place] |= read & mask
+    return matrix / matrix.sum(1, keepdims=True) if exclude or antialias else matrix, signs
 
 
 def _round_nearest(at: Array, mode: str) -> Array:

@@ -255,6 +255,8 @@ def test_sums_excuse_the_backend_alone(guilty: str) -> None:
         ([1.0, 0.02], [0.001, 0.01], False),  # an earlier set of inputs fails as well
         ([0.0, 0.02], [0.001, 0.01, 0.0], True),  # what came after it was not looked at
         ([0.0, 0.02], [0.01, 0.001, 0.01], False),  # the floor is that of the set that failed
+        ([0.15, 0.02], [0.1, 0.01], False),  # nor does a floor explain what is never excused, in any set
+        ([0.09, 0.02], [0.05, 0.01], False),
         ([0.0, 0.0, 0.02], [0.001, 0.001, 0.01], True),
         ([0.0, 0.0, 0.02], [0.01, 0.01, 0.001], False),
         ([0.0, 0.0, 0.0, 0.02], [0.001, 0.001, 0.001, 0.01, 0.001], True),
@@ -271,6 +273,35 @@ def test_an_error_of_four_floors_needs_no_other_explanation() -> None:
     for error, explained in ((2.0**-8, True), (2.0**-8 * BEYOND, False)):
         row = OutputVerdict("y", FAIL, error=0.02, sets=[SetErrors(error, 2.0**-10, 0.0), SetErrors(0.02, 0.0, 0.0)])
         assert _is_explained(row, [0.0, 0.01]) == explained
+    for floor, explained in ((0.05, False), (0.049, True)):
+        row = OutputVerdict("y", FAIL, error=0.09, sets=[SetErrors(0.09, 1.0, 0.0)])
+        assert _is_explained(row, [floor]) == explained
+
+
+def test_sums_that_explain_all_failures_name_the_first() -> None:
+    arrays = [{"y": -ONE, "z": -ONE}]
+    rows = [OutputVerdict(n, FAIL, n, error=1e-9, twin=0.0, sets=[SetErrors(1e-9, 1.0, 0.0)]) for n in "yz"]
+    verdict = Verdict(FAIL, outputs=rows, guilty="backend")
+    g = Graph()
+    x = g.input("x", F, [4])
+    g.output(g.Neg(x), "y")
+    g.output(g.Neg(x), "z")
+    feeds = [Feed("one", {"x": ONE.astype(np.float32)})]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(floors, "distance", lambda a, b: 1e-9)
+        excuse_order(verdict, g.model(), feeds, RunOutputs({"float32": arrays, "float64": arrays}, arrays, arrays))
+    assert verdict.status == INCONCLUSIVE
+    assert verdict.reason.startswith("y: y; sums")
+
+
+@pytest.mark.parametrize("outputs", [[], [OutputVerdict("y", PASS)]])
+def test_a_failure_of_no_output_stays(outputs: list[OutputVerdict]) -> None:
+    for status in (FAIL, INCONCLUSIVE):
+        verdict = Verdict(status, "why", outputs=list(outputs), guilty="backend")
+        runs = runs_of(ONE, ONE, ONE, ONE)
+        excuse_cancelled(verdict, model(), [Feed("one", {})], runs, lambda feeds: 1 / 0)  # type: ignore[arg-type]
+        excuse_order(verdict, model(), [Feed("one", {})], runs)
+        assert (verdict.status, verdict.reason, verdict.guilty) == (status, "why", "backend")
 
 
 def test_draws_have_one_floor_for_sums() -> None:

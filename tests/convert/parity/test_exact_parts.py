@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -23,6 +24,7 @@ from convert.parity import (
     profile,
     repeats,
     rounding_margins,
+    saved,
     size_guards,
     size_search,
     special,
@@ -30,18 +32,18 @@ from convert.parity import (
     two_artefacts,
     weights,
 )
-from convert.parity.counterparts import _check_pair, _Lists
+from convert.parity.counterparts import _check_pair, _Lists, find_counterparts
 from convert.parity.inputs import Feed, given_feed, sized_feed
 from convert.parity.judge import RunOutputs, VerifyMethod
 from convert.parity.pairing import trace_graph
-from convert.parity.randomness import describe_repeats
+from convert.parity.randomness import describe_repeats, random_outputs
 from convert.parity.special import special_difference
 from convert.parity.special_verdict import take_special
 from convert.report import Report
 from convert.runners.process import Limits
 from convert.runners.trace import Trace
 from convert.source import Source
-from convert.verdict import FAIL, PASS, OutputVerdict, Verdict
+from convert.verdict import PASS, OutputVerdict, SetErrors, Verdict
 
 F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
 SOURCE = Source("onnx-object", model="source")
@@ -66,6 +68,7 @@ def test_the_numbers_of_the_method() -> None:
     assert (locate._SHARE, locate._LEAST, locate._MOST) == (0.03, 2e-7, 1e-5)
     assert (locate._SOURCE_SHARE, locate._EXACT, locate._ROUNDED) == (1e-3, (3e-9, 1e-6), (2e-6, 1e-3))
     assert (inputs._INTEGERS, inputs._BATCH, inputs._SPATIAL, inputs._OF_MANY, inputs._MOST) == (10, 2, 16, 4, 64)
+    assert inputs._ELEMENTS == 2**48
     assert (size_search._MOST_OWN, size_search._MOST_THOUGHT, size_search._MOST_TRIED) == (40, 2000, 60)
     assert (size_search._SECONDS, size_search._LARGEST, size_search._MOST_ELEMENTS) == (20, 1024, 2**21)
     assert (size_guards._REACH, size_guards._MOST_TRIES, size_guards._MOST_ROUNDS) == (33, 4000, 8)
@@ -242,3 +245,91 @@ def test_a_float64_run_of_another_shape_is_left_alone(shape: tuple[int, ...]) ->
 def test_no_integers_are_a_small_sample() -> None:
     for array in (np.arange(3), np.array([True]), np.array([1 + 2j]), np.array(["a"], object)):
         assert not draws._is_small_sample(array, array, array)
+
+
+def test_sizes_that_constants_speak_of() -> None:
+    """A table's length; both of a dense layer; of 72 = 8 · 3 · 3 the side, and the lines of 8 and of 3 channels."""
+    g = Graph()
+    x = g.input("x", F, ["n", 3, "h", "w"])
+    flat = g.Flatten(g.Conv(x, g.initializer("k", ir.Tensor(np.zeros((8, 3, 3, 3), np.float32)))))
+    y = g.Gemm(flat, g.initializer("d", ir.Tensor(np.zeros((72, 10), np.float32))))
+    g.output(g.Add(y, g.initializer("t", ir.Tensor(np.zeros((50, 1), np.float32)))), "y")
+    sides, lines = [3, 6, 12, 24, 48, 96], [9, 18, 36, 192, 144, 384, 288, 768]
+    assert size_search.suggested_sizes(g.model()) == [50, 72, 10, *sides, *lines]
+
+
+def test_ends_of_one_name_are_not_told() -> None:
+    def named(*names: str) -> ir.Model:
+        g = Graph()
+        g.output(g.Neg(g.input(" ".join(names[:2]), F, [2])), names[2] + names[3])
+        return g.model()
+
+    found = find_counterparts(named("a", "b", "c", "d"), named("a", "b", "c", "d"), {}, "", ("one", "two"))
+    assert (found.inputs, found.outputs, found.notes) == ({"a b": "a b"}, {"cd": "cd"}, [])
+
+
+def test_the_worst_are_looked_for_where_shapes_are_the_same() -> None:
+    one, other = np.ones(3), np.array([1.0, 2.0, 1.0])
+    for before in ((one, np.ones(4)), (np.zeros(0), np.zeros(0)), (np.array(["a"], object),) * 2):
+        found = ties.worst_elements([before[0], one], [before[1], other], ["first", "second"])
+        assert [(e.feed, e.index) for e in found] == [("second", (1,))]
+
+
+def test_integers_of_which_there_are_none_or_one_have_no_other_order() -> None:
+    for count in (0, 1):
+        assert draws.more_draws(model(3), Feed("", {"i": np.arange(count)})) == []
+    assert len(draws.more_draws(model(3), Feed("", {"i": np.arange(2)}))) == 16
+
+
+@pytest.mark.parametrize(("status", "far", "drawn"), [("INCONCLUSIVE", True, True), ("INCONCLUSIVE", False, False),
+                                                      ("PASS", True, False)])  # fmt: skip
+def test_a_source_that_looks_far_is_drawn_again(status: str, far: bool, drawn: bool) -> None:
+    row = OutputVerdict("y", PASS, sets=[SetErrors(0.0, 1e-3 if far else 1e-7, 0.0)])
+    three, feed = np.array([1.0, 2.0, 3.0]), Feed("one", {})
+    columns = [three], [three.astype(np.float32)], [three.astype(np.float32)]
+    verdict = Verdict(status, outputs=[row])
+    assert draws.unsettled_feeds(verdict, [feed], [columns]) == ([feed] if drawn else [])
+
+
+def test_weights_are_apart_in_place_and_squares_turned_as_well() -> None:
+    a, other = np.arange(6.0), np.arange(6.0).reshape(3, 2).T.ravel()
+    np.testing.assert_array_equal(weights._apart(a, other, (2, 3), (2, 3)), np.abs(a - other))
+    np.testing.assert_array_equal(weights._apart(a, a[::-1], (2, 3), (3, 2)), np.zeros(6))
+    square = np.arange(9.0)
+    turned = square.reshape(3, 3).T.ravel()
+    np.testing.assert_array_equal(weights._apart(square, turned, (3, 3), (3, 3)), np.zeros(9))
+    np.testing.assert_array_equal(weights._apart(square, square + 1, (3, 3), (3, 3)), np.ones(9))
+    np.testing.assert_array_equal(weights._apart(square, turned, (9,), (9,)), np.abs(square - turned))
+
+
+def test_numbers_of_bfloat16_are_no_special_values() -> None:
+    plain = np.ones((4, 3), ml_dtypes.bfloat16)
+    value = ir.Value(name="x", type=ir.TensorType(ir.DataType.BFLOAT16), shape=ir.Shape([4, 3]))
+    np.testing.assert_array_equal(special.special_array(value, plain, False), plain)
+    complex_value = ir.Value(name="x", type=ir.TensorType(ir.DataType.COMPLEX64), shape=ir.Shape([4, 3]))
+    ones = np.ones((4, 3), np.complex64)
+    np.testing.assert_array_equal(special.special_array(complex_value, ones, False), ones)
+
+
+def test_a_scan_passes_random_numbers_on_by_its_states_alone() -> None:
+    """What a round scans is not what an earlier one gave: the sum of the rows is not random, their noise is."""
+    body = Graph()
+    state, row = body.input("state", F, [3]), body.input("row", F, [3])
+    body.output(body.Add(state, row), "sum")
+    body.output(body.Mul(row, body.RandomNormal(shape=[3])), "noise")
+    g = Graph()
+    x = g.input("x", F, [2, 3])
+    last, noise = g.Scan(g.const(np.zeros(3, np.float32)), x, body=body.model().graph, num_scan_inputs=1, outputs=2)
+    g.output(last, "last")
+    g.output(noise, "made")
+    assert list(random_outputs(g.model())) == ["made"]
+
+
+@pytest.mark.parametrize(
+    ("key", "dtype", "name"),
+    [("x:bfloat16", np.uint16, "x"), ("x:bfloat16", np.uint8, "x:bfloat16"), ("x:float32", np.uint16, "x:float32"),
+     ("x", np.uint16, "x")],
+)  # fmt: skip
+def test_saved_inputs_that_are_bits_of_another_dtype(key: str, dtype: type, name: str) -> None:
+    found, array = saved._typed_array(key, np.zeros(2, dtype))
+    assert (found, array.dtype.name) == (name, "bfloat16" if found != key else np.dtype(dtype).name)

@@ -1,4 +1,4 @@
-"""Resize of the reference executor against onnxruntime."""
+"""Resize of the reference executor against onnxruntime, and against PyTorch where numbers are not finite."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from convert.reference.kernels.resize import resize
 from tests.convert.reference.kernels.support import IMAGE, ort_case
 from tests.support.onnx_support import array
 
@@ -23,3 +24,21 @@ def test_resize(mode: str, coordinates: str, sizes: list[int]) -> None:
         nearest_mode="floor" if coordinates == "asymmetric" else "round_prefer_floor",
     )
     ort_case([node], {"x": IMAGE}, [array("s", sizes, np.int64)])
+
+
+@pytest.mark.parametrize("size", [(16, 16), (9, 5), (4, 4), (15, 15)])
+@pytest.mark.parametrize(("mode", "theirs"), [("linear", "bilinear"), ("cubic", "bicubic")])
+@pytest.mark.parametrize("corners", [False, True])
+def test_nan_and_infinities_reach_what_reads_them(mode: str, theirs: str, corners: bool, size: tuple[int, int]) -> None:
+    """As PyTorch reads them: two or four neighbours along each axis, those of a weight of 0 among them."""
+    torch = pytest.importorskip("torch", reason="PyTorch is what is compared with")
+    x = np.random.default_rng(0).standard_normal((1, 1, 8, 8))
+    x[0, 0, [2, 5, 7], [3, 0, 7]] = np.inf, -np.inf, np.nan
+    want = torch.nn.functional.interpolate(torch.tensor(x), size=size, mode=theirs, align_corners=corners).numpy()
+    coordinates = "align_corners" if corners else "half_pixel"
+    got = resize(
+        1, x, None, None, np.array([1, 1, *size]), mode=mode, coordinate_transformation_mode=coordinates, antialias=0,
+        axes=None, cubic_coeff_a=-0.75, exclude_outside=0, extrapolation_value=0.0, nearest_mode="floor",
+        keep_aspect_ratio_policy="stretch",
+    )  # fmt: skip
+    np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
