@@ -25,10 +25,26 @@ KNOWN: dict[tuple[str, str], dict[str, str]] = {
         "gcd": "of the least integer, which has no absolute value, the sign is undefined in PyTorch's, too",
         "bincount": "of nothing, with weights, PyTorch gives integers",
     },
+    ("tensorflow", "onnx"): {
+        **dict.fromkeys(("Ceil", "Sign", "Log", "Rsqrt", "Cast", "FloorMod", "FloorDiv", "Pow", "DivNoNan", "MulNoNan",
+                         "Xdivy", "Xlogy", "Xlog1py"), "TensorFlow takes denormal numbers for 0; declared"),
+        **dict.fromkeys(("FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel",
+                         "QuantizeV2", *(f"QuantizeAndDequantize{v}" for v in ("V2", "V3", "V4"))),
+                        "of NaN any level, and of an infinite range any; declared"),
+        **dict.fromkeys(("Conv2D", "Conv3D", "DepthwiseConv2dNative", "Conv2DBackpropInput", "Conv3DBackpropInputV2"),
+                        "a NaN of the weights times padding, sums beyond the largest float, an empty batch; declared"),
+        **dict.fromkeys(("FFT", "IFFT", "FFT2D", "IFFT2D", "RFFT", "IRFFT", "RFFT2D", "IRFFT2D"),
+                        "which parts of a row with an infinity are NaN; declared"),
+        **dict.fromkeys(("MaxPool", "MaxPoolV2", "MaxPool3D", "Dilation2D", "TensorScatterMax", "TensorScatterMin",
+                         "Softmax", "NonMaxSuppression", "ResizeBilinear"), "what TensorFlow makes of NaN; declared"),
+        **dict.fromkeys(("TanhGrad", "SigmoidGrad"), "numbers that neither function gives, whose squares overflow"),
+        "QuantizedAvgPool": "oneDNN rounds the mean, and Eigen's kernel, which is converted, cuts it off",
+    },
 }  # fmt: skip
 
 ENDED_BY_NOTHING = {
     "Dequantize": "TensorFlow's process ends (2.21)",
+    **dict.fromkeys((f"Quantized{n}" for n in ("AvgPool", "MaxPool", "Conv2D", "MatMul")), "oneDNN ends the process"),
     **dict.fromkeys(("Einsum", "Unique"), "onnxruntime's process ends, which its backend declares"),
 }
 """Operators that are not fed arrays without elements, and why not."""

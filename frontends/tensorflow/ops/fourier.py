@@ -48,7 +48,9 @@ def complex_abs(g: Graph, x: Complex) -> ir.Value:
     large, small = g.Max(a, b), g.Min(a, b)
     zero, one = g.const(0.0, x.real.dtype), g.const(1.0, x.real.dtype)
     ratio = g.Div(small, g.Where(g.Equal(large, zero), one, large))
-    return g.Mul(large, g.Sqrt(g.Add(one, g.Mul(ratio, ratio))))
+    length = g.Mul(large, g.Sqrt(g.Add(one, g.Mul(ratio, ratio))))
+    infinite = g.Or(g.IsInf(a), g.IsInf(b))  # infinity even beside NaN, as in C
+    return g.Where(infinite, g.const(np.inf, x.real.dtype), length)
 
 
 @tf_op("RFFT")

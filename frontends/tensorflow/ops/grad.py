@@ -13,8 +13,8 @@ from ..rules import tf_op
 
 @tf_op("ReluGrad")
 def relu_grad(g: Graph, gradients: ir.Value, features: ir.Value) -> ir.Value:
-    zero = g.const(0.0, features.dtype)
-    return g.Where(g.Greater(features, zero), gradients, zero)
+    """A product, in which a gradient of NaN or infinity stays NaN where nothing passes."""
+    return g.Mul(gradients, g.Cast(g.Greater(features, g.const(0.0, features.dtype)), to=features.dtype))
 
 
 @tf_op("TanhGrad")

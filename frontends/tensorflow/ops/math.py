@@ -142,7 +142,7 @@ def log1p(g: Graph, x: ir.Value) -> ir.Value:
     if power is not None:
         return g.Softplus(power)
     u = g.Add(1.0, x)
-    exact = g.Or(g.Equal(u, _constant_like(g, 1.0, x)), g.IsInf(x))
+    exact = g.Or(g.Equal(u, _constant_like(g, 1.0, x)), g.IsInf(x, detect_negative=0))
     step = g.Where(exact, _constant_like(g, 1.0, x), g.Sub(u, 1.0))
     return g.Where(exact, x, g.Mul(g.Log(u), g.Div(x, step)))
 
@@ -161,7 +161,12 @@ def expm1(g: Graph, x: ir.Value) -> ir.Value:
 def floor_div(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     if x.dtype in FLOATS:
         return g.Floor(g.Div(x, y))
-    return g.Div(g.Sub(x, g.Mod(x, y)), y)
+    if x.dtype is not None and not x.dtype.is_signed():
+        return g.Div(x, y)
+    # x less its remainder leaves the dtype near its least number.
+    zero = _constant_like(g, 0, x)
+    above = g.And(g.Xor(g.Less(x, zero), g.Less(y, zero)), g.Not(g.Equal(g.Mod(x, y), zero)))
+    return g.Sub(g.Div(x, y), g.Cast(above, to=x.dtype))
 
 
 @tf_op("FloorMod")
@@ -215,13 +220,24 @@ def xlog1py(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
 
 @tf_op("Atan2")
 def atan2(g: Graph, y: ir.Value, x: ir.Value) -> ir.Value:
-    """atan(y / x), half a turn further where x < 0, a quarter of a turn with y's sign where x = 0."""
-    zero, pi = _constant_like(g, 0.0, x), _constant_like(g, 3.141592653589793, x)
-    on_axis = _is_zero(g, x)
-    angle = g.Atan(g.Div(y, g.Where(on_axis, _constant_like(g, 1.0, x), x)))
-    turn = g.Where(g.Less(y, zero), g.Neg(pi), pi)
-    angle = g.Where(g.Less(x, zero), g.Add(angle, turn), angle)
-    return g.Where(on_axis, g.Mul(g.Sign(y), _constant_like(g, 1.5707963267948966, x)), angle)
+    """atan(y / x), half a turn further where x is negative, a quarter of a turn where x = 0; signed zeros as in C.
+
+    Where both are infinite their signs are on the diagonal as well.
+    """
+    diagonal = g.And(g.IsInf(x), g.IsInf(y))
+    x, y = (g.Where(diagonal, g.Sign(v), v) for v in (x, y))
+    pi, quarter = (_constant_like(g, angle, x) for angle in (3.141592653589793, 1.5707963267948966))
+    upright = g.And(_is_zero(g, x), g.Greater(g.Abs(y), _constant_like(g, 0.0, x)))  # not NaN
+    angle = g.Atan(g.Div(y, g.Where(_is_zero(g, x), _constant_like(g, 1.0, x), x)))
+    turned = g.Add(angle, g.Where(_is_negative(g, y), g.Neg(pi), pi))
+    angle = g.Where(_is_negative(g, x), turned, angle)
+    return g.Where(upright, g.Mul(g.Sign(y), quarter), angle)
+
+
+def _is_negative(g: Graph, x: ir.Value) -> ir.Value:
+    """Whether the sign is set, of zeros as well."""
+    zero, one = _constant_like(g, 0.0, x), _constant_like(g, 1.0, x)
+    return g.Less(g.Where(_is_zero(g, x), g.Div(one, x), x), zero)
 
 
 @tf_op("ClipByValue")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.frontends.tensorflow.ops.tf_support import check, with_batch
@@ -9,6 +10,7 @@ from tests.support.cases import Case, case, f32, params
 
 ROWS = [
     *(case(name, f32(2, 3)) for name in ("Real", "Imag", "Angle", "ComplexAbs", "Conj", "FFT", "IFFT")),
+    case("ComplexAbs", np.array([np.inf, -np.inf, np.nan, 0, 3e38], np.float32)).named("edges"),
     case("Complex", f32(2, 3), f32(2, 3, low=0)),
     case("FFT2D", f32(2, 3, 4)),
     case("IFFT2D", f32(2, 3, 4)),

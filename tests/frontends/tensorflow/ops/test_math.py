@@ -11,6 +11,7 @@ from tests.support.cases import Case, boolean, case, f32, i32, i64, params
 POSITIVE = f32(2, 5, low=0.1, high=3.0)
 TINY = f32(2, 5, low=-1e-4, high=1e-4)
 PAIR = (f32(2, 3), f32(3))
+EDGES = (0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan)
 INTS = (i32(3, 4, low=-9), i32(4, low=1))
 
 ROWS = [
@@ -43,7 +44,13 @@ ROWS = [
     *(case(name, f32(2, 3, low=-0.9, high=0.9)) for name in ["Acos", "Asin", "Atanh", "Log1p"]),
     *(case(name, POSITIVE) for name in ["Log", "Sqrt", "Rsqrt", "Reciprocal", "Inv"]),
     *(case(name, TINY).named("tiny") for name in ["Log1p", "Expm1"]),
-    case("Log1p", np.array([-1, -2, 0, np.inf, 1e30], np.float32)).named("edges"),
+    case("Log1p", np.array([-1, -2, 0, np.inf, 1e30, -np.inf, np.nan], np.float32)).named("edges"),
+    *(
+        case("FloorDiv", np.array([np.iinfo(d).min, np.iinfo(d).max, -7, 7, 6], d), np.array([5, 5, 2, -2, -3], d))
+        for d in (np.int8, np.int16, np.int32, np.int64)
+    ),
+    case("FloorDiv", np.array([0, 255, 7], np.uint8), np.array([5, 2, 255], np.uint8)).named("uint8"),
+    case("Atan2", *(np.array(v, np.float32).ravel() for v in np.meshgrid(EDGES, EDGES))).named("edges"),
     case("Expm1", np.array([-np.inf, -100, 0, 50, np.inf], np.float32)).named("edges"),
     case("Acosh", f32(2, 3, low=1.1, high=4.0)),
     case("Round", np.array([0.5, 1.5, 2.5, -0.5], np.float32)).named("half"),
