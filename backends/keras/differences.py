@@ -13,7 +13,7 @@ DIFFERENCES = {
     "keras": (
         Difference(("MaxPool",), "TensorFlow passes over NaN; nothing but NaN or −∞ gives −3.4e38", integers=False),
         Difference(("ArgMax", "ArgMin", "Hardmax"), "TensorFlow passes over NaN", integers=False),
-        Difference(("Softmax",), "oneDNN gives 0 for NaN, where a row has NaN or +∞", integers=False),
+        Difference(("Attention", "Softmax"), "oneDNN gives 0 for NaN, where a row has NaN or +∞", integers=False),
         Difference(
             ("ScatterElements", "ScatterND"),
             "TensorFlow's larger or smaller of two passes over NaN in what is written",

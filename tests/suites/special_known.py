@@ -49,6 +49,9 @@ ENDED_BY_NOTHING = {
 }
 """Operators that are not fed arrays without elements, and why not."""
 
+ENDLESS = ("RaggedRange",)
+"""Operators that are not fed the limits of integers: they make as many numbers as these say."""
+
 
 def is_known(source: str, target: str, operator: str) -> bool:
     """Whether a difference of this operator is known, by the table or because the backend declares it."""
