@@ -41,6 +41,7 @@ class GraphWalker:
     tables: LookupTables = field(default_factory=lambda: LookupTables({}, {}))
     orders: dict[int, tuple[FunctionBody, list[Node]]] = field(default_factory=dict)
     changing: dict[str, bool] = field(default_factory=dict)
+    operators: set[str] = field(default_factory=set)
 
     # -- before: what is there ------------------------------------------------------------------------------------
 
@@ -60,6 +61,7 @@ class GraphWalker:
         refuse_unsafe(seen + [(n.op, n.location) for n in beside])
         refuse_state_changes(beside)
         self.rules.check(seen)
+        self.operators |= {operator for operator, _ in seen}
         return {operator for operator, _ in seen}
 
     def functions_in(self, body: FunctionBody) -> list[FunctionBody]:
@@ -257,6 +259,11 @@ class FunctionRegion:
     def body(self) -> FunctionBody:
         """The function's nodes, for what can be told from them."""
         return self.walker.body(self.name)
+
+    @property
+    def joins_lists(self) -> bool:
+        """Whether the model lays a list's elements end to end anywhere, for which they need not be of one length."""
+        return "TensorListConcatV2" in self.walker.operators
 
     def other(self, name: str) -> FunctionBody:
         """Another function of the model."""

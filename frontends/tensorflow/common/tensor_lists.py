@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
@@ -13,22 +13,7 @@ from convert.graph import Dim, Graph
 
 from . import shape_values
 from .lazy_reshape import int64
-
-
-@dataclass(frozen=True)
-class TensorList:
-    """A list as a value: `stacked` is [count, *element], or None where nothing was written to it.
-
-    `element` are the dims of one element, None where its rank is not known; `count` is an integer scalar. `blank`
-    is set inside a loop that writes one element a round: then `item` is what this round wrote.
-    """
-
-    dtype: ir.DataType
-    element: tuple[Dim, ...] | None
-    count: ir.Value
-    stacked: ir.Value | None = None
-    blank: bool = False
-    item: ir.Value | None = None
+from .unequal_lists import TensorList, append_part, stack_unequal, write_part
 
 
 def tensor_list_from_stacked(g: Graph, stacked: ir.Value) -> TensorList:
@@ -79,6 +64,8 @@ def stack_elements(g: Graph, items: TensorList) -> ir.Value:
         raise Unsupported("a list that is read in the loop that writes it, one element a round")
     if items.stacked is not None:
         return items.stacked
+    if items.parts is not None or items.joined is not None:
+        return stack_unequal(g, items)
     nothing = shape_values.content(items.count)
     if items.element is not None and nothing is not None and nothing.item() == 0:
         dims = [d if isinstance(d, int) else 0 for d in items.element]  # of no elements, any will do
@@ -102,6 +89,9 @@ def write_element(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) 
     element = merge_dims(items.element, None if item.shape is None else g.shape(item))
     if items.blank:
         return replace(items, element=element, item=item)
+    parts = write_part(g, items, index, item)
+    if parts is not None:
+        return parts
     items = replace(items, element=element)
     at = g.Reshape(int64(g, index), [1, 1])
     new = g.ScatterND(stack_elements(g, items), at, g.Unsqueeze(item, [0]))
@@ -116,6 +106,9 @@ def write_growing(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) 
         raise Unsupported("a list that grows by elements of unknown rank")
     element = merge_dims(items.element, g.shape(item))
     items, before, at = replace(items, element=element), shape_values.content(items.count), shape_values.content(index)
+    parts = append_part(g, items, index, item)
+    if parts is not None:
+        return parts
     if before is not None and at is not None and before.item() == at.item() == 0:
         return tensor_list_from_stacked(g, g.Unsqueeze(item, [0]))
     whole, dims = stack_elements(g, items), g.Shape(item)

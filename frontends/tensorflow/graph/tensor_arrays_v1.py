@@ -17,6 +17,7 @@ _LISTS: dict[str, tuple[str, tuple[int | str, ...], str]] = {
     "TensorArrayWriteV3": ("TensorListSetItem", (3, 1, 2), "T"),
     "TensorArrayGatherV3": ("TensorListGather", (2, 1, "shape"), "dtype"),
     "TensorArrayScatterV3": ("TensorListScatterIntoExistingList", (3, 2, 1), "T"),
+    "TensorArraySplitV3": ("TensorListSplit", (1, "shape", 2), "T"),
     "TensorArraySizeV3": ("TensorListLength", (1,), ""),
     "TensorArrayConcatV3": ("TensorListConcatV2", (1, "shape", "lengths"), "dtype"),
 }

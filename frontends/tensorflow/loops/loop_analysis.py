@@ -42,15 +42,18 @@ class WhileLoop:
     limits: tuple[CounterLimit, ...] | None
 
 
-def analyze_loop(cond: FunctionBody, body: FunctionBody, functions: Callable[[str], FunctionBody]) -> WhileLoop:
-    """The loop of these two functions."""
+def analyze_loop(
+    cond: FunctionBody, body: FunctionBody, functions: Callable[[str], FunctionBody], known: Mapping[int, int]
+) -> WhileLoop:
+    """The loop of these two functions; `known` are integers that it is called with, by argument."""
     steps, writes, pushes, keeps, grows = {}, {}, set(), set(), set()
     invariant = invariant_results(body, functions)
+    fixed = {k: n for k, n in known.items() if k in invariant}
     for k, ref in enumerate(body.results):
         node = _producer_node(body, ref, functions)
         if node is None:
             continue
-        if (step := _counter_step(body, node, k, functions)) is not None:
+        if (step := _counter_step(body, node, k, functions, fixed)) is not None:
             steps[k] = step
         elif not node.inputs or _source_argument(body, node.inputs[0], functions) != k:
             continue
@@ -118,12 +121,16 @@ def _producer_node(body: FunctionBody, ref: Ref, functions: Callable[[str], Func
     return node
 
 
-def _counter_step(body: FunctionBody, node: Node, k: int, functions: Callable[[str], FunctionBody]) -> int | None:
+def _counter_step(
+    body: FunctionBody, node: Node, k: int, functions: Callable[[str], FunctionBody], fixed: Mapping[int, int]
+) -> int | None:
+    """What is added to argument `k` in a round; `tf.range` passes it to its loop as an argument."""
     if node.op not in ("Add", "AddV2"):
         return None
     for a, b in (node.inputs, node.inputs[::-1]):
         if _source_argument(body, a, functions) == k:
-            return _constant_int(body, b)
+            step, source = _constant_int(body, b), _source_argument(body, b, functions)
+            return fixed.get(source) if step is None and source is not None else step
     return None
 
 

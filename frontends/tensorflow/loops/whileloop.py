@@ -15,6 +15,7 @@ from convert.graph import Dim, Graph
 from ..common import shape_values
 from ..common.lazy_reshape import cast, int64
 from ..common.tensor_lists import TensorList, merge_dims, pad_to_size, stack_elements, tensor_list_from_stacked
+from ..common.unequal_lists import is_unequal, joined_elements, length_of, unequal_list
 from .loop_analysis import WhileLoop, analyze_loop, trip_count
 from .rnn import emit_recurrent
 
@@ -49,7 +50,9 @@ class TripCount:
 
 def while_loop(g: Graph, arguments: list[Any], cond: Any, body: Any) -> list[Any]:
     """The arguments after the loop. Raises `Unsupported` for resources that change in it."""
-    loop = analyze_loop(cond.body, body.body, body.other)
+    known = {k: shape_values.content(a) for k, a in enumerate(arguments) if isinstance(a, ir.Value)}
+    numbers = {k: n.item() for k, n in known.items() if n is not None and n.ndim == 0 and isinstance(n.item(), int)}
+    loop = analyze_loop(cond.body, body.body, body.other, numbers)
     count = _trip_count(g, loop, arguments)
     scanned = _scanned_lists(loop, arguments, count)
     carried = [
@@ -66,7 +69,7 @@ def while_loop(g: Graph, arguments: list[Any], cond: Any, body: Any) -> list[Any
             arguments[k] = stack_elements(g, replace(arguments[k], element=elements.get(k, arguments[k].element)))
     lists = {k for k in carried if k in elements}
     turn = _emit_body(g, loop, arguments, body, carried, scanned, count, shapes, lists)
-    return _emit_loop(g, loop, arguments, cond, turn, carried, scanned, count, shapes, lists)
+    return _emit_loop(g, loop, arguments, cond, turn, carried, scanned, count, shapes, lists, body.joins_lists)
 
 
 def _trip_count(g: Graph, loop: WhileLoop, arguments: Sequence[Any]) -> TripCount | None:
@@ -113,14 +116,14 @@ def _scanned_lists(loop: WhileLoop, arguments: Sequence[Any], count: TripCount |
         if k in loop.grows and loop.steps.get(at) == 1 and _is_empty(items) and _is_zero(start):
             found.add(k)
             continue
-        if count is None or loop.steps.get(at) != 1 or not isinstance(items, TensorList) or items.stacked is not None:
+        if count is None or loop.steps.get(at) != 1 or not isinstance(items, TensorList) or not items.unwritten:
             continue
         first = shape_values.content(start)
         if first is not None and first.item() == 0 and count.is_at_most(items.count):
             found.add(k)
     for k in loop.keeps:
         items = arguments[k]
-        length = shape_values.content(items.count) if isinstance(items, TensorList) and items.stacked is None else None
+        length = shape_values.content(items.count) if isinstance(items, TensorList) and items.unwritten else None
         if length is not None and length.item() == 1:
             found.add(k)
     found |= {k for k in loop.pushes if _is_empty(arguments[k])}
@@ -237,6 +240,7 @@ def _emit_loop(
     count: TripCount | None,
     shapes: Mapping[int, Sequence[Dim] | None],
     lists: set[int],
+    joins: bool,
 ) -> list[Any]:
     inside, scans = turn.graph, sorted(scanned)
     items = {k: turn.results[k].item for k in scans}
@@ -261,27 +265,40 @@ def _emit_loop(
         inside.output(
             stack_elements(inside, result) if isinstance(result, TensorList) else result, inside.unique("state")
         )
+    dims = {k: turn.results[k].element for k in scans}
+    unequal = {k: joined_elements(g, inside, items[k], dims[k] or ()) for k in scans if joins and is_unequal(dims[k])}
     for k in scans:
-        inside.output(items[k], inside.unique("element"))
+        inside.output(length_of(inside, items[k]) if k in unequal else items[k], inside.unique("element"))
     # The schema of Loop wants a condition where nothing is carried.
-    first = None if count is not None and carried else _loop_condition(g, cond, arguments) if count is None else True
+    first = (
+        None
+        if count is not None and (carried or unequal)
+        else _loop_condition(g, cond, arguments)
+        if count is None
+        else True
+    )
     outputs = g.Loop(
         None if count is None else count.value,
         first,
         *(arguments[k] for k in carried),
+        *unequal.values(),
         body=inside,
-        outputs=len(carried) + len(scans),
+        outputs=len(carried) + len(unequal) + len(scans),
     )
     left = iter(outputs if isinstance(outputs, list) else [outputs])
     for k in carried:
         value = g.facts(next(left), g.dtype(arguments[k]), shapes.get(k))
         final[k] = tensor_list_from_stacked(g, value) if k in lists else value
+    ends = {k: next(left) for k in unequal}
     for k in scans:
+        if k in unequal:
+            final[k] = unequal_list(g, ends[k], next(left), arguments[k].dtype, dims[k])
+            continue
         number = None if count is None else count.content
         item = items[k]
-        dims = None if item.shape is None else [number, *g.shape(item)]
+        whole = None if item.shape is None else [number, *g.shape(item)]
         final[k] = _list_from_sequence(
-            g, loop, k, g.facts(next(left), arguments[k].dtype, dims), arguments[k].count, count
+            g, loop, k, g.facts(next(left), arguments[k].dtype, whole), arguments[k].count, count
         )
     return [final[k] for k in range(len(arguments))]
 

@@ -24,9 +24,8 @@ from ..common.tensor_lists import (
     write_element,
     write_growing,
 )
+from ..common.unequal_lists import join_elements, read_unequal
 from ..rules import tf_op
-
-tf_op.gap("makes a list of parts with lengths of their own, which one tensor does not hold", "TensorListSplit")
 
 _RAGGED = tf_op.limit("TensorListSetItem", "a list of ragged tensors, which have lengths of their own")
 
@@ -55,6 +54,8 @@ def get_item(
 ) -> Any:
     if isinstance(input_handle, RaggedTensor):
         return ragged_row(g, input_handle, index)
+    if input_handle.parts is not None or input_handle.joined is not None:
+        return read_unequal(g, input_handle, index)
     known_now = replace(input_handle, element=merge_dims(input_handle.element, element_dims(element_shape)))
     return g.Gather(stack_elements(g, known_now), index, axis=0)
 
@@ -110,14 +111,15 @@ def length(g: Graph, input_handle: Any) -> ir.Value:
 @tf_op("TensorListResize")
 def resize(g: Graph, input_handle: TensorList, size: ir.Value) -> TensorList:
     """Cut off, or filled up with zeros."""
-    if input_handle.stacked is None:
+    if input_handle.unwritten:
         return replace(input_handle, count=size)
-    whole, wanted = input_handle.stacked, g.Reshape(int64(g, size), [1])
+    whole, wanted = stack_elements(g, input_handle), g.Reshape(int64(g, size), [1])
     have = g.Shape(whole, start=0, end=1)
     lacking = g.Max(g.Sub(wanted, have), np.zeros(1, np.int64))
     none = np.zeros(g.rank(whole) - 1, np.int64)
     longer = g.Pad(whole, g.Concat(np.zeros(1, np.int64), none, lacking, none, axis=0))
-    return replace(input_handle, stacked=g.Slice(longer, [0], wanted, [0]), count=size)
+    cut = g.Slice(longer, [0], wanted, [0])
+    return TensorList(input_handle.dtype, input_handle.element, size, cut)
 
 
 @tf_op("TensorListGather")
@@ -164,10 +166,16 @@ def _size_for(g: Graph, indices: ir.Value) -> ir.Value:
 
 
 def _scatter_elements(g: Graph, items: TensorList, tensor: ir.Value, indices: ir.Value) -> TensorList:
-    return replace(
-        items,
-        stacked=g.ScatterND(stack_elements(g, items), g.Unsqueeze(int64(g, indices), [-1]), tensor, reduction="none"),
-    )
+    new = g.ScatterND(stack_elements(g, items), g.Unsqueeze(int64(g, indices), [-1]), tensor, reduction="none")
+    return TensorList(items.dtype, items.element, items.count, new)
+
+
+@tf_op("TensorListSplit")
+def split(g: Graph, tensor: ir.Value, element_shape: ir.Value, lengths: ir.Value) -> TensorList:
+    """The list of parts of these lengths, which together are as long as the tensor."""
+    count = g.Squeeze(g.Shape(lengths, start=0, end=1), [0])
+    element = (None, *g.shape(tensor)[1:])
+    return TensorList(g.dtype(tensor), element, count, joined=tensor, lengths=int64(g, lengths))
 
 
 @tf_op("TensorListConcatV2")
@@ -179,7 +187,9 @@ def concat(
     *,
     element_dtype: ir.DataType,
 ) -> list[ir.Value]:
-    """All elements end to end, and their lengths, which are equal: a list is stacked here."""
+    """All elements end to end, and their lengths."""
+    if input_handle.parts is not None or input_handle.joined is not None:
+        return list(join_elements(g, input_handle))
     whole = stack_elements(
         g, replace(input_handle, element=merge_dims(input_handle.element, element_dims(element_shape)))
     )

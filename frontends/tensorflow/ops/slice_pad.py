@@ -123,8 +123,13 @@ def _emit_slice(g: Graph, x: ir.Value, slices: Mapping[int, slice]) -> ir.Value:
     steps = [1 if item.step is None else item.step for item in slices.values()]
     axes = np.array(list(slices), np.int64)
     unit = all(isinstance(s, int) and s == 1 for s in steps)
-    return g.Slice(
+    out = g.Slice(
         x, _concat_vector(g, starts), _concat_vector(g, ends), axes, None if unit else _concat_vector(g, steps)
+    )
+    # ONNX's inference forgets all dims where an end is computed.
+    found = g.shape(out) if out.shape is not None else [None] * g.rank(x)
+    return g.facts(
+        out, shape=[d if k in slices else whole for k, (d, whole) in enumerate(zip(found, g.shape(x), strict=True))]
     )
 
 

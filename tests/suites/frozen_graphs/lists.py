@@ -55,6 +55,19 @@ def joined_unequal(x: tf.Tensor) -> tf.Tensor:
     return found.concat()
 
 
+def joined_of_lengths(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    found = tf.TensorArray(tf.float32, size=0, dynamic_size=True, infer_shape=False, clear_after_read=False)
+    for i in tf.range(tf.shape(x)[0]):
+        found = found.write(i, tf.repeat(x[i : i + 1], i, axis=0))
+    return found.concat(), found.read(2)
+
+
+def items_of_lengths(x: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    found = tf.TensorArray(tf.float32, size=2, infer_shape=False, clear_after_read=False)
+    found = found.write(1, x[:1]).write(0, x)
+    return found.read(0), found.concat()
+
+
 def appended_while(x: tf.Tensor) -> tf.Tensor:
     found = tf.TensorArray(tf.float32, size=0, dynamic_size=True)
     i = 0
@@ -180,7 +193,7 @@ ROWS = [
     row("appended_at_its_size", autographed(appended_at_its_size), [X]),
     row("filtered", autographed(filtered), [X], [-X]),
     row("joined", autographed(joined), [X]),
-    row("joined_unequal", autographed(joined_unequal), [X], gap="elements' shape is not known"),
+    row("joined_unequal", autographed(joined_unequal), [X], [-X]),
     row("appended_while", autographed(appended_while), [X]),
     row("read_and_written", autographed(read_and_written), [X]),
     row("read_and_grown", autographed(read_and_grown), [X]),
@@ -192,7 +205,9 @@ ROWS = [
     row("gathered", gathered, [X, i32([2, 0])], forms=BOTH),
     row("scattered", scattered, [X, i32([2, 0, 1])], forms=BOTH),
     row("scattered_by_data", scattered_by_data, [X, i32([2, 0, 1])]),
-    row("parts", parts, [X, i64([1, 2, 0])], gap="parts with lengths of their own"),
+    row("parts", parts, [X, i64([1, 2, 0])], [X, i64([0, 1, 2])], forms=BOTH),
+    row("items_of_lengths", items_of_lengths, [X], forms=BOTH),
+    row("joined_of_lengths", autographed(joined_of_lengths), [X], [-X]),
     row("written_once", written_once, [f32(4)], forms=BOTH),
     row("beam", autographed(beam), [f32(5, 5)]),
     row("so_far", autographed(so_far), [X]),
