@@ -21,12 +21,40 @@ CAFFE2 = {
 """The rest of what Caffe2 refuses is declared in its rule table, or a dtype that it does not have; all that Keras
 refuses is declared in its room (`backends/keras/limits.py`)."""
 
+_TEXT = "PyTorch has no tensors of text"
+_BITS = "PyTorch computes with no numbers of less than a byte, and has none of FLOAT8E8M0 that ONNX Runtime would take"
+
+TORCH = {
+    **{
+        f"test_{name}_*{kind}*": _BITS
+        for name in ("cast", "castlike")
+        for kind in ("INT2", "INT4", "FLOAT4E2M1", "e8m0")
+    },
+    **{f"test_quantizelinear_{kind}": _BITS for kind in ("float4e2m1", "int2", "int4", "uint2", "uint4")},
+    **{f"test_dequantizelinear_{kind}": _BITS for kind in ("float4e2m1", "int2", "int4", "uint2", "uint4")},
+    **{
+        f"test_{name}*": _TEXT
+        for name in ("string", "strnorm", "regex_full_match", "strsplit", "strconcat", "equal_string")
+    },
+    "test_ai_onnx_ml_label_encoder_*": _TEXT,
+    "test_cast*STRING*": _TEXT,
+    "test_image_decoder_*": "PyTorch decodes no pictures",
+    "test_loop13_seq": _LENGTH,
+    "test_loop16_seq_none": _LENGTH,
+    "test_loop11": "torch's while_loop keeps the sizes of what it carries, and this loop's tensor grows",
+    "test_if_opt": "whether the output is there is known only when the model runs",
+    "test_tfidfvectorizer_*": "PyTorch has no operator that counts words",
+    "test_gradient_of_*": "an exported program has no operator for a gradient within it",
+}
+"""Text, numbers of less than a byte, and what has no tensors of one shape."""
+
 GAPS: dict[str, dict[str, str]] = {
     "tf": TENSORFLOW,
     "tf-frozen": TENSORFLOW,
     "caffe2": CAFFE2,
     "keras": {},
     "onnx": {},
+    "torch": TORCH,
 }
 """By backend; a case counts as a gap only where the backend refuses it, never where its answer is wrong."""
 
@@ -47,6 +75,7 @@ CONTRADICTED: dict[str, dict[str, str]] = {
     "tf": _RESIZE,
     "tf-frozen": _RESIZE,
     "keras": _RESIZE,
+    "torch": {**_RESIZE, "test_dft_inverse": _NOISE, "test_dft_inverse_opset19": _NOISE},
     "caffe2": {
         **_RESIZE,
         "test_adam_multiple": "the answer in the files of onnx 1.8.1 takes an epsilon of 0.01, and the model has 1e-6",

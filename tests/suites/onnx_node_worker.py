@@ -148,6 +148,7 @@ def answer_to(data: bytes, feeds: list[dict[str, Any]], specs: list[Any], form: 
 
     from convert import plugin
     from convert.errors import Unsupported
+    from convert.naming import Names
     from convert.options import Options
     from convert.report import Report
     from convert.source import Source
@@ -163,8 +164,10 @@ def answer_to(data: bytes, feeds: list[dict[str, Any]], specs: list[Any], form: 
             plugin.backend_for(form).write(model, path, form, options, report)
             runner = plugin.runner_for(written.kind)
             assert runner is not None, f"nothing runs {written.kind}"
+            names = Names(**report.renamed)
+            feeds = [names.feed(feed) for feed in feeds]
             found = runner.run(Source(written.kind, path), feeds, precision="float32", options=Options())
-            return Answer("ran", outputs=[dict(f) for f in found])
+            return Answer("ran", outputs=[names.name_outputs(f) for f in found])
     except Unsupported as error:
         return Answer("refused", str(error), problems=tuple((p.at.operator, p.why) for p in error.problems))
     except Exception as error:

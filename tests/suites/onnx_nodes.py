@@ -34,7 +34,7 @@ from tests.suites.onnx_node_worker import Answer, run_all
 STATUSES = ("pass", "gap", "refused", "error", "wrong", "crash", "timeout")
 """gap: refused, and declared with its reason; error: an exception, on conversion or when the artefact runs."""
 
-FORMATS = {"tf": "tf", "tf-frozen": "tf-frozen", "keras": "keras", "caffe2": "caffe2", "onnx": "onnx"}
+FORMATS = {"tf": "tf", "tf-frozen": "tf-frozen", "keras": "keras", "caffe2": "caffe2", "onnx": "onnx", "torch": "torch"}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,89 @@
+"""The PyTorch backend: exported programs (`.pt2`), trainable, which PyTorch loads with nothing of ours installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from convert.naming import IDENTIFIER, Naming, TargetNames
+from convert.plugin import Format, Operator
+from convert.rules.listing import lazy_attributes, operator_rows
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from convert.options import Options
+    from convert.report import Report
+
+    from .rules import onnx_op as onnx_op  # as type checkers do not see through __getattr__
+
+# Inputs are arguments of forward; outputs are keys of the dict that it returns, which its file keeps between quotes.
+_NAMES = TargetNames(IDENTIFIER, Naming(r"[\"'\\{}()\[\]=;\x00-\x1f]"), apart=True)
+
+FORMATS = {
+    "torch": Format(
+        "torch",
+        ".pt2",
+        False,
+        "PyTorch exported program with trainable parameters, for torch.export.load",
+        kind="torch-export",
+        names=_NAMES,
+        aliases=("pytorch", "pt2", "torch-export", "exported-program"),
+    ),
+}
+
+
+def check(model: ir.Model, format: str, options: Options) -> None:
+    """Raise one `Unsupported` that lists every operator and dtype that `write` could not emit; changes nothing."""
+    from .emit import check as check_coverage
+    from .passes.legalize import legalize
+
+    copy = model.clone()
+    legalize(copy, options.dump_passes)
+    check_coverage(copy)
+
+
+def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
+    """Write `model` at `path` as an exported program; the model is changed.
+
+    Raises `Unsupported` with every operator that has no rule, or with the first node that PyTorch cannot capture.
+    """
+    from convert.graph.names import rename_ends
+
+    from .writer.exported import write_exported
+
+    rename_ends(model, FORMATS[format].names, report)
+    write_exported(model, path, options, report)
+
+
+def skeleton(operator: str) -> str:
+    """The beginning of a rule for the ONNX operator, by ONNX's own schema of it."""
+    from convert.rules.onnx_schemas import onnx_skeleton
+
+    from . import ops  # noqa: F401  (fills the table)
+    from .rules import onnx_op
+
+    return onnx_skeleton(onnx_op, operator, __name__)
+
+
+def preload() -> None:
+    """Import what writing takes, without starting a thread: warm workers are forked after it."""
+    import torch._dynamo
+    import torch.export._trace  # noqa: F401
+
+    from . import ops  # noqa: F401
+    from .passes import legalize  # noqa: F401
+    from .writer import exported  # noqa: F401
+
+
+def operators(format: str) -> Iterable[Operator]:
+    """The ONNX operators that this backend writes, and those that it declares it cannot."""
+    from . import ops  # noqa: F401  (fills the table)
+    from .rules import onnx_op
+
+    return operator_rows(onnx_op)
+
+
+# The decorator for rules of one's own.
+__getattr__ = lazy_attributes(__name__, {"onnx_op": ".rules"})

@@ -1,0 +1,41 @@
+"""What rules of several topics share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from .dtypes import FLOAT8, SCARCE
+
+
+def wide(x: torch.Tensor) -> torch.Tensor:
+    """A tensor of a dtype that PyTorch stores and does not compute with, in one that it does."""
+    if x.dtype in SCARCE:
+        return x.to(torch.int64)
+    return x.to(torch.float32) if x.dtype in FLOAT8 else x
+
+
+def plain(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    """The rule of an operator that is one function of PyTorch's."""
+
+    def rule(t: Any, *inputs: Any) -> Any:
+        return function(*map(wide, inputs))
+
+    return rule
+
+
+def counted_axes(axes: Sequence[int], rank: int) -> list[int]:
+    """Axes counted from the first."""
+    return [a % rank if rank else 0 for a in axes]
+
+
+def move_axis(x: torch.Tensor, source: int, target: int) -> torch.Tensor:
+    """One axis moved to another place."""
+    return torch.movedim(x, source, target)
+
+
+def along(x: torch.Tensor, axis: int, rank: int) -> torch.Tensor:
+    """A vector shaped to broadcast along one axis of `rank`."""
+    return x.reshape([-1 if i == axis % rank else 1 for i in range(rank)])

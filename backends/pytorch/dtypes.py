@@ -1,0 +1,81 @@
+"""Which PyTorch dtype an ONNX dtype is, and arrays as tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from convert.errors import Unsupported
+
+DTYPES = {
+    ir.DataType.FLOAT: torch.float32,
+    ir.DataType.DOUBLE: torch.float64,
+    ir.DataType.FLOAT16: torch.float16,
+    ir.DataType.BFLOAT16: torch.bfloat16,
+    ir.DataType.INT8: torch.int8,
+    ir.DataType.INT16: torch.int16,
+    ir.DataType.INT32: torch.int32,
+    ir.DataType.INT64: torch.int64,
+    ir.DataType.UINT8: torch.uint8,
+    ir.DataType.UINT16: torch.uint16,
+    ir.DataType.UINT32: torch.uint32,
+    ir.DataType.UINT64: torch.uint64,
+    ir.DataType.BOOL: torch.bool,
+    ir.DataType.COMPLEX64: torch.complex64,
+    ir.DataType.COMPLEX128: torch.complex128,
+    ir.DataType.FLOAT8E4M3FN: torch.float8_e4m3fn,
+    ir.DataType.FLOAT8E5M2: torch.float8_e5m2,
+    ir.DataType.FLOAT8E4M3FNUZ: torch.float8_e4m3fnuz,
+    ir.DataType.FLOAT8E5M2FNUZ: torch.float8_e5m2fnuz,
+}
+
+# Weights of fewer bits than PyTorch computes with are stored in what holds them.
+_STORED = {
+    ir.DataType.INT4: torch.int8,
+    ir.DataType.UINT4: torch.uint8,
+    ir.DataType.INT2: torch.int8,
+    ir.DataType.UINT2: torch.uint8,
+}
+
+_BYTES = {
+    torch.bfloat16: np.int16,
+    torch.uint16: np.int16,
+    torch.uint32: np.int32,
+    torch.uint64: np.int64,
+    torch.float8_e4m3fn: np.int8,
+    torch.float8_e5m2: np.int8,
+    torch.float8_e4m3fnuz: np.int8,
+    torch.float8_e5m2fnuz: np.int8,
+}
+"""Dtypes that numpy lacks or that PyTorch does not take from it, and the integers that show their bytes."""
+
+FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
+SCARCE = (torch.uint16, torch.uint32, torch.uint64)
+"""Dtypes that PyTorch stores and hardly computes with."""
+
+
+def torch_dtype(dtype: ir.DataType | int | None) -> torch.dtype:
+    """PyTorch's dtype. Raises `Unsupported` where there is none (text, and numbers of less than a byte)."""
+    found = None if dtype is None else DTYPES.get(ir.DataType(dtype))
+    if found is None:
+        name = "unknown" if dtype is None else ir.DataType(dtype).name
+        raise Unsupported(f"PyTorch has no tensors of dtype {name}")
+    return found
+
+
+def stored_dtype(dtype: ir.DataType) -> torch.dtype:
+    """The dtype that a constant of `dtype` is stored in. Raises `Unsupported` as `torch_dtype` does."""
+    return _STORED.get(dtype) or torch_dtype(dtype)
+
+
+def tensor_from(array: np.ndarray) -> torch.Tensor:
+    """A tensor over the memory of `array`, or a copy where that cannot be written to."""
+    dtype = stored_dtype(ir.DataType.from_numpy(array.dtype))
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    if dtype in _BYTES:
+        array = array.view(_BYTES[dtype])
+        return torch.from_numpy(array if array.flags.writeable else array.copy()).view(dtype)
+    if array.dtype.kind not in "fiubc":
+        array = array.astype(np.int8 if dtype == torch.int8 else np.uint8)
+    return torch.from_numpy(array if array.flags.writeable else array.copy())

@@ -1,0 +1,221 @@
+"""Emission: runs the rules over the graph in order while PyTorch captures, so that an exported program comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+import torch
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from convert.errors import ConvertError, Location, Unsupported
+from convert.graph import location_of
+from convert.graph.values import constant, last_uses, nodes_of, used_values
+
+from . import ops  # noqa: F401  (fills the table)
+from .dtypes import tensor_from, torch_dtype
+from .network import Network
+from .rules import host_inputs, onnx_op, operator_of
+from .sizes import size_arithmetic
+from .values import Known, Sizes
+
+Value: TypeAlias = Any
+"""A tensor, a Known, a Sizes, a list of tensors (a sequence), or None (absent)."""
+
+_ON_DATA = "PyTorch cannot capture it, because a size or a choice depends on the values of a tensor"
+
+
+class Emitter:
+    """What rules write to, as `t`: they call PyTorch itself, and ask `t` for what is known while it captures."""
+
+    def __init__(self, network: Network | None) -> None:
+        self.network = network
+        self.node: ir.Node | None = None
+        self.branches = 0
+        """How many operators of control flow are being captured around the current node."""
+
+    # -- what is known ------------------------------------------------------------------------------------------------
+
+    def tensor(self, x: Value) -> torch.Tensor:
+        """A tensor of what a rule was given: a parameter or buffer of the module where it is one."""
+        if isinstance(x, Known):
+            return self._constant(x)
+        if isinstance(x, Sizes):
+            kind = torch_dtype(ir.DataType.from_numpy(x.dtype))
+            parts = [torch.scalar_tensor(n, dtype=kind) for n in x.array.ravel()]
+            return torch.stack(parts).reshape(x.shape) if parts else torch.zeros(x.shape, dtype=kind)
+        return x
+
+    def _constant(self, x: Known) -> torch.Tensor:
+        held = self.network.tensor_named(x.name) if self.network is not None else None
+        if held is not None:
+            return held
+        if x.array.dtype.kind in "OUS":
+            raise Unsupported("PyTorch has no tensors of text")
+        made = tensor_from(x.array)
+        if self.branches and 0 < made.numel() <= SMALL and made.dtype in _PLAIN:  # a branch holds no constants
+            return torch.stack([torch.full((), n, dtype=made.dtype) for n in x.array.ravel().tolist()]).reshape(x.shape)
+        if made.dim() == 0 and made.dtype in _PLAIN:
+            return torch.full((), x.array.item(), dtype=made.dtype)
+        return made
+
+    def static(self, x: Value) -> np.ndarray | None:
+        """The content of a constant, else None."""
+        return x.array if isinstance(x, Known) else None
+
+    def ints(self, x: Value) -> list[Any]:
+        """A vector or scalar of integers as Python's: numbers, symbols of sizes, and symbols of what the data says."""
+        if isinstance(x, Known):
+            return [int(n) for n in x.array.ravel()]
+        if isinstance(x, Sizes):
+            return list(x.array.ravel())
+        x = x if x.dtype == torch.int64 else x.to(torch.int64)
+        return list((x if x.dim() == 1 else x.reshape(-1)).tolist()) if x.dim() else [x.item()]
+
+    def number(self, x: Value) -> Any:
+        """One integer as `ints` gives it."""
+        return self.ints(x)[0]
+
+    def known_ints(self, x: Value, what: str) -> list[int]:
+        """A constant vector. Raises `Unsupported` about `what` for one that the data decides."""
+        if isinstance(x, Known):
+            return [int(n) for n in x.array.ravel()]
+        raise Unsupported(f"{what} computed at run time")
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs of the current node somebody may use (trailing absent ones are not counted)."""
+        assert self.node is not None
+        return max((i + 1 for i, v in enumerate(self.node.outputs) if v.name), default=0)
+
+    def dtype(self, index: int = 0) -> torch.dtype:
+        """The dtype of an output of the current node, as the graph has it."""
+        assert self.node is not None
+        return torch_dtype(self.node.outputs[index].dtype)
+
+    # -- graphs -------------------------------------------------------------------------------------------------------
+
+    def run(self, graph: ir.Graph, known: dict[ir.Value, Value]) -> list[Value]:
+        """Emit all nodes of `graph`; `known` holds its inputs and what surrounds it. Returns its outputs."""
+        for value in graph.initializers.values():
+            if value not in known and value.const_value is not None:
+                known[value] = Known(value.const_value.numpy(), value.name or "")
+        last = last_uses(graph)
+        for index, node in enumerate(graph):
+            self._node(node, known)
+            for value in last.get(index, ()):
+                known.pop(value, None)
+        return [known[v] for v in graph.outputs]
+
+    def _node(self, node: ir.Node, known: dict[ir.Value, Value]) -> None:
+        if node.op_type == "Constant" and node.outputs[0] in known:
+            return
+        given = [None if v is None else known[v] for v in node.inputs]
+        operator, at = operator_of(node), location_of(node)
+        outer, self.node = self.node, node
+        result = size_arithmetic(node, given)
+        if result is None:
+            attributes = {a.name: self._attribute(a, known) for a in node.attributes.values()}
+            try:
+                result = onnx_op.apply(self, operator, self._inputs(operator, given), attributes, at)
+            except ConvertError as error:
+                if isinstance(error.__cause__, GuardOnDataDependentSymNode):
+                    raise Unsupported(_ON_DATA).with_location(at) from error
+                raise
+        results = result if isinstance(result, tuple) else (result,)
+        for value, made in zip(node.outputs, results, strict=False):
+            known[value] = _born(value, made)
+        self.node = outer
+
+    def _inputs(self, operator: str, given: Sequence[Value]) -> list[Value]:
+        """The inputs of a rule, as tensors but for those that it takes as they are known."""
+        entry = onnx_op.entries.get(operator)
+        if entry is None:
+            return list(given)
+        kept, names = host_inputs(entry.rule), entry.positional
+        return [x if (names[i] if i < len(names) else "*") in kept else self.tensor(x) for i, x in enumerate(given)]
+
+    def _attribute(self, attribute: ir.Attr, known: dict[ir.Value, Value]) -> Any:
+        match attribute.type:
+            case ir.AttributeType.GRAPH:
+                return SubgraphFunction(self, attribute.as_graph(), known)
+            case ir.AttributeType.TENSOR:
+                return attribute.as_tensor()
+            case ir.AttributeType.INTS | ir.AttributeType.FLOATS | ir.AttributeType.STRINGS:
+                return list(attribute.value)
+            case _:
+                return attribute.value
+
+
+SMALL = 64
+_PLAIN = (torch.float32, torch.float64, torch.int32, torch.int64, torch.bool)
+
+
+def _born(value: ir.Value, made: Value) -> Value:
+    """What a rule gave, in the dtype that the graph says: some are computed in a wider one."""
+    if isinstance(made, (np.ndarray, np.generic)):
+        return Known(np.asarray(made), value.name or "")
+    if isinstance(made, torch.Tensor) and isinstance(value.type, ir.TensorType) and value.dtype is not None:
+        wanted = torch_dtype(value.dtype)
+        return made if made.dtype == wanted else made.to(wanted)
+    return made
+
+
+class SubgraphFunction:
+    """A subgraph as a function of its inputs: called in place, or with what surrounds it as operands."""
+
+    def __init__(self, emitter: Emitter, graph: ir.Graph, around: Mapping[ir.Value, Value]) -> None:
+        self.emitter = emitter
+        self.graph = graph
+        # Copied now: what surrounds the node may be dropped once the node is emitted.
+        self.around = dict(around)
+        own = {*graph.inputs, *graph.initializers.values(), *(v for n in nodes_of(graph) for v in n.outputs)}
+        used = [v for n in nodes_of(graph) for v in used_values(n)]
+        outer = [v for v in dict.fromkeys([*used, *graph.outputs]) if v not in own and v in self.around]
+        self.operands = {v: emitter.tensor(self.around[v]) for v in outer if _is_operand(self.around[v])}
+        """The tensors around it that it uses, and those of its constants that are large."""
+        inner = [n.outputs[0] for n in nodes_of(graph) if n.op_type == "Constant" and not n.domain]
+        for value in (*graph.initializers.values(), *inner):
+            content = constant(value)
+            known = self.around.get(value, None if content is None else Known(content.numpy(), value.name or ""))
+            if _is_operand(known):
+                self.operands[value] = emitter.tensor(known)
+
+    def __call__(self, *inputs: Value) -> list[Value]:
+        known = {**self.around, **dict(zip(self.graph.inputs, inputs, strict=True))}
+        return self.emitter.run(self.graph, known)
+
+    def with_operands(self, inputs: Sequence[Value], operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The outputs as tensors of their own, for the operators of control flow, which see all tensors as operands."""
+        known = {**self.around, **dict(zip(self.graph.inputs, inputs, strict=True))}
+        known.update(zip(self.operands, operands, strict=True))
+        self.emitter.branches += 1
+        found = [self.emitter.tensor(y) for y in self.emitter.run(self.graph, known)]
+        self.emitter.branches -= 1
+        seen = {id(x) for x in (*operands, *inputs)}
+        results = []
+        for y in found:
+            results.append(y.clone() if id(y) in seen else y)
+            seen.add(id(y))
+        return results
+
+
+def _is_operand(x: Value) -> bool:
+    if isinstance(x, Known):
+        plain = x.array.dtype.kind in "ib" and x.array.dtype.itemsize in (1, 4, 8)
+        return x.array.dtype.kind not in "OUS" and x.array.size > (SMALL if plain else 1)
+    return isinstance(x, torch.Tensor)
+
+
+def check(model: ir.Model) -> None:
+    """Raise one `Unsupported` that lists every operator without a rule and every dtype that PyTorch lacks."""
+    onnx_op.check((operator_of(node), location_of(node)) for node in nodes_of(model.graph))
+    for value in (*model.graph.inputs, *model.graph.outputs):
+        at = Location("input or output", value.name or "")
+        if isinstance(value.type, ir.TensorType):
+            try:
+                torch_dtype(value.dtype)
+            except Unsupported as error:
+                raise error.with_location(at) from error

@@ -1,0 +1,98 @@
+"""The module that is captured: weights of the graph as its parameters and buffers, named as the source names them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch import nn
+
+from convert.graph.values import nodes_of
+from convert.naming import Naming
+
+from .dtypes import tensor_from
+
+# Constants of fewer elements stand in the program, and are not trained.
+_SMALL = 1
+_STATISTICS = {"BatchNormalization": (3, 4)}
+"""Inputs that are averages of what was seen in training: buffers."""
+
+_FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+_PART = Naming(r"[\"'\\{}()\[\]=;\x00-\x1f]", r".", reserved=("T_destination", "training", "forward", "train", "eval"))
+
+
+class Network(nn.Module):
+    """Holds the weights of `model`: the initializer `layer1.conv.weight` is a parameter of the module `layer1.conv`.
+
+    Floating weights are parameters, averages of batch norms and integers buffers. Scalars are left out.
+    """
+
+    def __init__(self, model: ir.Model) -> None:
+        super().__init__()
+        self._places: dict[str, str] = {}
+        statistics = set(_statistics(model.graph))
+        for value in _weights(model.graph):
+            if value.name in self._places or value.const_value is None or value.const_value.size <= _SMALL:
+                continue
+            if value.const_value.dtype == ir.DataType.STRING:
+                continue
+            small = value.const_value.size <= 64
+            content = tensor_from(value.const_value.numpy())
+            trained = content.dtype in _FLOATS and value not in statistics
+            if trained or not small or content.dtype in _FLOATS:
+                self._places[value.name or ""] = self._register(value.name or "weight", content, trained)
+
+    def tensor_named(self, name: str) -> torch.Tensor | None:
+        """The parameter or buffer that holds the initializer `name`; None if none does."""
+        place = self._places.get(name)
+        if place is None:
+            return None
+        owner, _, last = place.rpartition(".")
+        found: Any = self.get_submodule(owner)
+        return getattr(found, last)
+
+    def _register(self, name: str, content: torch.Tensor, trained: bool) -> str:
+        """Put a tensor at the place that its name tells; the place."""
+        parts = [_PART.legal(p) for p in re.split(r"[./]+|::", name) if p] or ["weight"]
+        owner: nn.Module = self
+        path = []
+        for part in parts[:-1]:
+            part = _free(owner, part, modules=True)
+            if part not in owner._modules:
+                owner.add_module(part, nn.Module())
+            owner = owner._modules[part]  # type: ignore[assignment]
+            path.append(part)
+        last = _free(owner, parts[-1], modules=False)
+        if trained:
+            owner.register_parameter(last, nn.Parameter(content))
+        else:
+            owner.register_buffer(last, content)
+        return ".".join([*path, last])
+
+
+def _free(owner: nn.Module, name: str, modules: bool) -> str:
+    """`name`, or with a number where the module has something else by it."""
+    taken, number = name, 0
+    while hasattr(owner, taken) and not (modules and taken in owner._modules):
+        number += 1
+        taken = f"{name}_{number}"
+    return taken
+
+
+def _weights(graph: ir.Graph) -> Iterator[ir.Value]:
+    yield from graph.initializers.values()
+    for node in nodes_of(graph):
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.GRAPH:
+                yield from attribute.as_graph().initializers.values()
+
+
+def _statistics(graph: ir.Graph) -> Iterator[ir.Value]:
+    for node in nodes_of(graph):
+        for index in _STATISTICS.get(node.op_type, ()):
+            value = node.inputs[index] if index < len(node.inputs) else None
+            if value is not None:
+                yield value

@@ -1,0 +1,7 @@
+"""The PyTorch backend's rules, one module a topic; importing this package fills the table."""
+
+from __future__ import annotations
+
+from convert.rules.scan import import_modules
+
+import_modules(__name__, __path__)

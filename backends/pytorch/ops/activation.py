@@ -1,0 +1,110 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from ..common import wide
+from ..rules import onnx_op
+
+
+@onnx_op("Relu")
+def relu(t, x):
+    return F.relu(x)
+
+
+@onnx_op("LeakyRelu")
+def leaky_relu(t, x, *, alpha):
+    return F.leaky_relu(x, alpha)
+
+
+@onnx_op("PRelu")
+def prelu(t, x, slope):
+    if x.dtype.is_floating_point and slope.dim() and slope.numel() == slope.shape[0] == 1:
+        return F.prelu(x, slope)
+    if x.dtype.is_floating_point and x.dim() > 1 and slope.dim() == x.dim() - 1 and slope.numel() == slope.shape[0]:
+        return F.prelu(x, slope.reshape(-1))
+    return torch.where(wide(x) < 0, wide(x) * wide(slope), wide(x))
+
+
+@onnx_op("Elu")
+def elu(t, x, *, alpha):
+    return F.elu(x, alpha)
+
+
+@onnx_op("Celu")
+def celu(t, x, *, alpha):
+    return F.celu(x, alpha)
+
+
+@onnx_op("Selu")
+def selu(t, x, *, alpha, gamma):
+    return gamma * F.elu(x, alpha)
+
+
+@onnx_op("Gelu")
+def gelu(t, x, *, approximate):
+    return F.gelu(x, approximate=approximate)
+
+
+@onnx_op("HardSigmoid")
+def hard_sigmoid(t, x, *, alpha, beta):
+    return torch.clamp(alpha * x + beta, 0, 1)
+
+
+@onnx_op("HardSwish")
+def hard_swish(t, x):
+    return F.hardswish(x) if x.dtype.is_floating_point else x
+
+
+@onnx_op("Mish")
+def mish(t, x):
+    return F.mish(x)
+
+
+@onnx_op("Swish")
+def swish(t, x, *, alpha):
+    return F.silu(x) if alpha == 1 else x * torch.sigmoid(alpha * x)
+
+
+@onnx_op("Softplus")
+def softplus(t, x):
+    # Beyond the threshold PyTorch gives x itself, which at its default of 20 is not so in float64.
+    return F.softplus(x, threshold=40)
+
+
+@onnx_op("ThresholdedRelu")
+def thresholded_relu(t, x, *, alpha):
+    return torch.where(x > alpha, x, torch.zeros_like(x))
+
+
+@onnx_op("Shrink")
+def shrink(t, x, *, bias, lambd):
+    x = wide(x)
+    zero = torch.zeros_like(x)
+    return torch.where(x < -lambd, x + bias, torch.where(x > lambd, x - bias, zero))
+
+
+@onnx_op("Softmax")
+def softmax(t, x, *, axis):
+    return torch.softmax(x, axis)
+
+
+@onnx_op("LogSoftmax")
+def log_softmax(t, x, *, axis):
+    return torch.log_softmax(x, axis)
+
+
+@onnx_op("Hardmax")
+def hardmax(t, x, *, axis):
+    first = torch.argmax(x, axis, keepdim=True)
+    return torch.zeros_like(x).scatter(axis, first, torch.ones_like(first, dtype=x.dtype))
+
+
+@onnx_op("Clip")
+def clip(t, x, low, high):
+    y = wide(x)
+    if low is not None:
+        y = torch.maximum(y, wide(low).to(y.dtype))
+    return y if high is None else torch.minimum(y, wide(high).to(y.dtype))

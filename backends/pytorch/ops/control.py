@@ -1,0 +1,175 @@
+"""Control flow: `torch.cond`, `while_loop` and `scan`, or what they come to where the way is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from convert.errors import Unsupported
+from convert.graph.values import known_dims
+
+from ..dtypes import torch_dtype
+from ..rules import host, onnx_op
+from ..values import Known
+
+_MOST = 512
+"""Rounds of a loop that are written out."""
+
+_NESTED = "a sequence or an optional in a branch or loop that only the run decides"
+
+
+@onnx_op("If")
+@host("cond")
+def if_(t, cond, *, then_branch, else_branch):
+    known = t.static(cond)
+    if known is not None:
+        return tuple((then_branch if known.all() else else_branch)())
+    if any(not isinstance(v.type, ir.TensorType) for v in then_branch.graph.outputs):
+        raise Unsupported(_NESTED)
+    kinds = [torch_dtype(v.dtype) for v in t.node.outputs]
+    yes, no = list(then_branch.operands.values()), list(else_branch.operands.values())
+
+    def one(*given):
+        return tuple(y.to(k) for y, k in zip(then_branch.with_operands((), given[: len(yes)]), kinds, strict=True))
+
+    def other(*given):
+        return tuple(y.to(k) for y, k in zip(else_branch.with_operands((), given[len(yes) :]), kinds, strict=True))
+
+    return tuple(torch.ops.higher_order.cond(cond.reshape(()), one, other, (*yes, *no)))
+
+
+@onnx_op("Loop")
+@host("*", "M", "cond")
+def loop(t, M, cond, *carried, body):
+    most = t.static(M) if M is not None else None
+    first = np.array(True) if cond is None else t.static(cond)
+    if most is not None and first is not None and int(most.ravel()[0]) <= _MOST:
+        found = _unrolled(t, int(most.ravel()[0]) if first.all() else 0, carried, body)
+        if found is not None:
+            return found
+    return _while(t, M, cond, carried, body)
+
+
+def _unrolled(t, rounds, carried, body):
+    """The rounds one after the other, as long as what they say of going on is known; None where it is not."""
+    count, values, rows = len(carried), list(carried), []
+    for i in range(rounds):
+        going, *results = body(Known(np.array(i, np.int64)), Known(np.array(True)), *values)
+        values = results[:count]
+        rows.append([t.tensor(y) for y in results[count:]])
+        alive = t.static(going)
+        if alive is None:
+            return None
+        if not alive.all():
+            break
+    if rows:
+        return (*values, *(torch.stack(column) for column in zip(*rows, strict=True)))
+    empty = (torch.zeros([0, *_dims(v, 0)], dtype=torch_dtype(v.dtype)) for v in body.graph.outputs[1 + count :])
+    return (*values, *empty)
+
+
+def _rows(most, row):
+    """Room for the rows that a loop collects; all have one shape."""
+    return torch.zeros([most, *row.shape], dtype=row.dtype)
+
+
+def _dims(value, unknown):
+    dims = known_dims(value)
+    if dims is None:
+        raise Unsupported("a loop that collects tensors of unknown rank")
+    return [d if isinstance(d, int) else unknown for d in dims]
+
+
+def _while(t, M, cond, carried, body):
+    if any(isinstance(x, list) or x is None for x in carried):
+        raise Unsupported(_NESTED)
+    count = len(carried)
+    collected = body.graph.outputs[1 + count :]
+    values = [t.tensor(x).clone() for x in carried]
+    limit = (
+        torch.full((), torch.iinfo(torch.int64).max) if M is None else t.tensor(M).reshape(()).to(torch.int64).clone()
+    )
+    going = torch.ones((), dtype=torch.bool) if cond is None else t.tensor(cond).reshape(()).clone()
+    rows = []
+    if collected:
+        if M is None:
+            raise Unsupported("a Loop that collects outputs, and has no largest number of rounds")
+        most = t.number(M if not isinstance(M, torch.Tensor) else M.reshape(()))
+        if not isinstance(most, int):
+            torch._check(most >= 0)
+        # A round that is captured for its shapes only, and left out as nothing reads it.
+        trial = body(torch.zeros((), dtype=torch.int64), going, *values)[1 + count :]
+        rows = [_rows(most, t.tensor(y)) for y in trial]
+    given, size = list(body.operands.values()), 3 + count
+
+    def more(i, going, limit, *rest):
+        return torch.logical_and(going, i < limit)
+
+    def step(i, going, limit, *rest):
+        own, kept, operands = rest[:count], rest[count : count + len(rows)], rest[count + len(rows) :]
+        again, *results = body.with_operands((i, going, *own), operands)
+        kept = [
+            torch.where(_mark(torch.arange(k.shape[0]) == i, k), y[None].to(k.dtype), k)
+            for k, y in zip(kept, results[count:], strict=True)
+        ]
+        new = [y.to(x.dtype).clone() for y, x in zip(results[:count], own, strict=True)]
+        return (i + 1, again.reshape(()).clone(), limit.clone(), *new, *kept)
+
+    start = (torch.zeros((), dtype=torch.int64), going, limit, *values, *rows)
+    try:
+        found = torch.ops.higher_order.while_loop(more, step, start, tuple(given))
+    except RuntimeError as error:
+        raise Unsupported("a Loop whose tensors change their sizes from round to round") from error
+    rounds, values, columns = found[0], found[3:size], found[size:]
+    if columns:
+        done = rounds.item()
+        torch._check(done >= 0)
+        return (*values, *(torch.index_select(r, 0, torch.arange(done)) for r in columns))
+    return tuple(values)
+
+
+def _mark(x, like):
+    return x.reshape([-1, *[1] * (like.dim() - 1)])
+
+
+@onnx_op("Scan")
+def scan(
+    t, *inputs, body, num_scan_inputs, scan_input_axes, scan_input_directions, scan_output_axes, scan_output_directions
+):
+    if None in inputs:
+        raise Unsupported("Scan of opset 8, with sequence lengths")
+    count = len(inputs) - num_scan_inputs
+    axes = scan_input_axes or [0] * num_scan_inputs
+    backwards = scan_input_directions or [0] * num_scan_inputs
+    scanned = []
+    for x, axis, reverse in zip(inputs[count:], axes, backwards, strict=True):
+        x = torch.movedim(x, axis, 0)
+        scanned.append(x.flip(0) if reverse else x)
+    steps = scanned[0].shape[0]
+    made = body.graph.outputs[count:]
+    if isinstance(steps, int) and steps <= _MOST:
+        values, rows = list(inputs[:count]), []
+        for i in range(steps):
+            results = [t.tensor(y) for y in body(*values, *(x[i] for x in scanned))]
+            values = results[:count]
+            rows.append(results[count:])
+        columns = (
+            [torch.stack(c) for c in zip(*rows, strict=True)]
+            if rows
+            else [torch.zeros([0, *_dims(v, 0)], dtype=torch_dtype(v.dtype)) for v in made]
+        )
+    else:
+        given = list(body.operands.values())
+
+        def step(*parts):
+            own, operands = parts[: count + num_scan_inputs], parts[count + num_scan_inputs :]
+            return tuple(y.clone() for y in body.with_operands(own, operands))
+
+        found = torch.ops.higher_order.scan(step, [x.clone() for x in inputs[:count]], scanned, tuple(given))
+        values, columns = list(found[:count]), list(found[count:])
+    out = []
+    for i, y in enumerate(columns):
+        y = y.flip(0) if scan_output_directions and scan_output_directions[i] else y
+        out.append(torch.movedim(y, 0, scan_output_axes[i]) if scan_output_axes else y)
+    return (*values, *out)

@@ -1,0 +1,190 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from convert.errors import Unsupported
+from convert.semantics.windows import extent, same_pads, split_pads
+
+from ..rules import host, onnx_op
+
+_CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+_TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+
+
+def window_pads(sizes, kernel, strides, dilations, auto_pad, pads):
+    """Pads before and after each spatial axis, as pairs; symbols where sizes are."""
+    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        spans = [extent(k, d) for k, d in zip(kernel, dilations, strict=True)]
+        return [
+            same_pads(n, span, s, auto_pad, torch.sym_max) for n, span, s in zip(sizes, spans, strides, strict=True)
+        ]
+    if auto_pad == "VALID" or pads is None:
+        return [(0, 0)] * len(kernel)
+    rank = len(kernel)
+    return list(zip(pads[:rank], pads[rank:], strict=True))
+
+
+def padded(x, pairs, value=0.0):
+    """x with pads at its last axes."""
+    flat = [n for pair in reversed(pairs) for n in pair]
+    return F.pad(x, flat, value=value)
+
+
+def equal_pads(pairs):
+    """The pads where they are the same before and after every axis, else None."""
+    same = all(isinstance(a, int) and isinstance(b, int) and a == b >= 0 for a, b in pairs)
+    return [a for a, _ in pairs] if same else None
+
+
+@onnx_op("Conv")
+def conv(t, x, w, b=None, *, auto_pad, dilations, group, kernel_shape, pads, strides):
+    return convolve(x, w, b, auto_pad, dilations, group, pads, strides)
+
+
+def convolve(x, w, b, auto_pad, dilations, group, pads, strides):
+    """A convolution of any rank; data and weights of the same dtype."""
+    rank = w.dim() - 2
+    strides, dilations = strides or [1] * rank, dilations or [1] * rank
+    pairs = window_pads(x.shape[2:], w.shape[2:], strides, dilations, auto_pad, pads)
+    equal = equal_pads(pairs)
+    if equal is None:
+        x, equal = padded(x, pairs), [0] * rank
+    return _CONV[rank](x, w, b, strides, equal, dilations, group)
+
+
+@onnx_op("ConvTranspose")
+def conv_transpose(
+    t, x, w, b=None, *, auto_pad, dilations, group, kernel_shape, output_padding, output_shape, pads, strides
+):
+    rank = w.dim() - 2
+    strides, dilations = strides or [1] * rank, dilations or [1] * rank
+    extra = output_padding or [0] * rank
+    spans = [extent(k, d) for k, d in zip(w.shape[2:], dilations, strict=True)]
+    if output_shape or auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        sizes = output_shape or [n * s for n, s in zip(x.shape[2:], strides, strict=True)]
+        totals = [
+            s * (n - 1) + e + span - size
+            for n, s, e, span, size in zip(x.shape[2:], strides, extra, spans, sizes, strict=True)
+        ]
+        if not output_shape:
+            totals = [torch.sym_max(total, 0) for total in totals]
+        pairs = [split_pads(total, auto_pad) for total in totals]
+    else:
+        pads = [0] * (2 * rank) if auto_pad == "VALID" or pads is None else pads
+        pairs = list(zip(pads[:rank], pads[rank:], strict=True))
+    equal = equal_pads(pairs)
+    small = all(e < max(s, d) for e, s, d in zip(extra, strides, dilations, strict=True))
+    if equal is not None and small:
+        return _TRANSPOSED[rank](x, w, b, strides, equal, extra, group, dilations)
+    # PyTorch's pads are the same on both sides, and its output_padding less than a stride: the whole is cut.
+    y = _TRANSPOSED[rank](x, w, None, strides, 0, 0, group, dilations)
+    y = padded(y, [(-a, e - b_) for (a, b_), e in zip(pairs, extra, strict=True)])
+    return y if b is None else y + b.reshape([-1, *[1] * rank])
+
+
+@onnx_op("ConvInteger")
+def conv_integer(t, x, w, x_zero=None, w_zero=None, *, auto_pad, dilations, group, kernel_shape, pads, strides):
+    a = x.to(torch.int64) - (0 if x_zero is None else x_zero.to(torch.int64))
+    b = w.to(torch.int64)
+    if w_zero is not None:
+        zero = w_zero.to(torch.int64)
+        b = b - (zero if zero.dim() == 0 else zero.reshape([-1, *[1] * (w.dim() - 1)]))
+    # Sums of products of bytes are exact in float64, which has fast kernels.
+    y = convolve(a.to(torch.float64), b.to(torch.float64), None, auto_pad, dilations, group, pads, strides)
+    return y.to(torch.int32)
+
+
+@onnx_op("DeformConv")
+def deform_conv(t, x, w, offset, b=None, mask=None, *, dilations, group, kernel_shape, offset_group, pads, strides):
+    rank = w.dim() - 2
+    n, channels = x.shape[:2]
+    strides, dilations = strides or [1] * rank, dilations or [1] * rank
+    pads = pads or [0] * (2 * rank)
+    kernel, out = w.shape[2:], offset.shape[2:]
+    taps = 1
+    for k in kernel:
+        taps = taps * k
+    offsets = offset.reshape([n, offset_group, taps, rank, *out])
+    where = []
+    for axis in range(rank):
+        steps = torch.arange(kernel[axis]) * dilations[axis]
+        grid = (
+            steps.reshape([-1 if i == axis else 1 for i in range(rank)])
+            .expand(list(kernel))
+            .reshape([taps, *[1] * rank])
+        )
+        base = torch.arange(out[axis]) * strides[axis] - pads[axis]
+        base = base.reshape([1, *[-1 if i == axis else 1 for i in range(rank)]])
+        where.append((grid + base).to(x.dtype) + offsets[:, :, :, axis])
+    value = _at(x.reshape([n, offset_group, channels // offset_group, *x.shape[2:]]), where)
+    if mask is not None:
+        value = value * mask.reshape([n, offset_group, 1, taps, *out])
+    value = value.reshape([n, group, channels // group, taps, *out])
+    weight = w.reshape([group, w.shape[0] // group, w.shape[1], taps])
+    letters = "xyz"[:rank]
+    y = torch.einsum(f"ngct{letters},goct->ngo{letters}", value, weight).reshape([n, w.shape[0], *out])
+    return y if b is None else y + b.reshape([-1, *[1] * rank])
+
+
+def _at(x, where):
+    """Linear interpolation of x [n, g, c, spatial…] at places [n, g, …] for each axis; 0 outside."""
+    rank = len(where)
+    low = [torch.floor(p) for p in where]
+    n, g, c = x.shape[:3]
+    sizes = x.shape[3:]
+    flat = x.reshape([n, g, c, -1])
+    total = None
+    for corner in range(2**rank):
+        weight: Any = None
+        index: Any = None
+        inside: Any = None
+        for axis in range(rank):
+            up = (corner >> axis) & 1
+            place = low[axis] + up
+            part = 1 - (where[axis] - place).abs()
+            ok = (place >= 0) & (place <= sizes[axis] - 1)
+            whole = torch.clamp(place, min=0).to(torch.int64)
+            whole = torch.minimum(whole, torch.scalar_tensor(sizes[axis] - 1, dtype=torch.int64))
+            weight = part if weight is None else weight * part
+            inside = ok if inside is None else inside & ok
+            index = whole if index is None else index * sizes[axis] + whole
+        weight = torch.where(inside, weight, torch.zeros_like(weight))
+        spread = index.reshape([n, g, 1, -1]).expand([n, g, c, -1])
+        value = torch.gather(flat, 3, spread).reshape([n, g, c, *index.shape[2:]]) * weight[:, :, None]
+        total = value if total is None else total + value
+    return total
+
+
+@onnx_op("Col2Im")
+@host("image_shape", "block_shape")
+def col2im(t, x, image_shape, block_shape, *, dilations, pads, strides):
+    image, block = t.ints(image_shape), t.ints(block_shape)
+    if isinstance(image_shape, torch.Tensor) or isinstance(block_shape, torch.Tensor):
+        raise Unsupported("Col2Im of sizes computed at run time")
+    rank = len(image)
+    dilations, strides, pads = dilations or [1] * rank, strides or [1] * rank, pads or [0] * (2 * rank)
+    n = x.shape[0]
+    taps = 1
+    for k in block:
+        taps *= k
+    channels = x.shape[1] // taps
+    whole = [m + a + b for m, a, b in zip(image, pads[:rank], pads[rank:], strict=True)]
+    counts = [(m - extent(k, d)) // s + 1 for m, k, d, s in zip(whole, block, dilations, strides, strict=True)]
+    index = torch.zeros([1] * (2 * rank), dtype=torch.int64)
+    for axis in range(rank):
+        inner = (torch.arange(block[axis]) * dilations[axis]).reshape([-1 if i == axis else 1 for i in range(2 * rank)])
+        outer = (torch.arange(counts[axis]) * strides[axis]).reshape(
+            [-1 if i == axis + rank else 1 for i in range(2 * rank)]
+        )
+        index = index * whole[axis] + inner + outer
+    size = 1
+    for m in whole:
+        size *= m
+    y = torch.zeros([n, channels, size], dtype=x.dtype).index_add(2, index.reshape(-1), x.reshape([n, channels, -1]))
+    y = y.reshape([n, channels, *whole])
+    return padded(y, [(-a, -b) for a, b in zip(pads[:rank], pads[rank:], strict=True)])

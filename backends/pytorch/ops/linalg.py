@@ -1,0 +1,98 @@
+"""Products of matrices, sums of products, and what is computed of a matrix."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from ..common import wide
+from ..dtypes import FLOAT8
+from ..rules import LINEAR, host, onnx_op
+
+
+@onnx_op(LINEAR)
+def linear(t, x, weight, bias=None):
+    return F.linear(x, weight, bias)
+
+
+@onnx_op("MatMul")
+def matmul(t, x, y):
+    kind = x.dtype
+    if kind in (torch.uint32, torch.uint64) or kind in FLOAT8:
+        return torch.matmul(wide(x), wide(y)).to(kind)
+    return torch.matmul(x, y)
+
+
+@onnx_op("Gemm")
+def gemm(t, a, b, c, *, alpha, beta, transA, transB):
+    a, b = (a.mT if transA else a), (b.mT if transB else b)
+    whole = a.dtype.is_floating_point
+    y = torch.matmul(wide(a), wide(b))
+    if alpha != 1:
+        y = y * alpha if whole else (y * alpha).to(y.dtype)
+    if c is None or beta == 0:
+        return y
+    c = wide(c)
+    return y + (c if beta == 1 else (c * beta).to(y.dtype))
+
+
+@onnx_op("Einsum")
+def einsum(t, *xs, equation):
+    equation = equation.replace(" ", "")
+    return torch.einsum(equation, *map(wide, xs))
+
+
+@onnx_op("Det")
+def det(t, x):
+    return torch.linalg.det(x)
+
+
+@onnx_op("MatMulInteger")
+def matmul_integer(t, a, b, a_zero=None, b_zero=None):
+    return torch.matmul(_centered(a, a_zero, -2), _centered(b, b_zero, -1)).to(torch.int32)
+
+
+def _centered(x, zero, axis):
+    """Integers less their zero point, which may be one for each row or column."""
+    x = x.to(torch.int32)
+    if zero is None:
+        return x
+    zero = zero.to(torch.int32)
+    if zero.dim() == 1 and zero.numel() != 1:
+        zero = zero.unsqueeze(-1) if axis == -2 else zero
+    return x - zero
+
+
+@onnx_op("CumSum")
+@host("axis")
+def cum_sum(t, x, axis, *, exclusive, reverse):
+    return cumulative(t, torch.cumsum, x, axis, exclusive, reverse, 0)
+
+
+@onnx_op("CumProd")
+@host("axis")
+def cum_prod(t, x, axis, *, exclusive, reverse):
+    return cumulative(t, torch.cumprod, x, axis, exclusive, reverse, 1)
+
+
+def cumulative(t, function, x, axis, exclusive, reverse, neutral):
+    """A running sum or product; along an axis that only the run tells, each axis is tried."""
+    known = t.static(axis)
+    if known is None:
+        place = t.tensor(axis).reshape(()) % x.dim()
+        found = x
+        for i in range(x.dim()):
+            found = torch.where(place == i, _run(function, x, i, exclusive, reverse, neutral), found)
+        return found
+    return _run(function, x, int(known.ravel()[0]), exclusive, reverse, neutral)
+
+
+def _run(function, x, axis, exclusive, reverse, neutral):
+    kind = x.dtype
+    x = x.flip(axis) if reverse else x
+    y = function(wide(x), axis)
+    if exclusive:
+        first = torch.full_like(y.narrow(axis, 0, 1), neutral)
+        y = torch.cat([first, y.narrow(axis, 0, y.shape[axis] - 1)], axis)
+    y = y.to(kind)
+    return y.flip(axis) if reverse else y

@@ -1,0 +1,81 @@
+"""Normalizations."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from ..common import along
+from ..rules import onnx_op
+
+
+@onnx_op("BatchNormalization")
+def batch_normalization(t, x, scale, bias, mean, var, *, epsilon, momentum, training_mode):
+    if not training_mode:
+        kind = x.dtype
+        scale, bias = scale.to(kind), bias.to(kind)
+        if mean.dtype != kind:
+            return F.batch_norm(x, mean.to(kind), var.to(kind), scale, bias, False, 0.0, epsilon)
+        return F.batch_norm(x, mean, var, scale, bias, False, 0.0, epsilon)
+    axes = [i for i in range(x.dim()) if i != 1]
+    now = torch.mean(x, axes)
+    spread = torch.mean(torch.square(x - along(now, 1, x.dim())), axes)
+    y = (x - along(now, 1, x.dim())) / torch.sqrt(along(spread, 1, x.dim()) + epsilon)
+    y = y * along(scale, 1, x.dim()) + along(bias, 1, x.dim())
+    return y, mean * momentum + now * (1 - momentum), var * momentum + spread * (1 - momentum)
+
+
+@onnx_op("InstanceNormalization")
+def instance_normalization(t, x, scale, bias, *, epsilon):
+    axes = list(range(2, x.dim()))
+    mean = torch.mean(x, axes, True)
+    spread = torch.mean(torch.square(x - mean), axes, True)
+    y = (x - mean) / torch.sqrt(spread + epsilon)
+    return y * along(scale, 1, x.dim()) + along(bias, 1, x.dim())
+
+
+@onnx_op("LayerNormalization")
+def layer_normalization(t, x, scale, bias=None, *, axis, epsilon, stash_type):
+    axis = axis % x.dim()
+    shape = list(x.shape[axis:])
+    fits = all(isinstance(n, int) for n in shape) and list(scale.shape) == shape
+    fits = fits and (bias is None or list(bias.shape) == shape)
+    if t.outputs == 1 and fits:
+        return F.layer_norm(x, shape, scale, bias, epsilon)
+    wide = x.to(torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
+    axes = list(range(axis, x.dim()))
+    mean = torch.mean(wide, axes, True)
+    inverse = torch.rsqrt(torch.mean(torch.square(wide - mean), axes, True) + epsilon)
+    y = ((wide - mean) * inverse).to(x.dtype) * scale
+    return (y if bias is None else y + bias), mean, inverse
+
+
+@onnx_op("RMSNormalization")
+def rms_normalization(t, x, scale, *, axis, epsilon, stash_type):
+    axes = list(range(axis % x.dim(), x.dim()))
+    wide = x.to(torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
+    y = wide * torch.rsqrt(torch.mean(torch.square(wide), axes, True) + epsilon)
+    return y.to(x.dtype) * scale
+
+
+@onnx_op("GroupNormalization")
+def group_normalization(t, x, scale, bias, *, epsilon, num_groups, stash_type):
+    return F.group_norm(x, num_groups, scale, bias, epsilon)
+
+
+@onnx_op("LRN")
+def lrn(t, x, *, alpha, beta, bias, size):
+    squares = torch.square(x)
+    before = (size - 1) // 2
+    pads = [0, 0] * (x.dim() - 2) + [before, size - 1 - before]
+    rows = F.pad(squares, pads)
+    total = rows.narrow(1, 0, x.shape[1])
+    for i in range(1, size):
+        total = total + rows.narrow(1, i, x.shape[1])
+    return x / torch.pow(bias + alpha / size * total, beta)
+
+
+@onnx_op("LpNormalization")
+def lp_normalization(t, x, *, axis, p):
+    size = torch.sum(torch.abs(x), axis, True) if p == 1 else torch.sqrt(torch.sum(torch.square(x), axis, True))
+    return torch.where(size == 0, torch.zeros_like(x), x / size)

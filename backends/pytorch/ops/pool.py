@@ -1,0 +1,153 @@
+"""Pooling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from convert.errors import Unsupported
+from convert.semantics.windows import ceil_pad, extent
+
+from ..rules import host, onnx_op
+from .conv import equal_pads, padded, window_pads
+
+_MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+_AVERAGE = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
+_WITH_PLACES = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+
+
+def _window(x, kernel, strides, dilations, auto_pad, pads, ceil):
+    """Pads of each axis, with what ceil_mode lets windows reach beyond the end, and the pads without it."""
+    rank = len(kernel)
+    strides, dilations = strides or [1] * rank, dilations or [1] * rank
+    pairs = window_pads(x.shape[2:], kernel, strides, dilations, auto_pad, pads)
+    if not ceil or auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        return pairs, pairs, strides, dilations
+    whole = [
+        (before, ceil_pad(n, extent(k, d), s, before, after, torch.sym_min, torch.sym_max))
+        for n, (before, after), k, s, d in zip(x.shape[2:], pairs, kernel, strides, dilations, strict=True)
+    ]
+    return whole, pairs, strides, dilations
+
+
+@onnx_op("MaxPool")
+def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storage_order, strides):
+    rank, kind = len(kernel_shape), x.dtype
+    whole, _, strides, dilations = _window(x, kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
+    if rank > 3:
+        raise Unsupported("MaxPool over more than three axes")
+    y = x if kind.is_floating_point else x.to(torch.float32)
+    equal = equal_pads(whole)
+    own = equal is not None and all(2 * p <= k for p, k in zip(equal, kernel_shape, strict=True))
+    shifted = y if own else padded(y, whole, float("-inf"))
+    if t.outputs < 2:
+        return _MAX[rank](shifted, kernel_shape, strides, equal if own else 0, dilations).to(kind)
+    values, places = _WITH_PLACES[rank](
+        shifted, kernel_shape, strides, equal if own else 0, dilations, return_indices=True
+    )
+    befores = [0] * rank if own else [a for a, _ in whole]
+    return values.to(kind), _flat_places(places, x, shifted, befores, bool(storage_order))
+
+
+def _flat_places(places, x, shifted, befores, column_major):
+    """Places in an input without pads, counted through all channels and images; MaxPool-22."""
+    parts, rest = [], places
+    for n, before in zip(reversed(shifted.shape[2:]), reversed(befores), strict=True):
+        parts.append(torch.remainder(rest, n) - before)
+        rest = torch.div(rest, n, rounding_mode="floor")
+    axes = parts[::-1]
+    sizes = list(x.shape[2:])
+    order = list(range(len(axes)))[::-1] if column_major else list(range(len(axes)))
+    flat = torch.zeros_like(places)
+    for i in order:
+        flat = flat * sizes[i] + axes[i]
+    area = 1
+    for n in sizes:
+        area = area * n
+    images = torch.arange(x.shape[0] * x.shape[1]).reshape([x.shape[0], x.shape[1], *[1] * len(sizes)])
+    return flat + images * area
+
+
+@onnx_op("AveragePool")
+def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, kernel_shape, pads, strides):
+    rank, kind = len(kernel_shape), x.dtype
+    whole, given, strides, dilations = _window(x, kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
+    equal = equal_pads(whole)
+    plain = all(d == 1 for d in dilations) and rank <= 3
+    if plain and equal is not None and all(2 * p <= k for p, k in zip(equal, kernel_shape, strict=True)):
+        return _AVERAGE[rank](x, kernel_shape, strides, equal, False, bool(count_include_pad))
+    if plain and all(isinstance(p, int) and p == 0 for pair in whole for p in pair):
+        return _AVERAGE[rank](x, kernel_shape, strides)
+    total = _sums(padded(x, whole), kernel_shape, strides, dilations)
+    ones = torch.ones_like(x[:1, :1])
+    if count_include_pad:
+        ones = padded(ones, given, 1.0)
+        beyond = [(0, w[1] - g[1]) for w, g in zip(whole, given, strict=True)]
+        counted = padded(ones, beyond)
+    else:
+        counted = padded(ones, whole)
+    return (total / _sums(counted, kernel_shape, strides, dilations)).to(kind)
+
+
+def _sums(x, kernel, strides, dilations):
+    """The sum of each window: a convolution of each channel with ones."""
+    rank, (n, c) = len(kernel), x.shape[:2]
+    flat = x.reshape([n * c, 1, *x.shape[2:]])
+    conv = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}.get(rank)
+    if conv is None:
+        raise Unsupported("a pool over more than three axes")
+    y = conv(flat, torch.ones([1, 1, *kernel], dtype=x.dtype), None, strides, 0, dilations)
+    return y.reshape([n, c, *y.shape[2:]])
+
+
+@onnx_op("LpPool")
+def lp_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, p, pads, strides):
+    whole, _, strides, dilations = _window(x, kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
+    y = torch.pow(torch.abs(padded(x, whole)), p)
+    return torch.pow(_sums(y, kernel_shape, strides, dilations), 1 / p)
+
+
+@onnx_op("GlobalAveragePool")
+def global_average_pool(t, x):
+    return torch.mean(x, list(range(2, x.dim())), True)
+
+
+@onnx_op("GlobalMaxPool")
+def global_max_pool(t, x):
+    return torch.amax(x, list(range(2, x.dim())), True)
+
+
+@onnx_op("GlobalLpPool")
+def global_lp_pool(t, x, *, p):
+    return torch.pow(torch.sum(torch.pow(torch.abs(x), p), list(range(2, x.dim())), True), 1 / p)
+
+
+@onnx_op("MaxUnpool")
+@host("output_shape")
+def max_unpool(t, x, places, output_shape=None, *, kernel_shape, pads, strides):
+    rank = len(kernel_shape)
+    strides, pads = strides or [1] * rank, pads or [0] * (2 * rank)
+    sizes = [
+        (n - 1) * s - a - b + k
+        for n, s, a, b, k in zip(x.shape[2:], strides, pads[:rank], pads[rank:], kernel_shape, strict=True)
+    ]
+    # The places are those of the smallest input that pools to this; a larger one is asked for by its shape.
+    area = 1
+    for n in sizes:
+        area = area * n
+    count = x.shape[0] * x.shape[1] * area
+    flat = torch.zeros([count], dtype=x.dtype)
+    wanted = None if output_shape is None else t.ints(output_shape)
+    if wanted is not None and isinstance(output_shape, torch.Tensor):
+        total: Any = torch.prod(output_shape).item()
+        torch._check(total >= 0)
+        whole = torch.zeros([total], dtype=x.dtype).scatter(0, places.reshape(-1), x.reshape(-1))
+        return whole.reshape(wanted)
+    if wanted is not None:
+        total = 1
+        for n in wanted:
+            total = total * n
+        return torch.zeros([total], dtype=x.dtype).scatter(0, places.reshape(-1), x.reshape(-1)).reshape(wanted)
+    return flat.scatter(0, places.reshape(-1), x.reshape(-1)).reshape([*x.shape[:2], *sizes])

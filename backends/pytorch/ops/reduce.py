@@ -1,0 +1,150 @@
+"""Reductions. Axes are numbers where they are known; where only the run tells them, each axis is folded or kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from convert.errors import Unsupported
+
+from ..common import wide
+from ..rules import host, onnx_op
+
+Fold = Callable[..., torch.Tensor]
+
+
+def _reduced(fold: Fold, before: Any = None, after: Any = None, over_data: str = "") -> Callable[..., Any]:
+    """The rule of a reduction: `after(fold(before(x), axes, keepdim))`. over_data: its form as a scatter, if any."""
+
+    @host("axes")
+    def rule(t, data, axes=None, *, keepdims, noop_with_empty_axes):
+        kind = data.dtype
+        x = wide(data) if before is None else before(wide(data))
+        if axes is not None and t.static(axes) is None:
+            y = _at_run_time(t, fold, x, axes, bool(keepdims), bool(noop_with_empty_axes), over_data)
+        else:
+            chosen = None if axes is None else [int(a) for a in t.static(axes).ravel()]
+            if not chosen and noop_with_empty_axes:
+                y = x
+            else:
+                y = fold(x, chosen or list(range(x.dim())), bool(keepdims)) if x.dim() else fold(x[None], [0], False)
+        y = y if after is None else after(y)
+        return y.to(kind)
+
+    return rule
+
+
+def _at_run_time(t, fold, x, axes, keep, noop, scatter) -> torch.Tensor:
+    """Axes that only the run tells. Raises `Unsupported` unless the rank of the output is known."""
+    count = axes.shape[0]
+    if count == 0:
+        return x if noop else fold(x, list(range(x.dim())), keep)
+    if count == x.dim():
+        return fold(x, list(range(x.dim())), keep)
+    if not isinstance(count, int):
+        raise Unsupported("a reduction whose number of axes is computed at run time")
+    if not scatter:
+        raise Unsupported("axes computed at run time")
+    rank, chosen = x.dim(), torch.remainder(axes, x.dim())
+    sizes = []
+    for axis in range(rank):
+        folded = (chosen == axis).any()
+        places = torch.arange(x.shape[axis]) * torch.logical_not(folded).to(torch.int64)
+        size: Any = torch.where(folded, 1, x.shape[axis]).item()
+        torch._check(size >= 1)
+        shape = [size if i == axis else n for i, n in enumerate(x.shape)]
+        y = torch.zeros(shape, dtype=x.dtype)
+        x = (
+            y.index_add(axis, places, x)
+            if scatter == "sum"
+            else y.index_reduce(axis, places, x, scatter, include_self=False)
+        )
+        sizes.append(size)
+    if keep:
+        return x
+    order = torch.sort((chosen[:, None] == torch.arange(rank)[None]).any(0).to(torch.int64), stable=True)[1]
+    left = torch.sort(order[: rank - count])[0]
+    dims = torch.stack([torch.scalar_tensor(n, dtype=torch.int64) for n in sizes])[left].tolist()
+    return x.reshape(dims)
+
+
+def _sum(x, axes, keep):
+    return torch.sum(x, axes, keep)
+
+
+def _prod(x, axes, keep):
+    for axis in sorted((a % x.dim() for a in axes), reverse=True):
+        x = torch.prod(x, axis, keep)
+    return x
+
+
+def _mean(x, axes, keep):
+    if x.dtype.is_floating_point:
+        return torch.mean(x, axes, keep)
+    return torch.mean(x.to(torch.float64), axes, keep)
+
+
+def _extreme(function: Fold, empty: Callable[[torch.dtype], Any]) -> Fold:
+    def fold(x, axes, keep):
+        if any(isinstance(x.shape[a], int) and x.shape[a] == 0 for a in axes):
+            whole = [a % x.dim() for a in axes]
+            shape = [1 if i in whole else n for i, n in enumerate(x.shape) if keep or i not in whole]
+            return torch.full(shape, empty(x.dtype), dtype=x.dtype)
+        return function(x, axes, keep)
+
+    return fold
+
+
+def _lowest(dtype: torch.dtype) -> Any:
+    if dtype == torch.bool:
+        return False
+    return float("-inf") if dtype.is_floating_point else torch.iinfo(dtype).min
+
+
+def _highest(dtype: torch.dtype) -> Any:
+    if dtype == torch.bool:
+        return True
+    return float("inf") if dtype.is_floating_point else torch.iinfo(dtype).max
+
+
+def _log_sum_exp(x, axes, keep):
+    return torch.logsumexp(x if x.dtype.is_floating_point else x.to(torch.float64), axes, keep)
+
+
+def _root(x):
+    return torch.sqrt(x if x.dtype.is_floating_point else x.to(torch.float64))
+
+
+def _log(x):
+    return torch.log(x if x.dtype.is_floating_point else x.to(torch.float64))
+
+
+onnx_op("ReduceSum")(_reduced(_sum, over_data="sum"))
+onnx_op("ReduceSumSquare")(_reduced(_sum, before=torch.square, over_data="sum"))
+onnx_op("ReduceL1")(_reduced(_sum, before=torch.abs, over_data="sum"))
+onnx_op("ReduceL2")(_reduced(_sum, before=torch.square, after=_root, over_data="sum"))
+onnx_op("ReduceLogSum")(_reduced(_sum, after=_log, over_data="sum"))
+onnx_op("ReduceLogSumExp")(_reduced(_log_sum_exp))
+onnx_op("ReduceMean")(_reduced(_mean, over_data="mean"))
+onnx_op("ReduceProd")(_reduced(_prod, over_data="prod"))
+onnx_op("ReduceMax")(_reduced(_extreme(torch.amax, _lowest), over_data="amax"))
+onnx_op("ReduceMin")(_reduced(_extreme(torch.amin, _highest), over_data="amin"))
+
+
+@onnx_op("ArgMax")
+def arg_max(t, x, *, axis, keepdims, select_last_index):
+    return _argument(torch.argmax, x, axis, keepdims, select_last_index)
+
+
+@onnx_op("ArgMin")
+def arg_min(t, x, *, axis, keepdims, select_last_index):
+    return _argument(torch.argmin, x, axis, keepdims, select_last_index)
+
+
+def _argument(function, x, axis, keepdims, last):
+    x = wide(x)
+    if not last:
+        return function(x, axis, bool(keepdims))
+    return x.shape[axis] - 1 - function(x.flip(axis), axis, bool(keepdims))

@@ -1,0 +1,118 @@
+"""Sequences, which are Python's lists while PyTorch captures, and optionals, of which an absent one is None."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from convert.errors import Unsupported
+
+from ..rules import host, onnx_op
+
+_LENGTH = "a sequence whose length, or a place in it, is computed at run time"
+
+
+def _place(t, position, count):
+    known = t.static(position)
+    if known is None:
+        raise Unsupported(_LENGTH)
+    place = int(known.ravel()[0])
+    return place + count if place < 0 else place
+
+
+@onnx_op("SequenceConstruct")
+def sequence_construct(t, *inputs):
+    return list(inputs)
+
+
+@onnx_op("SequenceEmpty")
+def sequence_empty(t, *, dtype):
+    return []
+
+
+@onnx_op("SequenceLength")
+def sequence_length(t, sequence):
+    return np.array(len(sequence), np.int64)
+
+
+@onnx_op("SequenceAt")
+@host("position")
+def sequence_at(t, sequence, position):
+    if t.static(position) is None:
+        return _at_run_time(t, sequence, position)
+    return sequence[_place(t, position, len(sequence))]
+
+
+def _at_run_time(t, sequence, position):
+    """Of tensors of one shape, any may be asked for."""
+    items = [t.tensor(x) for x in sequence]
+    if len({(x.dtype, tuple(x.shape)) for x in items}) != 1:
+        raise Unsupported(_LENGTH)
+    place = position.reshape(1).to(torch.int64)
+    place = torch.where(place < 0, place + len(items), place)
+    return torch.index_select(torch.stack(items), 0, place)[0]
+
+
+@onnx_op("SequenceInsert")
+@host("position")
+def sequence_insert(t, sequence, tensor, position):
+    place = len(sequence) if position is None else _place(t, position, len(sequence))
+    return [*sequence[:place], tensor, *sequence[place:]]
+
+
+@onnx_op("SequenceErase")
+@host("position")
+def sequence_erase(t, sequence, position):
+    place = len(sequence) - 1 if position is None else _place(t, position, len(sequence))
+    return [*sequence[:place], *sequence[place + 1 :]]
+
+
+@onnx_op("ConcatFromSequence")
+def concat_from_sequence(t, sequence, *, axis, new_axis):
+    items = [t.tensor(x) for x in sequence]
+    return torch.stack(items, axis) if new_axis else torch.cat(items, axis)
+
+
+@onnx_op("SplitToSequence")
+@host("split")
+def split_to_sequence(t, x, split, *, axis, keepdims):
+    length = x.shape[axis]
+    if split is None:
+        if not isinstance(length, int):
+            raise Unsupported(_LENGTH)
+        parts = torch.split(x, 1, axis)
+        return list(parts) if keepdims else [p.squeeze(axis) for p in parts]
+    if len(split.shape) == 1:
+        return list(torch.split(x, t.ints(split), axis))
+    size = t.number(split)
+    if not isinstance(size, int) or not isinstance(length, int):
+        raise Unsupported(_LENGTH)
+    return list(torch.split(x, size, axis))
+
+
+@onnx_op("SequenceMap")
+def sequence_map(t, sequence, *others, body):
+    rows = []
+    for i in range(len(sequence)):
+        rows.append(body(*(x[i] if isinstance(x, list) else x for x in (sequence, *others))))
+    return tuple([row[k] for row in rows] for k in range(len(body.graph.outputs)))
+
+
+@onnx_op("Optional")
+@host("input")
+def optional(t, input, *, type):
+    return input
+
+
+@onnx_op("OptionalHasElement")
+@host("input")
+def optional_has_element(t, input=None):
+    return np.array(input is not None)
+
+
+@onnx_op("OptionalGetElement")
+@host("input")
+def optional_get_element(t, input):
+    if input is None:
+        raise Unsupported("the element of an optional that is absent")
+    return input

@@ -1,0 +1,1 @@
+"""What the PyTorch backend does to the shared graph before it is emitted."""

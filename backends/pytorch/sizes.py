@@ -1,0 +1,182 @@
+"""Arithmetic on sizes: nodes all of whose inputs are sizes or small constants are computed while capturing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from .values import Known, Sizes, host_value, objects
+
+Rule = Callable[..., Any]
+_MOST = 64
+
+
+def size_arithmetic(node: ir.Node, inputs: Sequence[Any]) -> Any:
+    """What a node gives where all inputs are sizes or small constants; None where it has to be emitted."""
+    if node.domain not in ("", "ai.onnx") or node.op_type not in _RULES or not inputs:
+        return None
+    if not all(x is None or _is_host(x) for x in inputs):
+        return None
+    attributes = {a.name: a.value for a in node.attributes.values()}
+    return _RULES[node.op_type](*inputs, **attributes)
+
+
+def _is_host(x: Any) -> bool:
+    return isinstance(x, Sizes) or (isinstance(x, Known) and x.array.size <= _MOST and x.array.dtype.kind in "iub")
+
+
+def _like(x: Known | Sizes, content: Any) -> Known | Sizes:
+    made = np.empty(np.shape(content), object)
+    made[...] = content
+    return host_value(made, x.dtype if isinstance(x, Sizes) else x.array.dtype)
+
+
+def _elementwise(function: Callable[[Any, Any], Any]) -> Rule:
+    def rule(a: Any, b: Any) -> Any:
+        x, y = np.broadcast_arrays(objects(a), objects(b))
+        made = np.empty(x.shape, object)
+        for place in np.ndindex(x.shape):
+            made[place] = function(x[place], y[place])
+        return _like(a, made)
+
+    return rule
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    """Rounded to zero; sizes are not negative."""
+    if isinstance(b, int) and b < 0:
+        return -(a // -b)
+    return -(-a // b) if isinstance(a, int) and a < 0 else a // b
+
+
+def _gather(x: Any, indices: Any, axis: int = 0) -> Any:
+    if isinstance(indices, Sizes):
+        return None
+    return _like(x, np.take(objects(x), indices.array, axis))
+
+
+def _slice(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
+    if any(isinstance(v, Sizes) for v in (starts, ends, axes, steps)):
+        return None
+    given = [None if v is None else [int(i) for i in v.array.ravel()] for v in (starts, ends, axes, steps)]
+    begin, end, along, step = given
+    assert begin is not None
+    assert end is not None
+    place: list[Any] = [slice(None)] * len(x.shape)
+    for i, axis in enumerate(along or range(len(begin))):
+        by = step[i] if step else 1
+        last = None if by < 0 and end[i] < -len(objects(x)) else end[i]
+        place[axis] = slice(begin[i], last, by)
+    return _like(x, objects(x)[tuple(place)])
+
+
+def _concat(*xs: Any, axis: int) -> Any:
+    return _like(xs[0], np.concatenate([objects(x) for x in xs], axis))
+
+
+def _squeeze(x: Any, axes: Any = None) -> Any:
+    if isinstance(axes, Sizes):
+        return None
+    return _like(x, np.squeeze(objects(x), None if axes is None else tuple(int(a) for a in axes.array.ravel())))
+
+
+def _unsqueeze(x: Any, axes: Any) -> Any:
+    if isinstance(axes, Sizes):
+        return None
+    return _like(x, np.expand_dims(objects(x), tuple(int(a) for a in axes.array.ravel())))
+
+
+def _reshape(x: Any, shape: Any, allowzero: int = 0) -> Any:
+    if isinstance(shape, Sizes) or 0 in shape.array:
+        return None
+    return _like(x, objects(x).reshape([int(n) for n in shape.array.ravel()]))
+
+
+def _cast(x: Any, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
+    kind = ir.DataType(to)
+    if kind == ir.DataType.BOOL and isinstance(x, Known):
+        return Known(x.array.astype(bool))
+    if kind not in (ir.DataType.INT64, ir.DataType.INT32):
+        return None
+    return host_value(objects(x), kind.numpy())
+
+
+def _product(x: Any, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
+    found = objects(x)
+    whole = axes is None or (isinstance(axes, Known) and axes.array.size == found.ndim)
+    if not whole or (axes is None and noop_with_empty_axes):
+        return None
+    total: Any = 1
+    for n in found.ravel():
+        total = total * n
+    made = np.empty((1,) * found.ndim if keepdims else (), object)
+    made[...] = total
+    return _like(x, made)
+
+
+def _equal(a: Any, b: Any) -> Any:
+    """Only where it is certain: sizes are not negative, and a symbol is itself."""
+    x, y = np.broadcast_arrays(objects(a), objects(b))
+    made = np.empty(x.shape, bool)
+    for place in np.ndindex(x.shape):
+        p, q = x[place], y[place]
+        if isinstance(p, int) and isinstance(q, int):
+            made[place] = p == q
+        elif (isinstance(p, int) and p < 0) or (isinstance(q, int) and q < 0):
+            made[place] = False
+        elif isinstance(p, torch.SymInt) and isinstance(q, torch.SymInt) and p.node.expr == q.node.expr:
+            made[place] = True
+        else:
+            return None
+    return Known(made)
+
+
+def _logical(function: Callable[..., Any]) -> Rule:
+    """A function of numpy, of constants only."""
+
+    def rule(*xs: Any) -> Any:
+        return Known(function(*(x.array for x in xs))) if all(isinstance(x, Known) for x in xs) else None
+
+    return rule
+
+
+def _where(condition: Any, a: Any, b: Any) -> Any:
+    if isinstance(condition, Sizes):
+        return None
+    x, y, c = np.broadcast_arrays(objects(a), objects(b), condition.array)
+    made = np.empty(x.shape, object)
+    for place in np.ndindex(x.shape):
+        made[place] = x[place] if c[place] else y[place]
+    return _like(a, made)
+
+
+_RULES: dict[str, Rule] = {
+    "Add": _elementwise(lambda a, b: a + b),
+    "Sub": _elementwise(lambda a, b: a - b),
+    "Mul": _elementwise(lambda a, b: a * b),
+    "Div": _elementwise(_quotient),
+    "Max": _elementwise(lambda a, b: torch.sym_max(a, b)),
+    "Min": _elementwise(lambda a, b: torch.sym_min(a, b)),
+    "Gather": _gather,
+    "Slice": _slice,
+    "Concat": _concat,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Reshape": _reshape,
+    "Cast": _cast,
+    "Identity": lambda x: x,
+    "ReduceProd": _product,
+    "Equal": _equal,
+    "Where": _where,
+    "And": _logical(np.logical_and),
+    "Or": _logical(np.logical_or),
+    "Not": _logical(np.logical_not),
+    "Greater": _logical(np.greater),
+    "GreaterOrEqual": _logical(np.greater_equal),
+    "Less": _logical(np.less),
+    "LessOrEqual": _logical(np.less_equal),
+}

@@ -1,0 +1,66 @@
+"""What rules meet besides tensors: constants whose content is known, and integers made of sizes.
+
+ONNX computes shapes with tensors (Shape, Gather, Concat, Reshape). Here such numbers stay Python's, sizes that are not
+known PyTorch's symbols, until a rule needs a tensor of them: else capture could not tell a size from data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+
+@dataclass(frozen=True)
+class Known:
+    """A constant; `array` is its content."""
+
+    array: np.ndarray
+    name: str = ""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.array.shape)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Integers of which some are symbols: an array of objects, and the dtype that they have in the graph."""
+
+    array: np.ndarray
+    dtype: np.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.array.shape)
+
+
+def host_value(content: np.ndarray, dtype: Any) -> Known | Sizes:
+    """A constant where all elements of an array of objects are numbers, else sizes."""
+    flat = [_plain(x) for x in content.ravel()]
+    if all(isinstance(x, (int, bool)) for x in flat):
+        return Known(np.array(flat, dtype).reshape(content.shape))
+    found = np.empty(len(flat), object)
+    found[:] = flat
+    return Sizes(found.reshape(content.shape), np.dtype(dtype))
+
+
+def objects(x: Known | Sizes) -> np.ndarray:
+    """The elements as an array of objects: ints and symbols."""
+    return x.array.astype(object) if isinstance(x, Known) else x.array
+
+
+def sizes_of(dims: Any) -> Known | Sizes:
+    """A vector of dims as a value of int64."""
+    found = np.empty(len(dims), object)
+    found[:] = list(dims)
+    return host_value(found, np.int64)
+
+
+def _plain(x: Any) -> Any:
+    """A symbol that is a number after all as that number."""
+    if isinstance(x, torch.SymInt):
+        return int(x) if x.node.is_constant() else x
+    return x if isinstance(x, bool) else int(x)

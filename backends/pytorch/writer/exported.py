@@ -1,0 +1,188 @@
+"""Writes an exported program: PyTorch captures the module that emits the graph, and saves what it captured."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch.export import Dim, ExportedProgram
+
+from convert.errors import ConvertError, Unsupported
+from convert.options import Options
+from convert.parity.inputs import fed_shape, feed_sizes, size_facts
+from convert.passes.size_checks import note_lost_checks
+from convert.report import Report
+
+from ..dtypes import torch_dtype
+from ..emit import Emitter, check
+from ..network import Network
+from ..passes.legalize import legalize
+
+
+def write_exported(model: ir.Model, path: Path, options: Options, report: Report) -> None:
+    """Write `model` at `path`. Raises `Unsupported`."""
+    note_lost_checks(model, "an exported program", report)
+    legalize(model, options.dump_passes)
+    check(model)
+    program = export_model(model, report)
+    with path.open("wb") as file:  # an archive is called as its file is, which here has a name for the time being
+        torch.export.save(program, file)
+
+
+class Forward(Network):
+    """The network with a forward that emits the graph; its arguments are called as the inputs are."""
+
+    def __init__(self, model: ir.Model) -> None:
+        super().__init__(model)
+        graph = model.graph
+        names = [str(v.name) for v in graph.inputs]
+
+        def forward(*tensors: torch.Tensor) -> dict[str, torch.Tensor]:
+            emitter = Emitter(self)
+            outputs = emitter.run(graph, dict(zip(graph.inputs, tensors, strict=True)))
+            found = {}
+            for value, y in zip(graph.outputs, outputs, strict=True):
+                for name, tensor in named_tensors(str(value.name), y):
+                    found[name] = emitter.tensor(tensor)
+            return _apart(found, tensors)
+
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        forward.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names])  # type: ignore[attr-defined]
+        self.forward = forward
+
+
+def named_tensors(name: str, value: Any) -> list[tuple[str, Any]]:
+    """An output under its name; the elements of a sequence under `name_0`, `name_1` …. Raises `Unsupported`."""
+    if isinstance(value, list):
+        return [pair for i, x in enumerate(value) for pair in named_tensors(f"{name}_{i}", x)]
+    if value is None:
+        raise Unsupported(f"the output {name!r} is an optional that holds nothing")
+    return [(name, value)]
+
+
+def _apart(outputs: dict[str, torch.Tensor], inputs: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Outputs that are no input, parameter or other output: those are told apart by their tensors."""
+    seen = {id(x) for x in inputs}
+    found = {}
+    for name, y in outputs.items():
+        found[name] = y.clone() if id(y) in seen or isinstance(y, torch.nn.Parameter) else y
+        seen.add(id(y))
+    return found
+
+
+def export_model(model: ir.Model, report: Report) -> ExportedProgram:
+    """Capture the model with the dynamic dims of its inputs; a dim that cannot stay dynamic is told in a note."""
+    module = Forward(model).eval()
+    for value in model.graph.inputs:
+        if not isinstance(value.type, ir.TensorType):
+            raise Unsupported(f"the input {value.name!r} is a sequence or an optional, and no tensor")
+        if value.shape is None:
+            raise Unsupported(f"the rank of the input {value.name!r} is not known", hint="say it with --input")
+    sizes = example_sizes(model)
+    examples = tuple(_example(v, sizes) for v in model.graph.inputs)
+    with _quiet():
+        try:
+            program = _export(module, examples, _dynamic(model, Dim.DYNAMIC))
+        except (ConvertError, torch._dynamo.exc.UserError, RuntimeError, ValueError, AssertionError) as first:
+            if not any(isinstance(d, ir.SymbolicDim) for v in model.graph.inputs for d in v.shape or ()):
+                raise _refusal(first) from first
+            try:
+                program = _export(module, examples, _dynamic(model, Dim.AUTO))
+            except (torch._dynamo.exc.UserError, RuntimeError, ValueError, AssertionError) as error:
+                raise _refusal(error) from error
+            _note_fixed(model, program, report)
+    _name_inputs(program, [str(v.name) for v in model.graph.inputs])
+    for graph_module in program.graph_module.modules():
+        if isinstance(graph_module, torch.fx.GraphModule):
+            for node in graph_module.graph.nodes:
+                node.meta.pop("stack_trace", None)  # lines of this program, at places of this machine
+    return program
+
+
+def _export(module: torch.nn.Module, examples: tuple[torch.Tensor, ...], dynamic: Any) -> ExportedProgram:
+    return torch.export.export(module, examples, dynamic_shapes=dynamic, strict=False)
+
+
+def _name_inputs(program: ExportedProgram, names: Sequence[str]) -> None:
+    """Call the inputs what the graph calls them: torch.export writes names in lower case."""
+    specs = [s for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+    new = {spec.arg.name: name for spec, name in zip(specs, names, strict=True) if spec.arg.name != name}
+    if not new:
+        return
+    taken = {node.name for node in program.graph.nodes}
+    if taken & set(new.values()):
+        raise Unsupported(f"PyTorch calls something else {', '.join(sorted(taken & set(new.values())))}")
+    for node in program.graph.nodes:
+        if node.op == "placeholder" and node.name in new:
+            node.name = node.target = new[node.name]
+    calls = [entry.signature for entry in program.module_call_graph if entry.signature is not None]
+    for argument in (*(s.arg for s in specs), *(a for call in calls for a in call.inputs)):
+        argument.name = new.get(argument.name, argument.name)
+    program.graph_module.recompile()
+
+
+def _refusal(error: Exception) -> ConvertError:
+    if isinstance(error, ConvertError):
+        return error
+    text = " ".join(str(error).split("\n\n")[0].split())[:600]
+    return Unsupported(f"PyTorch does not capture the network: {text}")
+
+
+def example_sizes(model: ir.Model) -> dict[str, int]:
+    """Sizes of the dynamic dims to capture with: plausible ones, of which none is 0 or 1, and no two are the same."""
+    bounds, examples, guards = size_facts(model)
+    found: dict[str, int] = dict(next(iter(feed_sizes(model, 1))))
+    used: set[int] = {d for v in model.graph.inputs for d in v.shape or () if isinstance(d, int)}
+    for name, size in found.items():
+        high = (bounds.get(name) or [1, None])[1]
+        if any(name in guard for guard in guards) or not name.isidentifier():
+            continue
+        size = max(size, 2)
+        while size in used and (high is None or size < high) and name not in examples:
+            size += 1
+        found[name] = size if high is None else min(size, high)
+        used.add(found[name])
+    return found
+
+
+def _example(value: ir.Value, sizes: Mapping[str, int]) -> torch.Tensor:
+    return torch.zeros(fed_shape(value, sizes), dtype=torch_dtype(value.dtype))
+
+
+def _dynamic(model: ir.Model, kind: Any) -> Any:
+    """The dynamic dims of each input."""
+    return tuple(
+        {i: kind for i, d in enumerate(v.shape or ()) if isinstance(d, ir.SymbolicDim)} for v in model.graph.inputs
+    )
+
+
+def _note_fixed(model: ir.Model, program: ExportedProgram, report: Report) -> None:
+    values = [n for n in program.graph.nodes if n.op == "placeholder"][-len(model.graph.inputs) :]
+    for value, node in zip(model.graph.inputs, values, strict=True):
+        for i, dim in enumerate(value.shape or ()):
+            size = node.meta["val"].shape[i]
+            if isinstance(dim, ir.SymbolicDim) and isinstance(size, int):
+                report.note(f"dim {i} of the input {value.name!r} ({dim.value}) is fixed to {size} in the artefact")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what PyTorch says to those who wrote the module themselves."""
+    loggers = [logging.getLogger(name) for name in ("torch", "torch.export", "torch._export", "torch.fx")]
+    levels = [(logger, logger.level) for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            for logger in loggers:
+                logger.setLevel(logging.ERROR)
+            yield
+        finally:
+            for logger, level in levels:
+                logger.setLevel(level)

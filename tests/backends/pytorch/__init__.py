@@ -1,0 +1,1 @@
+"""The PyTorch backend, held to ONNX Runtime and ONNX's own evaluator."""

@@ -1,0 +1,1 @@
+"""Rows of the rules of the PyTorch backend."""

@@ -1,0 +1,22 @@
+"""The rules of the PyTorch backend on the rows that all backends share, against onnxruntime and ONNX's evaluator.
+
+Inputs come at run time, shapes and axes among them; that they are constants is a long test.
+"""
+
+from __future__ import annotations
+
+import pytest
+from convert.backends.pytorch import ops  # noqa: F401  (fills the table)
+from convert.backends.pytorch.rules import onnx_op
+
+from tests.backends.pytorch.ops.support import assert_right
+from tests.backends.tensorflow.ops.support import CONSTANT, STATIC
+from tests.support.cases import Case, params, rows_of_package
+
+ROWS = [row for row in rows_of_package("tests.backends.tensorflow.ops") if row.operator in onnx_op.entries]
+
+
+@pytest.mark.parametrize("variant", [STATIC, pytest.param(CONSTANT, marks=pytest.mark.long)])
+@pytest.mark.parametrize("row", params(ROWS))
+def test_operator(row: Case, variant: int) -> None:
+    assert_right(row, variant)

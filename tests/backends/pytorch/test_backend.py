@@ -1,0 +1,132 @@
+"""Exported programs as a whole: names, layout, dynamic dims, weights that train, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper
+
+import convert
+from convert.errors import Unsupported
+
+FIXTURES = Path(__file__).parents[3] / "fixtures"
+
+
+def model_of(nodes: list, inputs: dict, outputs: list[str], weights: dict[str, np.ndarray]) -> onnx.ModelProto:
+    """A model of float32 inputs with these dims."""
+    tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in inputs.items()]
+    made = [onnx.ValueInfoProto(name=name) for name in outputs]
+    graph = helper.make_graph(nodes, "net", given, made, tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    return onnx.shape_inference.infer_shapes(model)
+
+
+def perceptron() -> onnx.ModelProto:
+    """Two dense layers; the name of the input is in upper case, as torch.export writes none."""
+    rng = np.random.default_rng(0)
+    weights = {
+        "body.0.weight": rng.normal(size=(4, 8)).astype(np.float32),
+        "body.0.bias": rng.normal(size=8).astype(np.float32),
+        "head/kernel": rng.normal(size=(8, 2)).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("MatMul", ["X", "body.0.weight"], ["a"]),
+        helper.make_node("Add", ["a", "body.0.bias"], ["b"]),
+        helper.make_node("Relu", ["b"], ["c"]),
+        helper.make_node("MatMul", ["c", "head/kernel"], ["y.1"]),
+    ]
+    return model_of(nodes, {"X": ["batch", 4]}, ["y.1"], weights)
+
+
+def loaded(model: onnx.ModelProto, folder: Path, **options: object) -> torch.export.ExportedProgram:
+    """The model, written without a verification and loaded by PyTorch."""
+    report = convert.convert(model, "torch", folder / "model.pt2", verify=False, **options)  # type: ignore[arg-type]
+    assert report.renamed == {"inputs": {}, "outputs": {}}
+    return torch.export.load(folder / "model.pt2")
+
+
+def test_names_and_dims_are_the_sources(tmp_path: Path) -> None:
+    program = loaded(perceptron(), tmp_path)
+    assert program.graph_signature.user_inputs == ("X",)
+    assert set(program.state_dict) == {"body.0.weight", "body.0.bias", "head.kernel"}
+    assert program.state_dict["body.0.weight"].shape == (8, 4), "as nn.Linear has it"
+    for batch in (1, 2, 7):
+        (name, y), *rest = program.module()(torch.zeros(batch, 4)).items()
+        assert (name, tuple(y.shape), rest) == ("y.1", (batch, 2), [])
+
+
+def test_fine_tuning_goes_as_with_a_module_written_by_hand(tmp_path: Path) -> None:
+    module = loaded(perceptron(), tmp_path).module()
+    twin = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2, bias=False))
+    own = dict(module.named_parameters())
+    twin[0].weight.data.copy_(own["body.0.weight"])
+    twin[0].bias.data.copy_(own["body.0.bias"])
+    twin[2].weight.data.copy_(own["head.kernel"])
+    torch.manual_seed(0)
+    x, wanted = torch.randn(16, 4), torch.randn(16, 2)
+
+    def losses(parameters, call) -> list[float]:
+        optimizer, found = torch.optim.SGD(parameters, lr=0.02), []
+        for _ in range(5):
+            loss = torch.nn.functional.mse_loss(call(x), wanted)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            found.append(loss.item())
+        return found
+
+    ours = losses(module.parameters(), lambda x: module(x)["y.1"])
+    assert ours == pytest.approx(losses(twin.parameters(), twin), rel=1e-5)
+    assert ours[-1] < 0.9 * ours[0]
+
+
+@pytest.mark.parametrize("source", ["mnist_cnn.onnx", "mnist_cnn.pt"])
+def test_a_network_is_verified(source: str, tmp_path: Path) -> None:
+    report = convert.convert(FIXTURES / source, "torch", tmp_path / "model.pt2")
+    assert report.verdict.status == "PASS", report.verdict.reason
+
+
+def test_a_channels_last_network_keeps_transposes_at_its_boundary(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow")
+    convert.convert(FIXTURES / "mnist_cnn.keras", "torch", tmp_path / "model.pt2", verify=False)
+    program = torch.export.load(tmp_path / "model.pt2")
+    calls = [str(n.target) for n in program.graph.nodes if n.op == "call_function"]
+    assert sum("permute" in c or "transpose" in c for c in calls) <= 2, calls
+    assert sum("conv2d" in c for c in calls) == 2
+
+
+def test_a_size_stays_a_size(tmp_path: Path) -> None:
+    # Shape, Gather, Concat and Reshape, as exporters write `x.reshape(x.shape[0], -1)`.
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "zero"], ["n"]),
+        helper.make_node("Concat", ["n", "rest"], ["t"], axis=0),
+        helper.make_node("Reshape", ["x", "t"], ["y"]),
+    ]
+    weights = {"zero": np.array([0]), "rest": np.array([-1])}
+    program = loaded(model_of(nodes, {"x": ["batch", 3, 4]}, ["y"], weights), tmp_path)
+    assert program.module()(torch.zeros(5, 3, 4))["y"].shape == (5, 12)
+    assert not any("stack" in str(n.target) for n in program.graph.nodes)
+
+
+def test_what_has_no_form_is_listed(tmp_path: Path) -> None:
+    node = helper.make_node("StringConcat", ["a", "b"], ["y"])
+    given = [helper.make_tensor_value_info(n, TensorProto.STRING, [2]) for n in "ab"]
+    graph = helper.make_graph([node], "g", given, [helper.make_tensor_value_info("y", TensorProto.STRING, [2])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    with pytest.raises(Unsupported, match=r"StringConcat.*no tensors of text"):
+        convert.convert(model, "torch", tmp_path / "m.pt2")
+
+
+def test_the_file_tells_nothing_of_this_machine(tmp_path: Path) -> None:
+    loaded(perceptron(), tmp_path)
+    first = (tmp_path / "model.pt2").read_bytes()
+    assert b"backends/pytorch" not in first
+    (tmp_path / "again").mkdir()
+    loaded(perceptron(), tmp_path / "again")
+    assert (tmp_path / "again" / "model.pt2").read_bytes() == first
