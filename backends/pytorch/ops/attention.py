@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx_ir as ir
 import torch
 import torch.nn.functional as F
@@ -64,7 +66,7 @@ def attention(
     return merged(torch.matmul(weights, v.to(q.dtype)), flat), present_key, present_value, shown
 
 
-def scaled_products(q, k, scale):
+def scaled_products(q: Any, k: Any, scale: Any) -> Any:
     """Products of queries and keys; in half precision both are scaled, so that nothing overflows."""
     if q.dtype in (torch.float32, torch.float64):
         return torch.matmul(q * scale, k.mT)
@@ -72,7 +74,7 @@ def scaled_products(q, k, scale):
     return torch.matmul(q * half, (k * half).mT)
 
 
-def split_heads(x, count):
+def split_heads(x: Any, count: Any) -> Any:
     """[batch, sequence, heads · size] to [batch, heads, sequence, size]."""
     if count is None:
         raise Unsupported("Attention of rank 3 without the number of heads")
@@ -80,7 +82,7 @@ def split_heads(x, count):
     return x.reshape(n, s, count, width // count).transpose(1, 2)
 
 
-def merged(y, flat):
+def merged(y: Any, flat: Any) -> Any:
     """Heads side by side again, where they came so."""
     if not flat:
         return y
@@ -88,7 +90,7 @@ def merged(y, flat):
     return y.transpose(1, 2).reshape(n, s, h * d)
 
 
-def repeat_heads(x, q):
+def repeat_heads(x: Any, q: Any) -> Any:
     """Keys or values repeated so that each head of the queries has its own."""
     own, wanted = x.shape[1], q.shape[1]
     if isinstance(own, int) and isinstance(wanted, int) and own == wanted:
@@ -96,7 +98,7 @@ def repeat_heads(x, q):
     return torch.repeat_interleave(x, wanted // own, 1)
 
 
-def attention_bias(q, k, mask, lengths, offset, is_causal, left, right):
+def attention_bias(q: Any, k: Any, mask: Any, lengths: Any, offset: Any, is_causal: Any, left: Any, right: Any) -> Any:
     """What is added to the scores: the mask, and −∞ wherever a query may not attend to a key. None: nothing."""
     rows, columns = q.shape[2], k.shape[2]
     bias = None if mask is None else mask_to_bias(q, mask, columns)
@@ -118,7 +120,7 @@ def attention_bias(q, k, mask, lengths, offset, is_causal, left, right):
     return bias
 
 
-def mask_to_bias(q, mask, columns):
+def mask_to_bias(q: Any, mask: Any, columns: Any) -> Any:
     """A mask as numbers to add; one that is too short forbids the keys beyond its end."""
     if mask.dtype == torch.bool:
         zero = torch.zeros((), dtype=q.dtype)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import reduce
+from typing import Any
 
 import torch
 
 from convert.errors import Unsupported
 
 from ..common import plain, wide
-from ..rules import onnx_op
+from ..rules import host, onnx_op
 
 onnx_op.same(
     plain,
@@ -26,10 +27,10 @@ onnx_op.same(
 )
 
 
-def _order(function):
+def _order(function: Any) -> Any:
     """A comparison; of uint64, which is computed in int64, with the sign bit turned."""
 
-    def rule(t, x, y):
+    def rule(t: Any, x: Any, y: Any) -> Any:
         if x.dtype == torch.uint64:
             turn = torch.iinfo(torch.int64).min
             return function(x.to(torch.int64) ^ turn, y.to(torch.int64) ^ turn)
@@ -41,19 +42,37 @@ def _order(function):
 onnx_op.same(_order, Greater=torch.gt, GreaterOrEqual=torch.ge, Less=torch.lt, LessOrEqual=torch.le)
 
 
+def _safe_divisor(t: Any, x: Any, y: Any) -> Any:
+    """Where the divisor is −1 and a divisor that is not: the least integer divided by −1 ends PyTorch's process."""
+    known = t.static(y)
+    divisor = wide(t.tensor(y))
+    if x.dtype not in (torch.int32, torch.int64, torch.uint32) or (known is not None and not (known == -1).any()):
+        return None, divisor
+    minus = divisor == -1
+    return minus, torch.where(minus, torch.ones_like(divisor), divisor)
+
+
 @onnx_op("Div")
-def div(t, x, y):
+@host("B")
+def div(t, x, B):
+    y = t.tensor(B)
     if x.dtype == torch.uint64:
         raise Unsupported("PyTorch does not divide uint64")
     if x.dtype.is_floating_point or x.dtype.is_complex:
         return torch.div(x, y)
-    return torch.div(wide(x), wide(y), rounding_mode="trunc")
+    minus, y = _safe_divisor(t, x, B)
+    found = torch.div(wide(x), y, rounding_mode="trunc")
+    return found if minus is None else torch.where(minus, -wide(x), found)
 
 
 @onnx_op("Mod")
-def mod(t, x, y, *, fmod):
+@host("B")
+def mod(t, x, B, *, fmod):
+    y = t.tensor(B)
     if x.dtype == torch.uint64:
         x, y = x.to(torch.int64), y.to(torch.int64)
+    elif not x.dtype.is_floating_point:
+        _, y = _safe_divisor(t, x, B)  # of −1 nothing is left, as of 1
     return torch.fmod(wide(x), wide(y)) if fmod else torch.remainder(wide(x), wide(y))
 
 

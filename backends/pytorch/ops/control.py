@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 import torch
@@ -30,10 +32,10 @@ def if_(t, cond, *, then_branch, else_branch):
     kinds = [torch_dtype(v.dtype) for v in t.node.outputs]
     yes, no = list(then_branch.operands.values()), list(else_branch.operands.values())
 
-    def one(*given):
+    def one(*given: Any) -> Any:
         return tuple(y.to(k) for y, k in zip(then_branch.with_operands((), given[: len(yes)]), kinds, strict=True))
 
-    def other(*given):
+    def other(*given: Any) -> Any:
         return tuple(y.to(k) for y, k in zip(else_branch.with_operands((), given[len(yes) :]), kinds, strict=True))
 
     return tuple(torch.ops.higher_order.cond(cond.reshape(()), one, other, (*yes, *no)))
@@ -51,7 +53,7 @@ def loop(t, M, cond, *carried, body):
     return _while(t, M, cond, carried, body)
 
 
-def _unrolled(t, rounds, carried, body):
+def _unrolled(t: Any, rounds: Any, carried: Any, body: Any) -> Any:
     """The rounds one after the other, as long as what they say of going on is known; None where it is not."""
     count, values, rows = len(carried), list(carried), []
     for i in range(rounds):
@@ -69,19 +71,19 @@ def _unrolled(t, rounds, carried, body):
     return (*values, *empty)
 
 
-def _rows(most, row):
+def _rows(most: Any, row: Any) -> Any:
     """Room for the rows that a loop collects; all have one shape."""
     return torch.zeros([most, *row.shape], dtype=row.dtype)
 
 
-def _dims(value, unknown):
+def _dims(value: Any, unknown: Any) -> Any:
     dims = known_dims(value)
     if dims is None:
         raise Unsupported("a loop that collects tensors of unknown rank")
     return [d if isinstance(d, int) else unknown for d in dims]
 
 
-def _while(t, M, cond, carried, body):
+def _while(t: Any, M: Any, cond: Any, carried: Any, body: Any) -> Any:
     if any(isinstance(x, list) or x is None for x in carried):
         raise Unsupported(_NESTED)
     count = len(carried)
@@ -103,18 +105,18 @@ def _while(t, M, cond, carried, body):
         rows = [_rows(most, t.tensor(y)) for y in trial]
     given, size = list(body.operands.values()), 3 + count
 
-    def more(i, going, limit, *rest):
+    def more(i: Any, going: Any, limit: Any, *rest: Any) -> Any:
         return torch.logical_and(going, i < limit)
 
-    def step(i, going, limit, *rest):
+    def step(i: Any, going: Any, limit: Any, *rest: Any) -> Any:
         own, kept, operands = rest[:count], rest[count : count + len(rows)], rest[count + len(rows) :]
         again, *results = body.with_operands((i, going, *own), operands)
-        kept = [
+        written = [
             torch.where(_mark(torch.arange(k.shape[0]) == i, k), y[None].to(k.dtype), k)
             for k, y in zip(kept, results[count:], strict=True)
         ]
         new = [y.to(x.dtype).clone() for y, x in zip(results[:count], own, strict=True)]
-        return (i + 1, again.reshape(()).clone(), limit.clone(), *new, *kept)
+        return (i + 1, again.reshape(()).clone(), limit.clone(), *new, *written)
 
     start = (torch.zeros((), dtype=torch.int64), going, limit, *values, *rows)
     try:
@@ -129,7 +131,7 @@ def _while(t, M, cond, carried, body):
     return tuple(values)
 
 
-def _mark(x, like):
+def _mark(x: Any, like: Any) -> Any:
     return x.reshape([-1, *[1] * (like.dim() - 1)])
 
 
@@ -162,7 +164,7 @@ def scan(
     else:
         given = list(body.operands.values())
 
-        def step(*parts):
+        def step(*parts: Any) -> Any:
             own, operands = parts[: count + num_scan_inputs], parts[count + num_scan_inputs :]
             return tuple(y.clone() for y in body.with_operands(own, operands))
 

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from convert.errors import Unsupported
 from convert.semantics.windows import extent, same_pads, split_pads
 
 from ..rules import host, onnx_op
@@ -16,7 +15,7 @@ _CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 _TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
-def window_pads(sizes, kernel, strides, dilations, auto_pad, pads):
+def window_pads(sizes: Any, kernel: Any, strides: Any, dilations: Any, auto_pad: Any, pads: Any) -> Any:
     """Pads before and after each spatial axis, as pairs; symbols where sizes are."""
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         spans = [extent(k, d) for k, d in zip(kernel, dilations, strict=True)]
@@ -29,13 +28,13 @@ def window_pads(sizes, kernel, strides, dilations, auto_pad, pads):
     return list(zip(pads[:rank], pads[rank:], strict=True))
 
 
-def padded(x, pairs, value=0.0):
+def padded(x: Any, pairs: Any, value: Any = 0.0) -> Any:
     """x with pads at its last axes."""
     flat = [n for pair in reversed(pairs) for n in pair]
     return F.pad(x, flat, value=value)
 
 
-def equal_pads(pairs):
+def equal_pads(pairs: Any) -> Any:
     """The pads where they are the same before and after every axis, else None."""
     same = all(isinstance(a, int) and isinstance(b, int) and a == b >= 0 for a, b in pairs)
     return [a for a, _ in pairs] if same else None
@@ -46,7 +45,7 @@ def conv(t, x, w, b=None, *, auto_pad, dilations, group, kernel_shape, pads, str
     return convolve(x, w, b, auto_pad, dilations, group, pads, strides)
 
 
-def convolve(x, w, b, auto_pad, dilations, group, pads, strides):
+def convolve(x: Any, w: Any, b: Any, auto_pad: Any, dilations: Any, group: Any, pads: Any, strides: Any) -> Any:
     """A convolution of any rank; data and weights of the same dtype."""
     rank = w.dim() - 2
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
@@ -131,7 +130,7 @@ def deform_conv(t, x, w, offset, b=None, mask=None, *, dilations, group, kernel_
     return y if b is None else y + b.reshape([-1, *[1] * rank])
 
 
-def _at(x, where):
+def _at(x: Any, where: Any) -> Any:
     """Linear interpolation of x [n, g, c, spatial…] at places [n, g, …] for each axis; 0 outside."""
     rank = len(where)
     low = [torch.floor(p) for p in where]
@@ -164,14 +163,15 @@ def _at(x, where):
 @host("image_shape", "block_shape")
 def col2im(t, x, image_shape, block_shape, *, dilations, pads, strides):
     image, block = t.ints(image_shape), t.ints(block_shape)
-    if isinstance(image_shape, torch.Tensor) or isinstance(block_shape, torch.Tensor):
-        raise Unsupported("Col2Im of sizes computed at run time")
+    for n in (*image, *block):
+        if not isinstance(n, int):
+            torch._check(n >= 1)
     rank = len(image)
     dilations, strides, pads = dilations or [1] * rank, strides or [1] * rank, pads or [0] * (2 * rank)
     n = x.shape[0]
-    taps = 1
+    taps: Any = 1
     for k in block:
-        taps *= k
+        taps = taps * k
     channels = x.shape[1] // taps
     whole = [m + a + b for m, a, b in zip(image, pads[:rank], pads[rank:], strict=True)]
     counts = [(m - extent(k, d)) // s + 1 for m, k, d, s in zip(whole, block, dilations, strides, strict=True)]
@@ -182,9 +182,9 @@ def col2im(t, x, image_shape, block_shape, *, dilations, pads, strides):
             [-1 if i == axis + rank else 1 for i in range(2 * rank)]
         )
         index = index * whole[axis] + inner + outer
-    size = 1
+    size: Any = 1
     for m in whole:
-        size *= m
+        size = size * m
     y = torch.zeros([n, channels, size], dtype=x.dtype).index_add(2, index.reshape(-1), x.reshape([n, channels, -1]))
     y = y.reshape([n, channels, *whole])
     return padded(y, [(-a, -b) for a, b in zip(pads[:rank], pads[rank:], strict=True)])

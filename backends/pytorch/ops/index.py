@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ..common import counted_axes, wide
 from ..rules import host, onnx_op
 
 
-def _from_start(indices, length):
+def _from_start(indices: Any, length: Any) -> Any:
     """Negative indices counted from the end."""
     indices = indices.to(torch.int64)
     return torch.where(indices < 0, indices + length, indices)
@@ -33,7 +35,7 @@ def gather_elements(t, x, indices, *, axis):
     return torch.gather(_cut(x, indices, axis), axis, _from_start(indices, x.shape[axis]))
 
 
-def _cut(x, indices, axis):
+def _cut(x: Any, indices: Any, axis: Any) -> Any:
     """x as far as the indices go along the other axes."""
     return x
 
@@ -78,7 +80,7 @@ def scatter_nd(t, x, indices, updates, *, reduction):
     return found.reshape(x.shape).to(kind)
 
 
-def _product(dims):
+def _product(dims: Any) -> Any:
     total = 1
     for n in dims:
         total = total * n
@@ -112,7 +114,7 @@ def slice_(t, x, starts, ends, axes=None, steps=None):
     return x
 
 
-def _plain_slice(x, axis, a, b):
+def _plain_slice(x: Any, axis: Any, a: Any, b: Any) -> Any:
     limit = 2**62
     a = max(min(a, limit), -limit) if isinstance(a, int) else a
     b = max(min(b, limit), -limit) if isinstance(b, int) else b
@@ -121,23 +123,22 @@ def _plain_slice(x, axis, a, b):
     return x[tuple(place)]
 
 
-def _scalar(v):
+def _scalar(v: Any) -> Any:
     return torch.scalar_tensor(max(min(v, 2**62), -(2**62)) if isinstance(v, int) else v, dtype=torch.int64)
 
 
-def _strided(x, axis, a, b, by):
+def _strided(x: Any, axis: Any, a: Any, b: Any, by: Any) -> Any:
     """A slice by its places: Slice-13 clamps to [0, n] forwards, [-1, n - 1] backwards."""
     n = x.shape[axis]
     if all(isinstance(v, int) for v in (a, b, n)):
-        return (
-            x
-            if (places := range(n)[slice(a, None if by < 0 and b < -n else b, by)]) == range(n)
-            else torch.index_select(x, axis, torch.tensor(list(places), dtype=torch.int64))
-        )
+        a, b = (a + n if a < 0 else a), (b + n if b < 0 else b)
+        low, high = (0, n) if by > 0 else (-1, n - 1)
+        places = range(min(max(a, 0), high), min(max(b, low), high), by)
+        return x if places == range(n) else torch.index_select(x, axis, torch.tensor(list(places), dtype=torch.int64))
     return torch.index_select(x, axis, _places(_scalar(a), _scalar(b), _scalar(by), _scalar(n)))
 
 
-def _places(a, b, by, n):
+def _places(a: Any, b: Any, by: Any, n: Any) -> Any:
     a, b = torch.where(a < 0, a + n, a), torch.where(b < 0, b + n, b)
     forwards = by > 0
     low = torch.where(forwards, 0, -1)
@@ -149,7 +150,7 @@ def _places(a, b, by, n):
     return a + torch.arange(count) * by
 
 
-def _sliced_by_data(t, x, starts, ends, axes, steps):
+def _sliced_by_data(t: Any, x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
     """Axes that only the run tells: each axis of the input has its own start, end and step, or takes all."""
     rank = x.dim()
     starts, ends = t.tensor(starts).to(torch.int64), t.tensor(ends).to(torch.int64)

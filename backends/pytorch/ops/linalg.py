@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 
@@ -52,7 +54,7 @@ def matmul_integer(t, a, b, a_zero=None, b_zero=None):
     return torch.matmul(_centered(a, a_zero, -2), _centered(b, b_zero, -1)).to(torch.int32)
 
 
-def _centered(x, zero, axis):
+def _centered(x: Any, zero: Any, axis: Any) -> Any:
     """Integers less their zero point, which may be one for each row or column."""
     x = x.to(torch.int32)
     if zero is None:
@@ -75,7 +77,7 @@ def cum_prod(t, x, axis, *, exclusive, reverse):
     return cumulative(t, torch.cumprod, x, axis, exclusive, reverse, 1)
 
 
-def cumulative(t, function, x, axis, exclusive, reverse, neutral):
+def cumulative(t: Any, function: Any, x: Any, axis: Any, exclusive: Any, reverse: Any, neutral: Any) -> Any:
     """A running sum or product; along an axis that only the run tells, each axis is tried."""
     known = t.static(axis)
     if known is None:
@@ -87,7 +89,7 @@ def cumulative(t, function, x, axis, exclusive, reverse, neutral):
     return _run(function, x, int(known.ravel()[0]), exclusive, reverse, neutral)
 
 
-def _run(function, x, axis, exclusive, reverse, neutral):
+def _run(function: Any, x: Any, axis: Any, exclusive: Any, reverse: Any, neutral: Any) -> Any:
     kind = x.dtype
     x = x.flip(axis) if reverse else x
     y = function(wide(x), axis)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 
@@ -38,7 +40,7 @@ def pad(t, x, pads, constant_value=None, axes=None, *, mode):
     return x.to(kind)
 
 
-def _by_axis(t, pads, axes, rank):
+def _by_axis(t: Any, pads: Any, axes: Any, rank: Any) -> Any:
     """Pads of every axis, where only the run tells which they are of."""
     numbers, own = t.tensor(pads).to(torch.int64), torch.remainder(t.tensor(axes).to(torch.int64), rank)
     count = own.shape[0]
@@ -52,7 +54,7 @@ def _by_axis(t, pads, axes, rank):
     return found
 
 
-def _padded(x, axis, before, after, mode, value):
+def _padded(x: Any, axis: Any, before: Any, after: Any, mode: Any, value: Any) -> Any:
     """One axis by places, with sizes that the data may say; Pad-24."""
     n = x.shape[axis]
     total = n + before + after
@@ -75,13 +77,13 @@ def _padded(x, axis, before, after, mode, value):
     return torch.where(mark, y, torch.zeros((), dtype=x.dtype) if value is None else value)
 
 
-def _scalar(n):
+def _scalar(n: Any) -> Any:
     return torch.scalar_tensor(n, dtype=torch.int64)
 
 
-def _is_one(n):
+def _is_one(n: Any) -> Any:
     return isinstance(n, int) and n == 1
 
 
-def _is_zero(n):
+def _is_zero(n: Any) -> Any:
     return isinstance(n, int) and n == 0

@@ -18,7 +18,7 @@ _AVERAGE = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 _WITH_PLACES = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 
 
-def _window(x, kernel, strides, dilations, auto_pad, pads, ceil):
+def _window(x: Any, kernel: Any, strides: Any, dilations: Any, auto_pad: Any, pads: Any, ceil: Any) -> Any:
     """Pads of each axis, with what ceil_mode lets windows reach beyond the end, and the pads without it."""
     rank = len(kernel)
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
@@ -51,7 +51,7 @@ def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storag
     return values.to(kind), _flat_places(places, x, shifted, befores, bool(storage_order))
 
 
-def _flat_places(places, x, shifted, befores, column_major):
+def _flat_places(places: Any, x: Any, shifted: Any, befores: Any, column_major: Any) -> Any:
     """Places in an input without pads, counted through all channels and images; MaxPool-22."""
     parts, rest = [], places
     for n, before in zip(reversed(shifted.shape[2:]), reversed(befores), strict=True):
@@ -91,7 +91,7 @@ def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, ker
     return (total / _sums(counted, kernel_shape, strides, dilations)).to(kind)
 
 
-def _sums(x, kernel, strides, dilations):
+def _sums(x: Any, kernel: Any, strides: Any, dilations: Any) -> Any:
     """The sum of each window: a convolution of each channel with ones."""
     rank, (n, c) = len(kernel), x.shape[:2]
     flat = x.reshape([n * c, 1, *x.shape[2:]])
@@ -133,21 +133,16 @@ def max_unpool(t, x, places, output_shape=None, *, kernel_shape, pads, strides):
         (n - 1) * s - a - b + k
         for n, s, a, b, k in zip(x.shape[2:], strides, pads[:rank], pads[rank:], kernel_shape, strict=True)
     ]
-    # The places are those of the smallest input that pools to this; a larger one is asked for by its shape.
-    area = 1
+    area: Any = 1
     for n in sizes:
         area = area * n
-    count = x.shape[0] * x.shape[1] * area
-    flat = torch.zeros([count], dtype=x.dtype)
-    wanted = None if output_shape is None else t.ints(output_shape)
-    if wanted is not None and isinstance(output_shape, torch.Tensor):
-        total: Any = torch.prod(output_shape).item()
-        torch._check(total >= 0)
-        whole = torch.zeros([total], dtype=x.dtype).scatter(0, places.reshape(-1), x.reshape(-1))
-        return whole.reshape(wanted)
-    if wanted is not None:
-        total = 1
-        for n in wanted:
-            total = total * n
-        return torch.zeros([total], dtype=x.dtype).scatter(0, places.reshape(-1), x.reshape(-1)).reshape(wanted)
-    return flat.scatter(0, places.reshape(-1), x.reshape(-1)).reshape([*x.shape[:2], *sizes])
+    # The places are those of the smallest input that pools to this; what an output shape asks for besides is zero.
+    flat = torch.zeros([x.shape[0] * x.shape[1] * area], dtype=x.dtype)
+    y = flat.scatter(0, places.reshape(-1), x.reshape(-1)).reshape([*x.shape[:2], *sizes])
+    if output_shape is None:
+        return y
+    wanted = t.ints(output_shape)[2:]
+    for n, own in zip(wanted, sizes, strict=True):
+        if not isinstance(n, int):
+            torch._check(n >= own)
+    return padded(y, [(0, n - own) for n, own in zip(wanted, sizes, strict=True)])

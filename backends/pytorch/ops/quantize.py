@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx_ir as ir
 import torch
 
@@ -12,7 +14,7 @@ from .cast import to_dtype
 from .conv import convolve
 
 
-def _spread(scale, x, axis, block):
+def _spread(scale: Any, x: Any, axis: Any, block: Any) -> Any:
     """A scale or zero point as it broadcasts: one number, one for each place of an axis, or one for each block."""
     if scale.dim() == 0 or (scale.dim() == 1 and not block and scale.shape[0] == 1):
         return scale.reshape(())
@@ -69,14 +71,14 @@ def qlinear_matmul(t, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
     return _requantized(y * (x_scale * w_scale / y_scale.to(torch.float64)), y_zero)
 
 
-def _centered(x, scale, zero, axis):
+def _centered(x: Any, scale: Any, zero: Any, axis: Any) -> Any:
     x, scale, zero = (v.to(torch.float64) for v in (x, scale, zero))
     if axis == -2 and zero.dim() == 1 and zero.numel() != 1:
         scale, zero = scale.unsqueeze(-1), zero.unsqueeze(-1)
     return x - zero, scale
 
 
-def _requantized(y, zero):
+def _requantized(y: Any, zero: Any) -> Any:
     limits = torch.iinfo(zero.dtype)
     return torch.clamp(torch.round(y) + zero.to(y.dtype), limits.min, limits.max).to(zero.dtype)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -23,20 +24,22 @@ _WITH_NUMBERS = {
 }
 
 
-def _functions(operator, names, alphas, betas, directions):
+def _functions(operator: Any, names: Any, alphas: Any, betas: Any, directions: Any) -> Any:
     return [
         [_PLAIN.get(f.name) or partial(_WITH_NUMBERS[f.name], alpha=f.alpha, beta=f.beta) for f in found]
         for found in activations_of(operator, names, alphas, betas, directions)
     ]
 
 
-def _ordered(w, order):
+def _ordered(w: Any, order: Any) -> Any:
     """Gates [gates · hidden, …] in another order."""
     parts = torch.chunk(w, len(order), 0)
     return torch.cat([parts[i] for i in order], 0)
 
 
-def _as_layer(function, x, w, r, b, states, order, directions, direction, layout):
+def _as_layer(
+    function: Any, x: Any, w: Any, r: Any, b: Any, states: Any, order: Any, directions: Any, direction: Any, layout: Any
+) -> Any:
     """The layer of PyTorch: all outputs [time, directions, batch, hidden] and the last states."""
     x = x.transpose(0, 1) if layout else x
     states = [s.transpose(0, 1) for s in states] if layout else states
@@ -58,13 +61,13 @@ def _as_layer(function, x, w, r, b, states, order, directions, direction, layout
     return _laid_out(y, last, layout)
 
 
-def _laid_out(y, last, layout):
+def _laid_out(y: Any, last: Any, layout: Any) -> Any:
     if layout:
         return y.permute(2, 0, 1, 3), *(s.transpose(0, 1) for s in last)
     return y, *last
 
 
-def _by_steps(x, lengths, states, cell, direction, layout):
+def _by_steps(x: Any, lengths: Any, states: Any, cell: Any, direction: Any, layout: Any) -> Any:
     """A step of `cell(d)(x_t, *states)` for each time. Raises `Unsupported` where their number is not known."""
     x = x.transpose(0, 1) if layout else x
     states = [s.transpose(0, 1) for s in states] if layout else states
@@ -91,7 +94,7 @@ def _by_steps(x, lengths, states, cell, direction, layout):
     return _laid_out(torch.stack(every, 1), [torch.stack(parts) for parts in zip(*last, strict=True)], layout)
 
 
-def _reversed(x, lengths):
+def _reversed(x: Any, lengths: Any) -> Any:
     if lengths is None:
         return x.flip(0)
     time = torch.arange(x.shape[0])[:, None]
@@ -100,14 +103,14 @@ def _reversed(x, lengths):
     return torch.gather(x, 0, places[..., None].expand(x.shape))
 
 
-def _start(x, given, directions, hidden, layout):
+def _start(x: Any, given: Any, directions: Any, hidden: Any, layout: Any) -> Any:
     if given is not None:
         return given
     batch = x.shape[0 if layout else 1]
     return x.new_zeros([batch, directions, hidden] if layout else [directions, batch, hidden])
 
 
-def _bias(b, d, r, gates, hidden):
+def _bias(b: Any, d: Any, r: Any, gates: Any, hidden: Any) -> Any:
     if b is None:
         zero = r.new_zeros([gates * hidden])
         return zero, zero
@@ -126,10 +129,10 @@ def rnn(t, x, w, r, b, sequence_lens, initial_h, *, activation_alpha, activation
         return _as_layer(layer, x, w, r, b, states, (0,), directions, direction, layout)
     functions = _functions("RNN", activations, activation_alpha, activation_beta, directions)
 
-    def cell(d):
+    def cell(d: Any) -> Any:
         (f,), (wb, rb) = functions[d], _bias(b, d, r, 1, hidden)
 
-        def step(x_t, h):
+        def step(x_t: Any, h: Any) -> Any:
             return [f(_clipped(x_t @ w[d].T + h @ r[d].T + wb + rb, clip))]
 
         return step
@@ -137,7 +140,7 @@ def rnn(t, x, w, r, b, sequence_lens, initial_h, *, activation_alpha, activation
     return _by_steps(x, sequence_lens, states, cell, direction, layout)
 
 
-def _clipped(x, clip):
+def _clipped(x: Any, clip: Any) -> Any:
     return x if clip is None else torch.clamp(x, -clip, clip)
 
 
@@ -152,10 +155,10 @@ def gru(t, x, w, r, b, sequence_lens, initial_h, *, activation_alpha, activation
         return _as_layer(torch.gru, x, w, r, b, states, (1, 0, 2), directions, direction, layout)
     functions = _functions("GRU", activations, activation_alpha, activation_beta, directions)
 
-    def cell(d):
+    def cell(d: Any) -> Any:
         (f, g), (wb, rb) = functions[d], _bias(b, d, r, 3, hidden)
 
-        def step(x_t, h):
+        def step(x_t: Any, h: Any) -> Any:
             a = torch.chunk(x_t @ w[d].T + wb, 3, -1)
             weights, bias = torch.chunk(r[d], 3, 0), torch.chunk(rb, 3, 0)
             z = f(_clipped(a[0] + h @ weights[0].T + bias[0], clip))
@@ -170,7 +173,7 @@ def gru(t, x, w, r, b, sequence_lens, initial_h, *, activation_alpha, activation
     return _by_steps(x, sequence_lens, states, cell, direction, layout)
 
 
-def _names(activations, operator):
+def _names(activations: Any, operator: Any) -> Any:
     """The activation functions of each direction, as a set of tuples."""
     directions = 1 if not activations else max(1, len(activations) // {"GRU": 2, "LSTM": 3}[operator])
     found = activations_of(operator, activations, None, None, directions)
@@ -188,11 +191,11 @@ def lstm(t, x, w, r, b, sequence_lens, initial_h, initial_c, p, *, activation_al
         return _as_layer(torch.lstm, x, w, r, b, states, (0, 2, 3, 1), directions, direction, layout)
     functions = _functions("LSTM", activations, activation_alpha, activation_beta, directions)
 
-    def cell(d):
+    def cell(d: Any) -> Any:
         (f, g, h_), (wb, rb) = functions[d], _bias(b, d, r, 4, hidden)
         peep = [0, 0, 0] if p is None else torch.chunk(p[d], 3, 0)
 
-        def step(x_t, h, c):
+        def step(x_t: Any, h: Any, c: Any) -> Any:
             i, o, forget, new = torch.chunk(x_t @ w[d].T + h @ r[d].T + wb + rb, 4, -1)
             i = f(_clipped(i + peep[0] * c, clip))
             forget = 1 - i if input_forget else f(_clipped(forget + peep[2] * c, clip))

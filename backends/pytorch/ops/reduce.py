@@ -36,7 +36,7 @@ def _reduced(fold: Fold, before: Any = None, after: Any = None, over_data: str =
     return rule
 
 
-def _at_run_time(t, fold, x, axes, keep, noop, scatter) -> torch.Tensor:
+def _at_run_time(t: Any, fold: Any, x: Any, axes: Any, keep: Any, noop: Any, scatter: Any) -> torch.Tensor:
     """Axes that only the run tells. Raises `Unsupported` unless the rank of the output is known."""
     count = axes.shape[0]
     if count == 0:
@@ -49,19 +49,23 @@ def _at_run_time(t, fold, x, axes, keep, noop, scatter) -> torch.Tensor:
         raise Unsupported("axes computed at run time")
     rank, chosen = x.dim(), torch.remainder(axes, x.dim())
     sizes = []
+    kind = x.dtype
+    x = x.to(torch.uint8) if kind == torch.bool else x
+    start = {"prod": lambda d: 1, "amax": _lowest, "amin": _highest}.get(scatter, lambda d: 0)(kind)
+    total = x
     for axis in range(rank):
         folded = (chosen == axis).any()
         places = torch.arange(x.shape[axis]) * torch.logical_not(folded).to(torch.int64)
         size: Any = torch.where(folded, 1, x.shape[axis]).item()
-        torch._check(size >= 1)
+        torch._check(size >= 0)
         shape = [size if i == axis else n for i, n in enumerate(x.shape)]
-        y = torch.zeros(shape, dtype=x.dtype)
-        x = (
-            y.index_add(axis, places, x)
-            if scatter == "sum"
-            else y.index_reduce(axis, places, x, scatter, include_self=False)
-        )
+        y = torch.full(shape, start, dtype=x.dtype)
+        x = y.index_add(axis, places, x) if scatter in ("sum", "mean") else y.index_reduce(axis, places, x, scatter)
         sizes.append(size)
+    if scatter == "mean":
+        own = torch.stack([torch.scalar_tensor(n, dtype=torch.int64) for n in total.shape])
+        x = x / torch.prod(torch.where((chosen[:, None] == torch.arange(rank)[None]).any(0), own, 1))
+    x = x.to(kind) if kind == torch.bool else x
     if keep:
         return x
     order = torch.sort((chosen[:, None] == torch.arange(rank)[None]).any(0).to(torch.int64), stable=True)[1]
@@ -70,24 +74,24 @@ def _at_run_time(t, fold, x, axes, keep, noop, scatter) -> torch.Tensor:
     return x.reshape(dims)
 
 
-def _sum(x, axes, keep):
+def _sum(x: Any, axes: Any, keep: Any) -> Any:
     return torch.sum(x, axes, keep)
 
 
-def _prod(x, axes, keep):
+def _prod(x: Any, axes: Any, keep: Any) -> Any:
     for axis in sorted((a % x.dim() for a in axes), reverse=True):
         x = torch.prod(x, axis, keep)
     return x
 
 
-def _mean(x, axes, keep):
+def _mean(x: Any, axes: Any, keep: Any) -> Any:
     if x.dtype.is_floating_point:
         return torch.mean(x, axes, keep)
     return torch.mean(x.to(torch.float64), axes, keep)
 
 
 def _extreme(function: Fold, empty: Callable[[torch.dtype], Any]) -> Fold:
-    def fold(x, axes, keep):
+    def fold(x: Any, axes: Any, keep: Any) -> Any:
         if any(isinstance(x.shape[a], int) and x.shape[a] == 0 for a in axes):
             whole = [a % x.dim() for a in axes]
             shape = [1 if i in whole else n for i, n in enumerate(x.shape) if keep or i not in whole]
@@ -109,15 +113,15 @@ def _highest(dtype: torch.dtype) -> Any:
     return float("inf") if dtype.is_floating_point else torch.iinfo(dtype).max
 
 
-def _log_sum_exp(x, axes, keep):
+def _log_sum_exp(x: Any, axes: Any, keep: Any) -> Any:
     return torch.logsumexp(x if x.dtype.is_floating_point else x.to(torch.float64), axes, keep)
 
 
-def _root(x):
+def _root(x: Any) -> Any:
     return torch.sqrt(x if x.dtype.is_floating_point else x.to(torch.float64))
 
 
-def _log(x):
+def _log(x: Any) -> Any:
     return torch.log(x if x.dtype.is_floating_point else x.to(torch.float64))
 
 
@@ -143,7 +147,7 @@ def arg_min(t, x, *, axis, keepdims, select_last_index):
     return _argument(torch.argmin, x, axis, keepdims, select_last_index)
 
 
-def _argument(function, x, axis, keepdims, last):
+def _argument(function: Any, x: Any, axis: Any, keepdims: Any, last: Any) -> Any:
     x = wide(x)
     if not last:
         return function(x, axis, bool(keepdims))

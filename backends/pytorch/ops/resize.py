@@ -40,11 +40,11 @@ def resize(
     return y.to(kind)
 
 
-def _is_number(*values):
+def _is_number(*values: Any) -> Any:
     return all(isinstance(v, (int, float)) for v in values)
 
 
-def _scales_and_sizes(t, dims, scales, sizes, policy):
+def _scales_and_sizes(t: Any, dims: Any, scales: Any, sizes: Any, policy: Any) -> Any:
     """The scale and the new size of each axis: numbers, symbols, or scalar tensors for scales."""
     if sizes is not None:
         wanted = t.ints(sizes)
@@ -68,7 +68,7 @@ def _scales_and_sizes(t, dims, scales, sizes, policy):
     return factors, [_target(n, f) for n, f in zip(dims, factors, strict=True)]
 
 
-def _target(n, f):
+def _target(n: Any, f: Any) -> Any:
     if isinstance(n, int):
         return resized_length(n, f)
     if f == int(f):
@@ -78,23 +78,23 @@ def _target(n, f):
     return _whole(torch.floor(_tensor(n, torch.float32) * np.float32(f).item()))
 
 
-def _whole(x):
+def _whole(x: Any) -> Any:
     n = x.to(torch.int64).item()
     torch._check(n >= 1)
     return n
 
 
-def _ratio(target, size):
+def _ratio(target: Any, size: Any) -> Any:
     if _is_number(target, size):
         return target / size
     return _tensor(target, torch.float64) / _tensor(size, torch.float64)
 
 
-def _tensor(v, kind=torch.float64):
+def _tensor(v: Any, kind: Any = torch.float64) -> Any:
     return v.to(kind) if isinstance(v, torch.Tensor) else torch.scalar_tensor(v, dtype=kind)
 
 
-def _by_interpolate(x, axes, dims, factors, targets, how):
+def _by_interpolate(x: Any, axes: Any, dims: Any, factors: Any, targets: Any, how: Any) -> Any:
     """The result by PyTorch's own function; None where that computes something else."""
     spatial = x.dim() - 2
     if spatial not in (1, 2, 3) or how.exclude_outside or how.antialias:
@@ -128,7 +128,7 @@ def _by_interpolate(x, axes, dims, factors, targets, how):
     return F.interpolate(x, sizes, mode=mode, align_corners=True) if how.coordinates == "align_corners" else None
 
 
-def _by_axes(t, x, axes, dims, factors, targets, roi, how):
+def _by_axes(t: Any, x: Any, axes: Any, dims: Any, factors: Any, targets: Any, roi: Any, how: Any) -> Any:
     crop = how.coordinates == "tf_crop_and_resize"
     outside = []
     for i, axis in enumerate(axes):
@@ -149,7 +149,7 @@ def _by_axes(t, x, axes, dims, factors, targets, roi, how):
     return x
 
 
-def _coordinates(length, size, scale, how, region):
+def _coordinates(length: Any, size: Any, scale: Any, how: Any, region: Any) -> Any:
     """Where each output lies in the input; the formulas are those of `convert.semantics.interpolation`."""
     kind = torch.float32 if how.mode == "nearest" else torch.float64
     x = torch.arange(size).to(kind)
@@ -173,7 +173,7 @@ def _coordinates(length, size, scale, how, region):
     raise Unsupported(f"Resize with coordinate_transformation_mode={mode!r}")
 
 
-def _resampled(x, axis, length, where, scale, how):
+def _resampled(x: Any, axis: Any, length: Any, where: Any, scale: Any, how: Any) -> Any:
     last = torch.scalar_tensor(length - 1, dtype=torch.int64)
     if how.mode == "nearest":
         rounded = {
@@ -207,7 +207,7 @@ def _resampled(x, axis, length, where, scale, how):
     return torch.sum(parts * spread, axis + 1)
 
 
-def _kernel(distance, how):
+def _kernel(distance: Any, how: Any) -> Any:
     d = torch.abs(distance)
     zero = torch.zeros_like(d)
     if how.mode == "linear":

@@ -54,7 +54,7 @@ def grid_sample(t, x, grid, *, align_corners, mode, padding_mode):
     return total.to(kind)
 
 
-def _reflected(where, low, high):
+def _reflected(where: Any, low: Any, high: Any) -> Any:
     """Reflected at the borders until it lies between them."""
     span = high - low
     distance = torch.abs(where - low)
@@ -63,7 +63,7 @@ def _reflected(where, low, high):
     return torch.where(torch.remainder(turns, 2) == 0, low + rest, high - rest)
 
 
-def _neighbors(where, mode):
+def _neighbors(where: Any, mode: Any) -> Any:
     """The elements around a coordinate and their weights along one axis."""
     if mode == "nearest":
         return [where], [torch.ones_like(where)]
@@ -74,16 +74,16 @@ def _neighbors(where, mode):
     if mode != "bicubic":
         raise Unsupported(f"GridSample with mode {mode!r}")
 
-    def near(v):
+    def near(v: Any) -> Any:
         return ((_ALPHA + 2) * v - (_ALPHA + 3)) * v * v + 1
 
-    def far(v):
+    def far(v: Any) -> Any:
         return ((_ALPHA * v - 5 * _ALPHA) * v + 8 * _ALPHA) * v - 4 * _ALPHA
 
     return [base - 1, base, base + 1, base + 2], [far(d + 1), near(d), near(1 - d), far(2 - d)]
 
 
-def _inside(place, weight, size, low, high, padding):
+def _inside(place: Any, weight: Any, size: Any, low: Any, high: Any, padding: Any) -> Any:
     """An element's index within the input, and its weight, which is zero where padding is."""
     if padding == "reflection":
         place = _reflected(place, low, high)
@@ -124,10 +124,10 @@ def non_max_suppression(t, boxes, scores, most=None, iou_threshold=None, score_t
     images = torch.arange(batch)[:, None, None, None]
     near = alike[images, order[:, :, :, None], order[:, :, None, :]]
 
-    def more(i, kept, allowed, near, limit):
+    def more(i: Any, kept: Any, allowed: Any, near: Any, limit: Any) -> Any:
         return i < kept.shape[2]
 
-    def step(i, kept, allowed, near, limit):
+    def step(i: Any, kept: Any, allowed: Any, near: Any, limit: Any) -> Any:
         row = torch.index_select(near, 2, i.reshape(1))[:, :, 0]
         own = torch.index_select(allowed, 2, i.reshape(1))[:, :, 0]
         free = own & torch.logical_not((row & kept).any(-1)) & (kept.to(torch.int64).sum(-1) < limit)
@@ -161,7 +161,7 @@ def roi_align(
     return _largest(images, rows, columns)
 
 
-def _samples(start, end, bins, size, ratio, half):
+def _samples(start: Any, end: Any, bins: Any, size: Any, ratio: Any, half: Any) -> Any:
     """Neighbours of the samples along one axis, their weights, and which count: each [rois, bins, samples]."""
     extent = end - start
     extent = extent if half else torch.clamp(extent, min=1.0)
@@ -187,7 +187,7 @@ def _samples(start, end, bins, size, ratio, half):
     return [low, torch.clamp(low + 1, max=last)], weights, counted
 
 
-def _averages(sampled, size):
+def _averages(sampled: Any, size: Any) -> Any:
     """The share of each input element in each bin along one axis: [rois, bins, size]."""
     places, weights, counted = sampled
     total = counted.to(torch.float32).sum(-1, True)
@@ -196,7 +196,7 @@ def _averages(sampled, size):
     return share.sum(2) / torch.clamp(total, min=1.0)
 
 
-def _largest(images, rows, columns):
+def _largest(images: Any, rows: Any, columns: Any) -> Any:
     """The largest of all weighted neighbours of a bin's samples, as ONNX's reference and onnxruntime have it."""
     best, counted = None, rows[2][:, :, None, :, None] & columns[2][:, None, :, None, :]
     n, channels, _, width = images.shape
@@ -232,7 +232,7 @@ def max_roi_pool(t, x, rois, *, pooled_shape, spatial_scale):
     return torch.where(filled[:, None], y, torch.zeros_like(y))
 
 
-def _bins(start, end, bins, size):
+def _bins(start: Any, end: Any, bins: Any, size: Any) -> Any:
     """Which elements along one axis lie in each bin of each region: booleans [regions, bins, size]."""
     extent = torch.clamp(end - start + 1, min=1).to(torch.float32) / bins
     number = torch.arange(bins).to(torch.float32)[None]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -12,7 +14,7 @@ from ..rules import host, onnx_op
 _LENGTH = "a sequence whose length, or a place in it, is computed at run time"
 
 
-def _place(t, position, count):
+def _place(t: Any, position: Any, count: Any) -> Any:
     known = t.static(position)
     if known is None:
         raise Unsupported(_LENGTH)
@@ -43,7 +45,7 @@ def sequence_at(t, sequence, position):
     return sequence[_place(t, position, len(sequence))]
 
 
-def _at_run_time(t, sequence, position):
+def _at_run_time(t: Any, sequence: Any, position: Any) -> Any:
     """Of tensors of one shape, any may be asked for."""
     items = [t.tensor(x) for x in sequence]
     if len({(x.dtype, tuple(x.shape)) for x in items}) != 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -40,7 +41,7 @@ def reshape(t, x, shape, *, allowzero):
     return x.reshape(dims)
 
 
-def _wanted(x, dims, shape, zeros):
+def _wanted(x: Any, dims: Any, shape: Any, zeros: Any) -> Any:
     """A shape that the data says, in which 0 is the input's size and −1 what is left."""
     found = []
     whole = 1
@@ -85,7 +86,7 @@ def squeeze(t, x, axes=None):
     return x.reshape([n for i, n in enumerate(x.shape) if i not in gone])
 
 
-def _squeezed(t, x, axes):
+def _squeezed(t: Any, x: Any, axes: Any) -> Any:
     if not isinstance(axes.shape[0], int):
         raise Unsupported("Squeeze whose number of axes is computed at run time")
     rank = x.dim()
@@ -108,7 +109,7 @@ def unsqueeze(t, x, axes):
     return x
 
 
-def _unsqueezed(t, x, axes):
+def _unsqueezed(t: Any, x: Any, axes: Any) -> Any:
     if not isinstance(axes.shape[0], int):
         raise Unsupported("Unsqueeze whose number of axes is computed at run time")
     rank = x.dim() + axes.shape[0]

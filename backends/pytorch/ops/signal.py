@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -13,7 +14,7 @@ from ..dtypes import torch_dtype
 from ..rules import host, onnx_op
 
 
-def to_complex(x):
+def to_complex(x: Any) -> Any:
     """A tensor whose last dim holds real and imaginary parts, or real parts only, as complex numbers."""
     kind = torch.complex128 if x.dtype == torch.float64 or x.shape[-1] == 1 else torch.complex64
     real = torch.float64 if kind == torch.complex128 else torch.float32
@@ -22,12 +23,15 @@ def to_complex(x):
     return torch.view_as_complex(x.to(real).contiguous())
 
 
+_AXIS = onnx_op.limit("DFT", "an axis computed at run time")
+
+
 @onnx_op("DFT")
 @host("dft_length", "axis")
 def dft(t, x, dft_length=None, axis=None, *, inverse, onesided):
     place = -2 if axis is None else t.static(axis)
     if place is None:
-        raise Unsupported("DFT along an axis computed at run time")
+        raise Unsupported(_AXIS)
     place = int(place if isinstance(place, int) else place.ravel()[0]) % x.dim()
     length = None if dft_length is None else t.number(dft_length)
     if length is not None and not isinstance(length, int):
