@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import stat
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -73,8 +74,19 @@ class Journal(History):
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / NAME
-        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        foreign = UsageError(f"{path} is no journal of a batch", hint="give another -o, or --journal")
         try:
+            self._descriptor = os.open(
+                path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644
+            )
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+                raise foreign from None
+            raise
+        try:
+            if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+                os.close(self._descriptor)
+                raise foreign
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._descriptor)
@@ -82,7 +94,7 @@ class Journal(History):
         content = path.read_bytes()
         if not content.startswith(_START[: len(content)]):
             os.close(self._descriptor)
-            raise UsageError(f"{path} is no journal of a batch", hint="give another -o, or --journal")
+            raise foreign
         super().__init__(folder, content)
         if content and not content.endswith(b"\n"):
             self._write(b"\n")  # the last line was cut off: what follows starts anew

@@ -139,7 +139,7 @@ def run_command(
         time.sleep(0.02)
     left = watch.group(pid)
     if helper is not None:
-        left += [status[-1] for status in helper.forks(2.0 if run.code is not None else 0.0).values()]
+        left += [status[-1] for status in helper.forks(10.0 if run.code is not None else 0.0).values()]
     if left and run.code is not None:
         run.scores["left"] = " | ".join(left)[:300]
     watch.end(pid)

@@ -59,6 +59,25 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
         Journal(tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["link", "link to nothing", "pipe", "folder"])
+def test_a_journal_is_a_file(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    place = tmp_path / "out" / "journal.jsonl"
+    place.parent.mkdir()
+    match kind:
+        case "link":
+            place.symlink_to(tmp_path / "empty")
+        case "link to nothing":
+            place.symlink_to(tmp_path / "gone")
+        case "pipe":
+            os.mkfifo(place)
+        case _:
+            place.mkdir()
+    with pytest.raises(UsageError, match="is no journal of a batch"):
+        Journal(place.parent)
+    assert not (tmp_path / "gone").exists()
+
+
 # -- runs -------------------------------------------------------------------------------------------------------------
 
 
