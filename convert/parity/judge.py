@@ -48,7 +48,7 @@ class VerifyMethod:
     `profile` asks for the errors along the network as well; `save` is where the inputs go (`.npz`); `target` are the
     options to read the target with; `pairs` are names that belong together in two artefacts of the user's, source to
     target, and `counterparts` what was made of them. Without, `names` are what the target calls the graph's ends (None:
-    as its format has them called).
+    as its format has them called). `theirs`: the target is a file of the user's, which may be broken.
     """
 
     arrays: Mapping[Any, np.ndarray] | None = None
@@ -62,6 +62,7 @@ class VerifyMethod:
     pairs: Mapping[str, str] = field(default_factory=dict)
     counterparts: Counterparts | None = None
     names: Names | None = None
+    theirs: bool = False
 
     @property
     def ends(self) -> Counterparts | Names:

@@ -41,7 +41,7 @@ def verify_two(
                 del graph.graph.outputs[i]
         method = replace(method, counterparts=pairs)
     with report.stage("verify"):
-        verdict = verify(left, right, graph, options, method)
+        verdict = verify(left, right, graph, options, replace(method, theirs=True))
     if isinstance(other, BadInput) and verdict.guilty == "backend" and not verdict.outputs:
         raise other  # neither the reader nor its runtime makes sense of it
     if verdict.guilty == "backend":  # which may never have seen it

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from convert import plugin
 from convert import stored as stored_as
 from convert.activity import doing, limited_time
-from convert.errors import ConvertError, ResourceLimit, Unsupported
+from convert.errors import BadInput, ConvertError, ResourceLimit, Unsupported
 from convert.graph.metadata import MODE_KEY
 from convert.graph.names import names_in_target
 from convert.graph.tensors import dtype_name
@@ -65,7 +65,8 @@ def verify(
     """Judge whether `target` computes what `source` does. `graph` is the shared graph that was read from `source`.
 
     Both are run as deployed and the source also in float64, each in a child process, while the graph is evaluated in
-    float64 here. Raises `ConvertError` where an artefact cannot be run at all.
+    float64 here. Raises `ConvertError` where the source cannot be run at all, `BadInput` where a target of the user's is
+    broken.
     """
     if nested := [str(v.name) for v in (*graph.graph.inputs, *graph.graph.outputs) if not _is_tensor(v)]:
         reason = f"sequences and optionals at the ends of a model are not compared: {', '.join(nested)}"
@@ -106,6 +107,8 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
     try:
         runs, feeds, notes = run_where_it_runs(run, draw, feeds, source, graph, options, method)
     except RunFailure as failed:
+        if method.theirs and failed.guilty == "backend" and isinstance(failed.error, BadInput):
+            raise failed.error from None
         return failed_run_verdict(failed.error, graph, feeds, failed.guilty)
     feeds, runs, special = take_special(feeds[: len(runs.target)], runs)
     runs = without_foreign_float64(graph, runs)

@@ -101,6 +101,8 @@ def test_a_target_that_does_not_run_fails(monkeypatch: pytest.MonkeyPatch) -> No
     assert (verdict.status, verdict.guilty) == (FAIL, "backend")
     assert verdict.reason == "the target does not run: no such file"
     assert len(verdict.feeds) == 4
+    with pytest.raises(BadInput, match="no such file"):  # which is nobody's fault where nobody here made it
+        sides(monkeypatch, target=Side(float32=raises(BadInput("no such file"))), theirs=True)
 
 
 def test_a_graph_that_does_not_run_fails(monkeypatch: pytest.MonkeyPatch) -> None:
