@@ -65,7 +65,7 @@ def verify(
     """Judge whether `target` computes what `source` does. `graph` is the shared graph that was read from `source`.
 
     Both are run as deployed and the source also in float64, each in a child process, while the graph is evaluated in
-    float64 here. Raises `ConvertError` where the source cannot be run at all, `BadInput` where a target of the user's is
+    float64 here. Raises `ConvertError` where the source cannot be run at all, `BadInput` where the user's target is
     broken.
     """
     if nested := [str(v.name) for v in (*graph.graph.inputs, *graph.graph.outputs) if not _is_tensor(v)]:
