@@ -145,6 +145,8 @@ class Verdict:
     """What of it is not as usual: outputs that were not compared, sizes that had to be searched for."""
     weights: list[WeightDifference] = field(default_factory=list)
     """Of two artefacts whose outputs differ: weights of the same names that do, those first that differ most."""
+    generation: GenerationVerdict | None = None
+    """Of a decoder with a cache: whether it generates the tokens that its source generates."""
 
     @property
     def exit_code(self) -> int:
@@ -168,6 +170,28 @@ class Verdict:
         if self.divergence is not None:
             made.append(notebook.row("departs first", str(self.divergence)))
         return made + notebook.rows("note", self.notes)
+
+
+@dataclass(frozen=True)
+class GenerationVerdict:
+    """Of `rows` of `tokens` generated greedily, the first `same` are the source's; `reason` says what comes then.
+
+    status: PASS where all are, INCONCLUSIVE for a tie, FAIL. margin: how far the source's scores of its token and the
+    target's are apart at that step; difference: how far the target's scores are off.
+    """
+
+    status: str
+    tokens: int
+    rows: int
+    same: int
+    reason: str = ""
+    margin: float = 0.0
+    difference: float = 0.0
+
+    def __str__(self) -> str:
+        if self.status == "PASS":
+            return f"the same {self.tokens} tokens as the source's, greedily through the cache, in {self.rows} rows"
+        return f"{self.status}: {self.reason}"
 
 
 @dataclass(frozen=True)

@@ -168,6 +168,8 @@ def _verdict(done: Report, verbose: int) -> None:
             + ("" if row.agreement is None else f", {row.agreement:.1%} of rows have the same largest element")
             + (f" — {row.reason}" if row.status != "PASS" and row.reason not in verdict.reason else "")
         )
+    if verdict.generation is not None:
+        echo(f"  generation: {verdict.generation}")
     _weights(verdict)
     _failure(verdict)
     if verbose:

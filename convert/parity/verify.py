@@ -22,6 +22,7 @@ from convert.parity import inputs
 from convert.parity.as_used import start
 from convert.parity.compare import is_source_far
 from convert.parity.floors import excuse_cancelled, excuse_order, hold_floors, without_foreign_float64
+from convert.parity.generation import hold_generation
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod, hold_other_uses, hold_stand_ins, judge, settle_verdict
 from convert.parity.locate import locate, locate_source
@@ -129,6 +130,7 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
         judge_special(verdict, graph, special, *declared)
     if verdict.status != FAIL and verdict.outputs and not method.tolerant and random_outputs(graph):
         compare_draws(verdict, source, target, graph, feeds, options, method)
+    hold_generation(verdict, source, target, graph, options, method)
     mode = graph.metadata_props.get(MODE_KEY)
     if mode and verdict.status == PASS:
         verdict.status, verdict.reason = INCONCLUSIVE, mode

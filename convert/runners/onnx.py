@@ -16,6 +16,7 @@ from convert.options import Options
 from convert.source import Source
 
 if TYPE_CHECKING:
+    from convert.runners.generation import Generation
     from convert.runners.trace import Trace
 
 KINDS = ("onnx", "onnx-object")
@@ -50,6 +51,21 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> Ou
         path = folder / "model.onnx"
         _save(source.model, path)
         return run_file(path, feeds)
+
+
+def generate(
+    source: Source, how: Generation, words: np.ndarray, mask: np.ndarray, options: Options
+) -> dict[str, np.ndarray]:
+    """Greedy generation, as `convert.runners.generation.greedy` says. Raises `Unsupported` for a model in memory."""
+    from convert.runners.generation import greedy
+
+    if source.path is None:
+        raise Unsupported("a model in memory is not generated with")
+    session = _session(source.path)
+    names = [o.name for o in session.get_outputs()]
+    kinds = {"tensor(float16)": np.float16, "tensor(double)": np.float64, "tensor(int32)": np.int32}
+    dtypes = {i.name: np.dtype(kinds[i.type]) for i in session.get_inputs() if i.type in kinds}
+    return greedy(lambda feed: dict(zip(names, session.run(names, feed), strict=True)), dtypes, how, words, mask)
 
 
 def stored(source: Source) -> str:

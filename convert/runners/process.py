@@ -45,6 +45,9 @@ TRACE = "trace"
 PROBE, PROBE_FIRST = "probe", "probe until one runs"
 """Asked for like a precision: whether each feed runs by itself, as `runs`; of the second until one does."""
 
+GENERATE = "generate"
+"""Asked for like a precision: greedy generation, where the one feed says how and with what it begins."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -223,6 +226,9 @@ def run_all(
         if precision == AS_USED:
             found |= _without_optional(partial(_run_as_used, runner, source, options), feeds, optional)
             continue
+        if precision == GENERATE:
+            found[precision] = [_generated(runner, source, feeds[0], options)]
+            continue
         if precision in (PROBE, PROBE_FIRST):
             found[precision] = _probe(runner, source, feeds, options, once=precision == PROBE_FIRST)
             continue
@@ -253,6 +259,15 @@ def _run_as_used(runner: plugin.Runner, source: Source, options: Options, feeds:
     """Outputs by way; a runner that knows no ways has one."""
     ways: Callable[..., dict[str, Outputs]] | None = getattr(runner, "run_as_used", None)
     return ways(source, feeds, options) if ways is not None else {"": _run(runner, source, options, "float32", feeds)}
+
+
+def _generated(
+    runner: plugin.Runner, source: Source, feed: Mapping[str, np.ndarray], options: Options
+) -> dict[str, np.ndarray]:
+    from convert.runners.generation import Generation
+
+    run: Callable[..., dict[str, np.ndarray]] = runner.generate  # type: ignore[attr-defined]
+    return run(source, Generation.from_json(str(feed["how"].item())), feed["words"], feed["mask"], options)
 
 
 def _probe(runner: plugin.Runner, source: Source, feeds: Feeds, options: Options, *, once: bool) -> Outputs:

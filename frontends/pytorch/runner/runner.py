@@ -13,6 +13,7 @@ from convert.options import Options
 from convert.source import Source
 
 if TYPE_CHECKING:
+    from convert.runners.generation import Generation
     from convert.runners.trace import Trace
 
 KINDS: Sequence[str] = (
@@ -43,3 +44,12 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> T
     from .trace import trace as trace_source
 
     return trace_source(source, feed, options)
+
+
+def generate(
+    source: Source, how: Generation, words: np.ndarray, mask: np.ndarray, options: Options
+) -> dict[str, np.ndarray]:
+    """Greedy generation by transformers' `generate`. Raises `Unsupported` for models of others."""
+    from .generate import generate as generate_source
+
+    return generate_source(source, how.tokens, words, mask, options)

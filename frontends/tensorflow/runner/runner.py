@@ -32,9 +32,10 @@ from .stateful import (
 )
 
 if TYPE_CHECKING:
+    from convert.runners.generation import Generation
     from convert.runners.trace import Trace
 
-__all__ = ["KINDS", "PROGRAMS", "available", "environment", "run", "run_as_used", "settings", "trace"]
+__all__ = ["KINDS", "PROGRAMS", "available", "environment", "generate", "run", "run_as_used", "settings", "trace"]
 
 KINDS = (
     "savedmodel",
@@ -115,6 +116,19 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
 
     frozen = opened.freeze()
     return run_graph(replace(frozen, graph=widen_graph(frozen.graph)), feeds, precision=precision)
+
+
+def generate(
+    source: Source, how: Generation, words: np.ndarray, mask: np.ndarray, options: Options
+) -> dict[str, np.ndarray]:
+    """Greedy generation, as `convert.runners.generation.greedy` says; of a SavedModel by its signature."""
+    from convert.runners.generation import greedy
+
+    check_file(source, options)
+    import_tensorflow()
+    check_kernels()
+    opened = _OPENERS[source.kind](source, options)
+    return greedy(opened.call, {}, how, words, mask)
 
 
 def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:

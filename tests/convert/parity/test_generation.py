@@ -1,0 +1,79 @@
+"""Generation is compared token by token: the first that is another is a tie within rounding, or a failure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from convert.parity.generation import compare_generation, generation_of
+from convert.runners.generation import Generation, greedy
+from convert.verdict import FAIL, INCONCLUSIVE, PASS
+from tests.support.onnx_support import info, model, read
+
+NOISE = 1e-7
+SCORES = np.random.default_rng(0).normal(size=(2, 5, 9))
+
+
+def generated(scores: np.ndarray) -> dict[str, np.ndarray]:
+    return {"tokens": scores.argmax(-1), "scores": scores.astype(np.float64)}
+
+
+def test_the_same_tokens_pass_whatever_the_scores_are() -> None:
+    told = compare_generation(generated(SCORES), generated(SCORES * 1.01), NOISE)
+    assert (told.status, told.same, told.rows) == (PASS, 5, 2)
+    assert "the same 5 tokens" in str(told)
+
+
+@pytest.mark.parametrize(("gap", "status"), [(1e-6, INCONCLUSIVE), (1e-2, FAIL)])
+def test_the_first_step_that_departs_is_named_and_judged_by_its_scores(gap: float, status: str) -> None:
+    wanted, got = SCORES.copy(), SCORES.copy()
+    wanted[1, 3, [2, 7]] = 4 + gap, 4
+    got[1, 3, [2, 7]] = 4, 4 + gap
+    got[0, 4] = -got[0, 4]  # after the first departure, which is all that can be told
+    told = compare_generation(generated(wanted), generated(got), NOISE)
+    assert (told.status, told.same) == (status, 3)
+    assert "token 4 of 5 of row 1 is 7 where the source has 2" in told.reason
+    assert told.margin == pytest.approx(gap)
+    assert told.difference == pytest.approx(gap)
+
+
+def test_a_step_feeds_what_the_step_before_has_left() -> None:
+    fed: list[Any] = []
+
+    def step(feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        fed.append(feed)
+        length = feed["past_key_values.0.key"].shape[2] + feed["input_ids"].shape[1]
+        cache = {f"present.0.{half}": np.ones((2, 3, length, 4), np.float32) for half in ("key", "value")}
+        return {"logits": np.eye(9)[(feed["input_ids"] + 1) % 9], **cache}
+
+    how = generation_of(read(decoder()))
+    assert how is not None
+    how = Generation.from_json(how.to_json())
+    words, mask = np.array([[0, 1, 5], [2, 3, 7]]), np.array([[0, 1, 1], [1, 1, 1]])
+    found = greedy(step, {}, how, words, mask)
+    np.testing.assert_array_equal(found["tokens"][:, :3], [[6, 7, 8], [8, 0, 1]])
+    assert [f["past_key_values.0.key"].shape[2] for f in fed[:3]] == [0, 3, 4]
+    assert [f["attention_mask"].shape[1] for f in fed[:3]] == [3, 4, 5]
+    np.testing.assert_array_equal(fed[1]["position_ids"], [[2], [3]])
+
+
+def decoder(**more: Any) -> Any:
+    """The ends of a decoder of one layer."""
+    past, after = ["b", 3, "past", 4], ["b", 3, None, 4]
+    ends = {"input_ids": ["b", "s"], "attention_mask": ["b", None], "position_ids": ["b", "s"], **more}
+    halves = [f"0.{half}" for half in ("key", "value")]
+    nodes = [helper.make_node("Identity", [f"past_key_values.{h}"], [f"present.{h}"]) for h in halves]
+    nodes += [
+        helper.make_node("Cast", ["input_ids"], ["a"], to=1),
+        helper.make_node("Unsqueeze", ["a", "last"], ["logits"]),
+    ]
+    inputs = [info(n, d, 7) for n, d in ends.items()] + [info(f"past_key_values.{h}", past) for h in halves]
+    outputs = [info("logits", ["b", "s", 1]), *(info(f"present.{h}", after) for h in halves)]
+    return model(nodes, inputs, outputs, [helper.make_tensor("last", 7, [1], [-1])])
+
+
+def test_only_decoders_with_a_cache_generate() -> None:
+    assert generation_of(read(decoder(pixel_values=["b", 3]))) is None
