@@ -18,7 +18,7 @@ import onnx_ir as ir
 from convert.errors import ConvertError, ResourceLimit
 from convert.files.protobuf_wire import length_delimited_header
 from convert.graph.shape_inference import is_small, weightless_proto
-from convert.graph.tensors import dims_of
+from convert.graph.tensors import contiguous_parts, dims_of
 from convert.report import Report
 
 INLINE_LIMIT = 1_800_000_000
@@ -136,7 +136,8 @@ def _ends(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
 def _write_data(tensor: ir.TensorProtocol, stream: BinaryIO) -> None:
     start = stream.tell()
     if sys.byteorder == "little" and tensor.dtype.bitwidth >= 8:  # else, elements are to be swapped or packed
-        stream.write(np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8).data)
+        for part in contiguous_parts(tensor.numpy()):
+            stream.write(part.reshape(-1).view(np.uint8).data)
     else:
         stream.write(tensor.tobytes())
     if stream.tell() - start != tensor.nbytes:

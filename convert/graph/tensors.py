@@ -6,7 +6,7 @@ it is written. What is here makes such tensors from Python content and derives n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -48,6 +48,8 @@ def dtype_name(dtype: ir.DataType | None) -> str:
 
 # Numbers written in a program are few; arrays of more are weights.
 _EXACT_SIZE = 64
+_PART, _COLUMNS = 1 << 24, 64
+"""Bytes of a transposed matrix that are copied at a time, and rows of the matrix that are gone through together."""
 
 
 def numpy_dtype(dtype: ir.DataType) -> np.dtype:
@@ -122,6 +124,23 @@ def transposed_tensor(tensor: ir.TensorProtocol, perm: Sequence[int]) -> ir.Lazy
     """`tensor` with its axes permuted, as a view that is materialized only when it is written."""
     dims = dims_of(tensor)
     return lazy_tensor(tensor.dtype, [dims[p] for p in perm], lambda: np.transpose(tensor.numpy(), perm), tensor.name)
+
+
+def contiguous_parts(array: np.ndarray) -> Iterator[np.ndarray]:
+    """The content of an array in C order, as arrays that follow each other.
+
+    A transposed matrix comes some rows at a time, each copied from a few rows of the matrix after the other: numpy goes
+    along rows of the result, and so to another line of the cache for each number, which takes four times as long.
+    """
+    if array.ndim != 2 or array.flags.c_contiguous or array.nbytes <= _PART:
+        yield np.ascontiguousarray(array)
+        return
+    rows = max(_PART // (array.shape[1] * array.itemsize), 1)
+    for start in range(0, array.shape[0], rows):
+        part = np.empty((min(rows, array.shape[0] - start), array.shape[1]), array.dtype)
+        for column in range(0, array.shape[1], _COLUMNS):
+            part[:, column : column + _COLUMNS] = array[start : start + rows, column : column + _COLUMNS]
+        yield part
 
 
 def widened_array(array: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -33,6 +33,8 @@ class Capture:
     program: ExportedProgram
     call: Call
     branches: Sequence[Branch] = ()
+    admitted: dict[Any, list[int]] = field(default_factory=dict, compare=False, repr=False)
+    """What `admitted_sizes` found: a decoder with a cache has its three symbols in two inputs for each layer."""
 
 
 def short_branches(done: Capture) -> list[Branch]:
@@ -59,11 +61,18 @@ def admitted_sizes(done: Capture, name: str, place: int) -> list[int]:
     dim = node.meta["val"].shape[place]
     if is_fixed(dim):
         return [int(dim)]
+    key = dim.node.expr if dim.node.expr.is_symbol else (name, place)
+    if key not in done.admitted:
+        done.admitted[key] = _admitted_sizes(done, dim, (name, place))
+    return done.admitted[key]
+
+
+def _admitted_sizes(done: Capture, dim: Any, at: tuple[str, int]) -> list[int]:
     known = done.program.range_constraints.get(dim.node.expr)
     low, high = (None, None) if known is None else (finite_bound(known.lower), finite_bound(known.upper))
     low = 1 if low is None or low <= 2 else low
     sizes = {(n, p): size for n, e in done.call.items() for p, size in enumerate(e.tensor.shape)}
-    same = _places(done).get(dim.node.expr, [(name, place)])
+    same = _places(done).get(dim.node.expr, [at])
     return [
         size
         for size in _SIZES

@@ -1,0 +1,29 @@
+"""Tensors of the shared graph: their content in the order in which files have it."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from convert.graph import tensors
+
+CASES = {
+    "matrix": np.arange(300 * 130, dtype=np.int32).reshape(300, 130),
+    "transposed": np.arange(300 * 130, dtype=np.int32).reshape(130, 300).T,
+    "transposed bfloat16": np.arange(300 * 130).reshape(130, 300).astype(ml_dtypes.bfloat16).T,
+    "one row, transposed": np.arange(5000, dtype=np.float64).reshape(5000, 1).T,
+    "every other column": np.arange(300 * 130, dtype=np.int16).reshape(300, 130)[:, ::2],
+    "rank 3": np.arange(24 * 50, dtype=np.float32).reshape(2, 12, 50).transpose(2, 0, 1),
+    "scalar": np.array(3.0),
+    "nothing": np.zeros((0, 4)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_parts_are_the_content_in_order(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensors, "_PART", 4000)
+    parts = list(tensors.contiguous_parts(CASES[name]))
+    assert all(part.flags.c_contiguous for part in parts)
+    assert b"".join(part.tobytes() for part in parts) == CASES[name].tobytes()
+    assert (len(parts) > 1) == (name in ("transposed", "transposed bfloat16", "every other column"))
