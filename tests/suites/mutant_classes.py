@@ -152,6 +152,18 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
         "values[ -1].producer",
         "a Cast has one input",
     ),
+    ("special.py", "BEYOND, size, 0\\)", "BEYOND, size, -1)", "the largest is 0 at the least, by its initial value"),
+    ("special.py", r"\+ 3 \* \(array", "- 3 * (array", "each kind has a number of its own either way"),
+    ("verify.py", r'guilty == "backend"', 'guilty <= "backend"', "it is backend or frontend"),
+    ("rounding_margins.py", r"values\[0\] is not", "values[ -1] is not", "no input of these operators is left out"),
+    (r"rules\.py", r"or 0\) < 3", "or -1) < 3", "all of these are less than 3"),
+    (r"rules\.py", r"or 0\) < 3", "or 1) < 3", "all of these are less than 3"),
+    ("min_cut.py", r"len\(targets\) > 1", "len(targets) >= 1", "of one target the edges lead from it to itself"),
+    ("min_cut.py", r"len\(targets\) > 1", "len(targets) > 0", "of one target the edges lead from it to itself"),
+    ("min_cut.py", r"targets\[0\] if len\(targets\) == 1", "targets[ -1] if len(targets) == 1", "it is the only one"),
+    ("min_cut.py", r"sum\(prices\) \+ 1", "sum(prices) ** 1", "all as is or all moved costs half of the sum at most"),
+    ("min_cut.py", r"sum\(prices\) \+ 1", "sum(prices) * 1", "all as is or all moved costs half of the sum at most"),
+    ("min_cut.py", r"sum\(prices\) \+ 1", "sum(prices) / 1", "all as is or all moved costs half of the sum at most"),
     ("sensitive.py", r"node\.outputs\[0\]$", "node.outputs[ -1]", "a Resize has one output"),
 ]
 """The same of lines in the files whose names match the first."""
