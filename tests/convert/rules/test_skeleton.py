@@ -47,3 +47,8 @@ def test_an_operator_with_a_rule_needs_none() -> None:
     table("mine::op")(lambda g, x: x)
     with pytest.raises(UsageError, match="has a Test rule already"):
         skeleton(table, "mine::op", None, "", "m", "onnx_op")
+
+
+@pytest.mark.parametrize(("told", "shown"), [("", "Its schema is not known"), ("Op(x)", "Op(x)")])
+def test_what_is_told_of_an_operator_without_a_schema(told: str, shown: str) -> None:
+    assert f'"""{shown}' in skeleton(Rules("Test"), "mine::op", None, told, "m", "onnx_op")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,9 @@ def test_the_place_is_the_innermost_line_of_the_file() -> None:
     assert place_of_error(ValueError(), max) == str(max)
 
 
-@pytest.mark.parametrize(("file", "number", "line"), [("mine.py", 7, 7), ("mine.py", None, 0), ("other.py", 7, 0)])
+@pytest.mark.parametrize(
+    ("file", "number", "line"), [("mine.py", 7, 7), ("mine.py", None, 0), ("other.py", 7, 0), ("a.py", 7, 0)]
+)
 def test_a_file_that_is_no_program_has_the_line_that_the_parser_says(file: str, number: Any, line: int) -> None:
     error = SyntaxError("bad", (file, number, 1, ""))
     assert last_line(error, "mine.py") == line
@@ -57,6 +60,13 @@ def test_whose_a_rule_is() -> None:
         ([1, 2, 3], {}, "cube(g, x=1, y=2, 3)"),
         ([1, 2, 3, 4], {}, "cube(g, x=1, y=2, 3, 4)"),
         ([[1, (2, None)]], {}, "cube(g, x=[1, [2, None]])"),
+        (
+            [SimpleNamespace(shape=(2,)), SimpleNamespace(dtype=1)],
+            {},
+            "cube(g, x=namespace(shape=(2,)), y=namespace(dtype=1))",
+        ),
+        ([SimpleNamespace(shape=None, dtype="FLOAT")], {}, "cube(g, x=float32[…])"),
+        ([SimpleNamespace(shape=(), dtype="DOUBLE")], {}, "cube(g, x=float64[])"),
     ],
 )
 def test_a_call_is_told_with_names_as_far_as_there_are_any(positional: list[Any], keyword: Any, told: str) -> None:
