@@ -164,6 +164,8 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("min_cut.py", r"sum\(prices\) \+ 1", "sum(prices) ** 1", "all as is or all moved costs half of the sum at most"),
     ("min_cut.py", r"sum\(prices\) \+ 1", "sum(prices) * 1", "all as is or all moved costs half of the sum at most"),
     ("min_cut.py", r"sum\(prices\) \+ 1", "sum(prices) / 1", "all as is or all moved costs half of the sum at most"),
+    ("inputs.py", r'"Where" and index > 0', '"Where" and index >= 0', "the condition is no integer"),
+    ("inputs.py", r'"Where" and index > 0', '"Where" and index > -1', "the condition is no integer"),
     ("sensitive.py", r"node\.outputs\[0\]$", "node.outputs[ -1]", "a Resize has one output"),
 ]
 """The same of lines in the files whose names match the first."""

@@ -132,6 +132,18 @@ def test_numbers_beside_infinity_may_be_off_by_a_hundredth() -> None:
     assert special_difference(source, kinds, None, got) != ""
 
 
+def test_kinds_of_numbers_are_told_apart() -> None:
+    kinds = [1.0, np.nan, np.inf, -np.inf]
+    for source in kinds:
+        for got in kinds:
+            a, b = np.array([source]), np.array([got])
+            assert bool(special_difference(a, a, None, b)) == (not np.array_equal(a, b, equal_nan=True)), (source, got)
+    for source in (1 + 2j, complex(np.inf, 0), complex(0, np.nan)):
+        for got in (1 + 2j, complex(0, -np.inf)):
+            a, b = np.array([source]), np.array([got])
+            assert bool(special_difference(a, a, None, b)) == bool(np.isfinite(source) != np.isfinite(got))
+
+
 @pytest.mark.parametrize(("large", "wrong"), [(1e30, False), (np.nextafter(np.float32(1e30), np.float32(0)), True)])
 def test_numbers_from_1e30_on_are_on_their_way_to_infinity(large: float, wrong: bool) -> None:
     source = np.array([large], np.float64)
