@@ -161,6 +161,21 @@ def test_layouts_of_values_are_tried_up_to_five_dims() -> None:
     assert profile._least_error(np.zeros((2, 2)), np.ones((2, 2))) is None
 
 
+@pytest.mark.parametrize(
+    "scales", [(0.1, 0.2, 0.01, 0.02, -1.0), (2.0, 3.0, 4.0, 5.0, 6.0), (-0.1, -3.0, -2.0, 9.0, -1.0)]
+)
+def test_the_nearest_value_is_that_of_the_nearest_statistics(scales: tuple[float, ...]) -> None:
+    """Of six, of which four are tried; what is 0.5 away or more is another one."""
+    value = np.random.default_rng(0).uniform(1, 2, 12)
+    others = {f"v{i}": scale * value for i, scale in enumerate(scales)}
+    assert profile._TargetValues({**others, "same": value.copy()}).nearest(value) == 0
+    assert profile._TargetValues(others).nearest(value) is None
+    for share, near in ((0.499, True), (0.501, False)):
+        found = profile._TargetValues({**others, "near": value * (1 + share)}).nearest(value)
+        assert found == (pytest.approx(share) if near else None)
+    assert profile._TargetValues(others).nearest(value[:5]) is None
+
+
 @pytest.mark.parametrize(("rows", "span", "numbers"), [(3, (5, 9), {2}), (3, (0, 1), {0, 1}), (3, (1, 9), {1, 2}),
                                                        (None, (5, 6), {5, 6}), (3, None, {0, 1, 2})])  # fmt: skip
 def test_closer_integers_that_are_places(rows: int | None, span: Any, numbers: set[int]) -> None:
