@@ -9,12 +9,21 @@ from tests.frontends.tensorflow.ops.tf_support import check, with_batch
 from tests.support.cases import Case, case, f32, i32, params
 
 WORDS = np.array([["Hello", "ÄRGER"], ["", "x y"]], object)
+MARKED = np.array([["a|b, c!!", ""], ["<br />", "l<br /><br />.l]-É"]], object)
 
 ROWS = [
     case("StringLower", WORDS),
     case("StringUpper", WORDS),
     case("StringUpper", WORDS, encoding="utf-8").named("utf-8").xfail("takes a locale of the machine"),
     case("StaticRegexFullMatch", WORDS, pattern="H.*|x y"),
+    *(
+        case("StaticRegexReplace", MARKED, pattern=pattern, rewrite=text).named(pattern)
+        for pattern, text in ((r"[!,-\.\]]", ""), (r"[\w]", "_"), ("<br />", " "), (r"a\|b", "-"))
+    ),
+    case("StaticRegexReplace", MARKED, pattern="l", rewrite="", replace_global=False).named("the first"),
+    case("StaticRegexReplace", MARKED, pattern="[al]", rewrite="la").named("over and over").xfail("what is replaced"),
+    case("StaticRegexReplace", MARKED, pattern="[^a]", rewrite="").named("any other").xfail("other than one text"),
+    case("RegexReplace", MARKED, np.array("a|", object), np.array("", object)).xfail("that is data"),
     case("StringJoin", [WORDS, WORDS], separator="-"),
     case("AsString", i32(3)),
     case("AsString", f32(3)).named("float").xfail("another format"),
