@@ -145,7 +145,10 @@ def _answer_client(
     """Answer one client: a fork, and its number. In the fork, what it is to do."""
     client = key.fileobj
     assert isinstance(client, socket.socket)
-    data, fds, _, _ = socket.recv_fds(client, 1 << 20, 2)
+    try:
+        data, fds, _, _ = socket.recv_fds(client, 1 << 20, 2)
+    except ConnectionError:  # it was killed before it had read our answer
+        data, fds = b"", []
     if not data:  # the client has gone, and its fork with it
         for other in list(selector.get_map().values()):
             if isinstance(other.fileobj, int) and other.data[1] is client:
@@ -157,7 +160,8 @@ def _answer_client(
     suits = variables.suit(request["variables"], request["kind"])
     if not suits or thread_count() > 1:
         reason = f"{thread_count()} threads" if suits else "other variables"
-        client.send(json.dumps({"error": reason}).encode())
+        with contextlib.suppress(ConnectionError):  # nor does anybody wait for it: it is let go at the next turn
+            client.send(json.dumps({"error": reason}).encode())
         for fd in fds:
             os.close(fd)
         return None
@@ -167,7 +171,8 @@ def _answer_client(
         return _fork_entry(request, fds, selector, nursery)
     for fd in fds:
         os.close(fd)
-    client.send(json.dumps({"pid": pid}).encode())
+    with contextlib.suppress(ConnectionError):
+        client.send(json.dumps({"pid": pid}).encode())
     selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, client))
     return None
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import select
+import socket
 import subprocess
 import sys
 import threading
@@ -41,6 +44,22 @@ def test_forks_end_each_in_its_own_way(tmp_path: Path) -> None:
     assert found == {"good": "converted", "crash": "crash", "hang": "timeout", "hog": "memory", "error": "bad input",
                      "after": "verified"}  # fmt: skip
     onnx.checker.check_model(tmp_path / "after.onnx")
+
+
+@pytest.mark.not_core
+def test_a_client_that_ends_before_it_has_its_answer_ends_nobody_else(tmp_path: Path) -> None:
+    environment = {k: v for k, v in os.environ.items() if k != ADDRESS}
+    request = {"entry": "run", "arguments": [str(tmp_path)], "environment": environment, "folder": str(tmp_path),
+               "limit": [-1, -1], "variables": {}, "kind": "onnx"}  # fmt: skip
+    with fork_server_socket(("onnx",), ("onnx",)) as address, open(tmp_path / "log", "w") as log:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+            client.connect(address)
+            socket.send_fds(client, [json.dumps(request).encode()], [log.fileno(), log.fileno()])
+            assert select.select([client], [], [], 60)[0]  # the answer is there, and nobody reads it
+        task = Task("a", tiny(tmp_path / "a.onnx"), "onnx", tmp_path / "out.onnx", {"verify": False})
+        assert run(task, None, address).outcome == "converted"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+            client.connect(address)  # it is still there
 
 
 @pytest.mark.not_core
