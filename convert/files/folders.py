@@ -107,7 +107,7 @@ def _hugging_face(path: Path, names: set[str]) -> str:
     _check_files(path, root, ["config.json", *weights])
     for name in weights:
         if name.endswith(".index.json"):
-            _check_files(path, root, shards(path / name))
+            _check_files(path, root, _shards_at_hand(path, name))
     config = path / "config.json"
     try:
         with config.open("rb") as file:
@@ -117,6 +117,20 @@ def _hugging_face(path: Path, names: set[str]) -> str:
     if not isinstance(parsed, dict):
         raise BadInput(f"{config} is not a JSON object", hint="get the file again")
     return "hf-folder"
+
+
+def _shards_at_hand(path: Path, index: str) -> list[str]:
+    """The files that the index in a folder names. Raises `BadInput` where some are not there."""
+    names = shards(path / index)
+    missing = [name for name in names if not os.path.lexists(path / name)]
+    if missing:
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        raise BadInput(
+            f"{path} lacks {len(missing)} of the {len(names)} files of weights that {index} names: "
+            f"{', '.join(missing[:3])}{more}",
+            hint="get the whole folder again",
+        )
+    return names
 
 
 def shards(index: Path) -> list[str]:

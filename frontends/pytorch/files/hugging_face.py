@@ -62,7 +62,11 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
 
     def loaded_model() -> tuple[Any, Any]:
         return kind.from_pretrained(
-            str(path), local_files_only=True, output_loading_info=True, trust_remote_code=options.trust
+            str(path),
+            local_files_only=True,
+            output_loading_info=True,
+            trust_remote_code=options.trust,
+            ignore_mismatched_sizes=True,  # they are refused below, by their names
         )
 
     try:
@@ -74,6 +78,13 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
             f"transformers could not load {path}: {type(error).__name__}: {' '.join(str(error).split())[:400]}",
             hint="check that config.json and the weights belong together, and the version of transformers",
         ) from error
+    if other := sorted(loaded["mismatched_keys"]):
+        told = [f"{name} is {list(stored)} and would be {list(wanted)}" for name, stored, wanted in other[:3]]
+        more = f" and {len(other) - len(told)} more" if len(other) > len(told) else ""
+        raise BadInput(
+            f"the weights in {path} are not of the sizes that config.json says: {'; '.join(told)}{more}",
+            hint="get config.json and the weights of one model into the folder",
+        )
     missing = sorted(loaded["missing_keys"])
     if missing:
         raise BadInput(

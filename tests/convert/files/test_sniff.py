@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -247,6 +248,13 @@ def test_hugging_face_folders(fixtures: Path, tmp_path: Path) -> None:
     blob.write_bytes((fixtures / "mnist_cnn.safetensors").read_bytes())
     weights.symlink_to(blob)  # as in the hub's cache, where links lead from snapshots/<revision> to blobs
     assert sniff(folder) == "hf-folder"
+    index = folder / "model.safetensors.index.json"
+    names = [f"model-0000{i}-of-00003.safetensors" for i in (1, 2, 3)]
+    index.write_text(json.dumps({"weight_map": {f"w{i}": name for i, name in enumerate(names)}}))
+    (folder / names[1]).symlink_to(blob)
+    with pytest.raises(BadInput, match=r"lacks 2 of the 3 files of weights that .* names: model-00001-of-00003"):
+        sniff(folder)
+    index.unlink()
     weights.unlink()
     weights.symlink_to(fixtures / "mnist_cnn.safetensors")
     with pytest.raises(UnsafeInput, match="outside of the model's folder"):

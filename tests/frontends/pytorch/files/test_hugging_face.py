@@ -278,8 +278,10 @@ def test_folders_that_do_not_fit_or_bring_code_are_refused(folders: Path, tmp_pa
 
     with pytest.raises(BadInput, match=r"lacks weights of BertForMaskedLM: cls"):
         read(changed(folders / "bert", tmp_path / "a", architectures=["BertForMaskedLM"]))
-    with pytest.raises(BadInput, match="transformers could not load"):
+    with pytest.raises(BadInput, match=r"config.json says: embeddings.LayerNorm.bias is \[\d+\] and would be \[32\]"):
         read(changed(folders / "bert", tmp_path / "b", hidden_size=32))
+    with pytest.raises(BadInput, match=r"lacks weights of BertModel: encoder.layer.\d"):
+        read(changed(folders / "bert", tmp_path / "e", num_hidden_layers=5))
     with pytest.raises(BadInput, match="transformers could not load"):
         read(changed(folders / "bert", tmp_path / "c", architectures=["No"], model_type="nothing"))
     with pytest.raises(UnsafeInput, match=r"own.Model") as error:
