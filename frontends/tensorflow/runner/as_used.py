@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from convert.errors import ConvertError, Unsupported, UsageError
+from convert.errors import BadInput, ConvertError, Unsupported, UsageError
 from convert.options import Options
 from convert.source import Source
 
@@ -40,6 +40,8 @@ def _attempt(way: str, run: Callable[[], T]) -> T:
         text = " ".join(str(error).split())[:400]
         if "OpKernel was registered" in text:
             raise Unsupported(f"{way}: TensorFlow lacks a kernel: {text}") from error
+        if isinstance(error, OSError):  # TensorFlow's reader is stricter than protobuf's for Python
+            raise BadInput(f"{way}: {text}", hint="is the file complete?") from error
         raise ConvertError(f"{way}: {type(error).__name__}: {text}") from error
 
 

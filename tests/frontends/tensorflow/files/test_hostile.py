@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from convert.frontends import tensorflow as frontend
-from convert.frontends.tensorflow.runner import hdf5_check, runner
+from convert.frontends.tensorflow.runner import as_used, hdf5_check, runner
 
 from convert import limits
 from convert.errors import BadInput, UnsafeInput
@@ -60,6 +60,13 @@ def test_lambda_layers_are_listed(tmp_path: Path) -> None:
     for call in (runner.run_as_used, lambda s, f, o: runner.run(s, f, precision="float64", options=o)):
         with pytest.raises(UnsafeInput, match=r"keras\.layers\.Lambda"):  # as a target, too
             call(Source("keras", path), [], Options())
+
+
+def test_a_saved_model_that_tensorflow_cannot_parse_is_bad_input(tmp_path: Path) -> None:
+    path = Path(shutil.copytree(FIXTURES / "mnist_cnn.savedmodel", tmp_path / "m"))
+    (path / "saved_model.pb").write_bytes((path / "saved_model.pb").read_bytes()[:-1])
+    with pytest.raises(BadInput, match=r"loaded by tf\.saved_model\.load: Cannot parse file"):
+        as_used.run_ways(Source("savedmodel", path), [], Options())
 
 
 def test_custom_classes_are_listed(tmp_path: Path) -> None:
