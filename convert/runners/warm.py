@@ -50,7 +50,8 @@ def warm_up(kind: str, formats: Sequence[str] = (), *, as_target: bool = False) 
     if not are_allowed():
         return
     with contextlib.suppress(Exception), paused_garbage_collection():  # what is wrong, the work itself will say
-        for variables in _other_settings(kind) if as_target else ():
+        # A fork of a process that has read a source with the same runtime has it as it was told then.
+        for variables in _other_settings(kind) if as_target and not _is_imported(kind) else ():
             _fork_server(kind, variables)
         fork_server.preload_rooms([kind], list(formats))
         _fork_server(kind, {})
@@ -67,6 +68,12 @@ def address_of(kind: str, variables: Mapping[str, str]) -> str:
 def _other_settings(kind: str) -> list[dict[str, str]]:
     asked = getattr(plugin.runner_for(kind), "settings", None)
     return [] if asked is None else list(asked(Source(kind)))[1:]
+
+
+def _is_imported(kind: str) -> bool:
+    """Whether the runtime of a kind is in this process, as its runner says that has settings."""
+    asked = getattr(plugin.runner_for(kind), "is_imported", None)
+    return asked is not None and bool(asked())
 
 
 def _key(kind: str, variables: Mapping[str, str]) -> tuple[str, str]:

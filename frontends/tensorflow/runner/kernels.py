@@ -63,6 +63,11 @@ def check_kernels() -> None:
         raise ConvertError(f"TensorFlow was asked for {_ONEDNN}={wanted}, and runs without", hint="set it yourself")
 
 
+def is_imported() -> bool:
+    """Whether TensorFlow is in this process and has read its variables, other ones than a fork may be asked for."""
+    return "tensorflow" in sys.modules
+
+
 def settings(source: Source) -> list[dict[str, str]]:
     """Both kinds of kernels, the processor's choice first: another machine's may be the other.
 

@@ -19,7 +19,7 @@ from convert.source import Source
 from ..common.start_tensorflow import import_tensorflow
 from .allowed import check_file
 from .keras_time_distributed import fold_time_distributed
-from .kernels import check_kernels, environment, settings
+from .kernels import check_kernels, environment, is_imported, settings
 from .lookup_tables import captured_tables, insert_tables
 from .names import choose_signature, distinct_names, function_names, keras_names
 from .session import Feeds, FrozenGraph, run_graph
@@ -35,7 +35,18 @@ if TYPE_CHECKING:
     from convert.runners.generation import Generation
     from convert.runners.trace import Trace
 
-__all__ = ["KINDS", "PROGRAMS", "available", "environment", "generate", "run", "run_as_used", "settings", "trace"]
+__all__ = [
+    "KINDS",
+    "PROGRAMS",
+    "available",
+    "environment",
+    "generate",
+    "is_imported",
+    "run",
+    "run_as_used",
+    "settings",
+    "trace",
+]
 
 KINDS = (
     "savedmodel",
