@@ -166,6 +166,13 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("min_cut.py", r"sum\(prices\) \+ 1", "sum(prices) / 1", "all as is or all moved costs half of the sum at most"),
     ("inputs.py", r'"Where" and index > 0', '"Where" and index >= 0', "the condition is no integer"),
     ("inputs.py", r'"Where" and index > 0', '"Where" and index > -1', "the condition is no integer"),
+    (
+        "min_cut.py",
+        "y != AS_IS and",
+        "y >= AS_IS and",
+        "what enters the source is never cut: those edges count for nothing",
+    ),
+    ("special.py", r'array\.dtype\.kind == "c"', 'array.dtype.kind <= "c"', "it is f or c"),
     ("sensitive.py", r"node\.outputs\[0\]$", "node.outputs[ -1]", "a Resize has one output"),
 ]
 """The same of lines in the files whose names match the first."""
