@@ -1,165 +1,158 @@
-"""Small language models written by optimum-cli, by torch.onnx and by convert, in one run.
+"""What a decoder of billions of parameters takes to convert to ONNX, beside a plain copy of its weights.
 
-    python tests/benchmarks/language_models.py --optimum PYTHON [--only gpt2 t5] [--times 1]
+    python tests/benchmarks/language_models.py [--billions 2 6] [--dtype bfloat16] [--folder DIR]
 
-The seven architectures have tiny configurations and random weights, so that what is measured is the work that does not
-grow with them. For each: the outcome, CPU seconds and peak memory of the process (imports included; of several runs the
-least), bytes of all .onnx files, and for decoders tokens per CPU second in onnxruntime on one thread, through the cache
-(torch.onnx writes a step without one, and has no figure there; an encoder with a decoder has its files loaded in it). PYTHON is that of an environment with optimum-onnx.
+A Llama with random weights is written shard by shard, and converted without verification in a process that has
+converted a tiny one before, so that imports are left out. `private` is the peak of memory that is of no file, beyond
+what it was before; pages of files that are mapped are the system's to drop. The tiny one with as many layers says what
+Python takes for each layer, and `cp` what the disk takes: seconds of the clock, a run each.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import resource
+import json
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from clocks import child, measured
 
-import numpy as np
-
-from tests.suites.generation import MODELS, PAIRS, prompts
-from tests.support.greedy import greedy, greedy_with_encoder
-from tests.support.timm_helper import declare_torchvision_operators
-
-ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("gpt2", "llama", "qwen3", "gemma2", "t5", "whisper", "bert")
-_TASKS = {"t5": "text2text-generation-with-past", "whisper": "automatic-speech-recognition-with-past",
-          "bert": "feature-extraction"}  # fmt: skip
-_BERT = {"vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
-TOKENS = 32
-
-_OPTIMUM = """
-import sys
-from optimum.exporters.onnx import main_export
-main_export(sys.argv[1], output=sys.argv[2], task=sys.argv[3], do_validation=False)
-"""
-_TORCH = """
-import sys, torch
-from tests.support.timm_helper import declare_torchvision_operators
-declare_torchvision_operators()
-import transformers
-kind = transformers.AutoConfig.from_pretrained(sys.argv[1]).architectures[0]
-model = getattr(transformers, kind).from_pretrained(sys.argv[1]).eval()
-words = torch.ones(2, 6, dtype=torch.int64)
-given = {"input_ids": words, "attention_mask": torch.ones_like(words)}
-length = 2 * getattr(model.config, "max_source_positions", 0)
-if length:
-    given = {"input_features": torch.ones(2, model.config.num_mel_bins, length)}
-if model.config.is_encoder_decoder:
-    given["decoder_input_ids"] = words
-known = {"use_cache": False} if kind != "BertModel" else {}
-torch.onnx.export(model, (), sys.argv[2] + "/model.onnx", kwargs={**given, **known}, dynamo=True, verbose=False)
-"""
-_OURS = """
-import sys
-from tests.support.timm_helper import declare_torchvision_operators
-declare_torchvision_operators()
-import convert
-task, several = sys.argv[3], sys.argv[4] == "several"
-place = sys.argv[2] if several else sys.argv[2] + "/model.onnx"
-convert.convert(sys.argv[1], "onnx", place, task=task if several else "", verify=False)
-"""
+_SHAPES: dict[float, dict[str, int]] = {
+    0.5: {"hidden_size": 1536, "intermediate_size": 6144, "num_hidden_layers": 11},
+    2: {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 31},
+    6: {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 31},
+}
+"""Llamas by billions of parameters."""
+_TINY = {"hidden_size": 64, "intermediate_size": 128}
+_SHARD = 1 << 30
 
 
-def save(name: str, folder: Path) -> Path:
-    """The folder of a model with random weights."""
+def write_model(shape: dict[str, int], dtype: str, folder: Path) -> int:
+    """Write a Llama with random weights into `folder`; the bytes of its weights."""
     import torch
-    import transformers
+    from safetensors.torch import save_file
+    from transformers import LlamaConfig, LlamaForCausalLM
 
-    torch.manual_seed(0)
-    if name == "bert":
-        model: Any = transformers.BertModel(transformers.BertConfig(**_BERT))
-    elif name in PAIRS:
-        made = getattr(transformers, PAIRS[name][0])
-        model = made(made.config_class(**PAIRS[name][1]))
-    else:
-        kind, configuration = MODELS[name]
-        classes = (f"{kind}{part}" for part in ("LMHeadModel", "ForCausalLM"))
-        made = next(found for part in classes if (found := getattr(transformers, part, None)) is not None)
-        model = made(getattr(transformers, f"{kind}Config")(**configuration))
-    model.save_pretrained(folder / name)
-    return folder / name
-
-
-def run(python: str, program: str, arguments: list[str]) -> tuple[str, float, float]:
-    """The last line of an error, if any, CPU seconds and peak megabytes of one process and what it starts."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
-    if python == sys.executable:
-        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    measured = (
-        f"import resource, sys\nexec({program!r})\n"
-        "own = resource.getrusage(resource.RUSAGE_SELF)\nprint('PEAK', own.ru_maxrss / 1024)"
+    heads = 16
+    config = LlamaConfig(
+        vocab_size=32000, num_attention_heads=heads, num_key_value_heads=heads // 4, dtype=dtype, **shape
     )
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([python, "-c", measured, *arguments], capture_output=True, text=True, env=environment)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    peaks = [float(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("PEAK")]
-    errors = done.stderr.strip().splitlines()
-    return ("" if not done.returncode else (errors or ["no word"])[-1]), seconds, peaks[-1] if peaks else float("nan")
+    config.architectures = ["LlamaForCausalLM"]
+    with torch.device("meta"):
+        model = LlamaForCausalLM(config)
+    config.save_pretrained(folder)
+    block = (torch.randn(1 << 22, generator=torch.Generator().manual_seed(0)) / 50).to(getattr(torch, dtype))
+    shard: dict[str, Any] = {}
+    index: dict[str, str] = {}
+    held = total = count = 0
+    for name, tensor in [*model.state_dict().items(), ("", None)]:
+        if shard and (tensor is None or held > _SHARD):
+            count += 1
+            file = f"model-{count:05d}.safetensors"
+            save_file(shard, folder / file, {"format": "pt"})
+            index |= dict.fromkeys(shard, file)
+            shard, held = {}, 0
+        if tensor is not None:
+            size = tensor.numel()
+            shard[name] = block.repeat(-(-size // len(block)))[:size].reshape(tensor.shape).clone()
+            held, total = held + size * block.itemsize, total + size * block.itemsize
+    text = json.dumps({"metadata": {"total_size": total}, "weight_map": index})
+    (folder / "model.safetensors.index.json").write_text(text)
+    return total
 
 
-def speed(name: str, out: Path) -> float:
-    """Tokens per CPU second of three rows, generated through the cache; nan where there is none."""
-    import onnxruntime as ort
+@contextmanager
+def private_memory(found: dict[str, float]) -> Iterator[None]:
+    """Fills in `private`: MiB of the peak of anonymous memory beyond what there was, looked at every 5 ms."""
+    over = threading.Event()
+    start = peak = _anonymous()
 
-    words, mask = list(prompts())[1]
-    start = time.process_time()
-    if name in PAIRS:
-        if not (out / "decoder_with_past_model.onnx").exists():
-            return float("nan")
-        given = {"input_ids": words, "attention_mask": mask}
-        if name == "whisper":
-            given = {"input_features": np.ones((3, 16, 60), np.float32)}
-        greedy_with_encoder(out, given, np.zeros((3, 1), np.int64), TOKENS)
-    else:
-        settings = ort.SessionOptions()
-        settings.intra_op_num_threads = 1
-        session = ort.InferenceSession(out / "model.onnx", settings)
-        if not any(i.name.startswith("past") for i in session.get_inputs()):
-            return float("nan")
-        start = time.process_time()
-        greedy(session, words, mask, TOKENS)
-    return 3 * TOKENS / (time.process_time() - start)
+    def watch() -> None:
+        nonlocal peak
+        while not over.wait(0.005):
+            peak = max(peak, _anonymous())
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        found["private"] = peak - start
+
+
+def _anonymous() -> float:
+    line = next(x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith("RssAnon"))
+    return int(line.split()[1]) / 1024
+
+
+def convert_one(source: Path, tiny: Path, output: Path) -> dict[str, float]:
+    """Convert in this process, after the tiny model."""
+    import convert
+
+    convert.convert(tiny, "onnx", output / "tiny.onnx", verify=False)
+    began = time.monotonic()
+    with measured() as found, private_memory(found):
+        convert.convert(source, "onnx", output / "large.onnx", verify=False)
+    return found | {"wall": time.monotonic() - began}
+
+
+def row(billions: float, dtype: str, folder: Path) -> None:
+    """Print what one model takes."""
+    shape = _SHAPES[billions]
+    large, tiny, layers = folder / "large", folder / "tiny", folder / "layers"
+    for place in (large, tiny, layers):
+        place.mkdir()
+    total = int(child(__file__, "--make", json.dumps(shape), dtype, str(large))["bytes"])
+    child(__file__, "--make", json.dumps(_TINY | {"num_hidden_layers": 1}), dtype, str(tiny))
+    child(__file__, "--make", json.dumps(_TINY | {"num_hidden_layers": shape["num_hidden_layers"]}), dtype, str(layers))
+    subprocess.run(["sync"], check=True)
+    began = time.monotonic()
+    shutil.copytree(large, folder / "copy")
+    copied = time.monotonic() - began
+    shutil.rmtree(folder / "copy")
+    (folder / "out").mkdir()
+    python = child(__file__, "--one", str(layers), str(tiny), str(folder / "out"))
+    shutil.rmtree(folder / "out")
+    (folder / "out").mkdir()
+    found = child(__file__, "--one", str(large), str(tiny), str(folder / "out"))
+    mib = total / 2**20
+    print(
+        f"{billions:>4g} {dtype:<9} {total / 1e9:6.2f} GB  cp {copied:6.1f} s  Python {python['wall']:5.1f} s  "
+        f"convert {found['wall']:6.1f} s ({found['seconds']:.1f} CPU)  "
+        f"private {found['private']:7.0f} MiB = {found['private'] / mib:.2f} of the weights  "
+        f"resident {found['memory']:7.0f} MiB",
+        flush=True,
+    )
 
 
 def main() -> None:
-    """Print a row for each model and writer."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--optimum", default="", metavar="PYTHON")
-    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES)
-    parser.add_argument("--times", type=int, default=1)
-    asked = parser.parse_args()
-    declare_torchvision_operators()
-    print(f"{'model':9s} {'writer':10s} {'CPU s':>7s} {'MB':>7s} {'kB':>8s} {'tokens/s':>9s}  outcome")
-    for name in asked.only:
-        task = _TASKS.get(name, "text-generation-with-past")
-        several = "several" if name in PAIRS else "one"
-        writers = {"convert": (sys.executable, _OURS), "torch.onnx": (sys.executable, _TORCH)}
-        if asked.optimum:
-            writers["optimum"] = (asked.optimum, _OPTIMUM)
-        with tempfile.TemporaryDirectory(prefix="models-") as folder:
-            source = save(name, Path(folder))
-            for writer, (python, program) in writers.items():
-                runs = []
-                for time_ in range(asked.times):
-                    out = Path(folder) / f"{writer}{time_}"
-                    if writer != "convert" or several == "one":
-                        out.mkdir()
-                    runs.append(run(python, program, [str(source), str(out), task, several]))
-                error, seconds, peak = min(runs, key=lambda row: row[1])
-                size = sum(f.stat().st_size for f in out.glob("*.onnx*")) / 1e3 if out.is_dir() else 0.0
-                fast = float("nan") if error or name == "bert" else speed(name, out)
-                told = error[:120] or "written"
-                print(f"{name:9s} {writer:10s} {seconds:7.1f} {peak:7.0f} {size:8.0f} {fast:9.0f}  {told}", flush=True)
+    """Print a row for each size."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--billions", type=float, nargs="*", default=[2, 6], choices=list(_SHAPES))
+    parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16", "float32"])
+    parser.add_argument("--folder", help="where the models are written")
+    parser.add_argument("--make", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.make:
+        print(json.dumps({"bytes": write_model(json.loads(args.make[0]), args.make[1], Path(args.make[2]))}))
+    elif args.one:
+        print(json.dumps(convert_one(*map(Path, args.one))))
+    else:
+        for billions in args.billions:
+            with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+                row(billions, args.dtype, Path(folder))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
