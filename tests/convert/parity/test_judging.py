@@ -108,12 +108,14 @@ def renamed(outputs: Sequence[dict[str, Any]], **names: str) -> list[dict[str, A
     [
         ([{"a": o["a"]} for o in single()], single(), "frontend", "the source has 1 outputs, the graph 2"),
         ([single()[0], {"a": single()[1]["a"]}], single(), "frontend", "the source has 1 outputs, the graph 2"),
+        ([{"a": single()[0]["a"]}, single()[1] | {"c": single()[1]["a"]}], single(), "frontend",
+         "the source has 1 outputs, the graph 2"),
         (double(), single(), "frontend", "output 'a' is float32 in the graph and float64 in the source"),
         (single(), renamed(single(), b="c"), "backend", r"the outputs of the target are ['a', 'c']"),
         (single(), [single()[0], {"a": single()[1]["a"]}], "backend", r"the outputs of the target are ['a']"),
     ],
-    ids=["fewer", "fewer once", "dtype", "another name", "lacking once"],
-)
+    ids=["fewer", "fewer once", "fewer, then more", "dtype", "another name", "lacking once"],
+)  # fmt: skip
 def test_the_contract_comes_first(source: Any, target: Any, guilty: str, text: str) -> None:
     found = judged(source, double(), target, double())
     assert (found.status, found.guilty, found.outputs) == (FAIL, guilty, [])
