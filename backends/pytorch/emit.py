@@ -55,6 +55,8 @@ class Emitter:
         if x.array.dtype.kind in "OUS":
             raise Unsupported("PyTorch has no tensors of text")
         made = tensor_from(x.array)
+        if not made.numel():  # torch.export.load fails on a constant of no elements
+            return torch.zeros(x.shape, dtype=made.dtype)
         if self.branches and 0 < made.numel() <= SMALL and made.dtype in _PLAIN:  # a branch holds no constants
             return torch.stack([torch.full((), n, dtype=made.dtype) for n in x.array.ravel().tolist()]).reshape(x.shape)
         if made.dim() == 0 and made.dtype in _PLAIN:

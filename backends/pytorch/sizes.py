@@ -78,6 +78,13 @@ def _concat(*xs: Any, axis: int) -> Any:
     return _like(xs[0], np.concatenate([objects(x) for x in xs], axis))
 
 
+def _split(x: Any, split: Any = None, axis: int = 0, num_outputs: int = 0) -> Any:
+    if not isinstance(split, Known):
+        return None
+    ends = np.cumsum(split.array.ravel())[:-1]
+    return tuple(_like(x, part) for part in np.split(objects(x), ends, axis))
+
+
 def _squeeze(x: Any, axes: Any = None) -> Any:
     if isinstance(axes, Sizes):
         return None
@@ -164,6 +171,7 @@ _RULES: dict[str, Rule] = {
     "Gather": _gather,
     "Slice": _slice,
     "Concat": _concat,
+    "Split": _split,
     "Squeeze": _squeeze,
     "Unsqueeze": _unsqueeze,
     "Reshape": _reshape,

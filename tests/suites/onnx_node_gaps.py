@@ -42,8 +42,10 @@ TORCH = {
     **{f"test_dft{kind}": "an axis computed at run time" for kind in ("", "_axis", "_inverse", "_irfft", "_rfft")},
     "test_loop13_seq": _LENGTH,
     "test_loop16_seq_none": _LENGTH,
+    "test_affine_grid_3d_align_corners*": "branches that only the run decides between, whose results differ in rank",
     "test_loop11": "torch's while_loop keeps the sizes of what it carries, and this loop's tensor grows",
-    "test_if_opt": "whether the output is there is known only when the model runs",
+    **{f"test_if_{kind}": "a sequence or an optional in a branch that only the run chooses" for kind in ("opt", "seq")},
+    "test_optional_has_element_empty_optional_input": "an input that is an optional and holds nothing is no tensor",
     "test_tfidfvectorizer_*": "PyTorch has no operator that counts words",
     "test_gradient_of_*": "an exported program has no operator for a gradient within it",
 }
@@ -68,6 +70,8 @@ counts as a gap, and is the only one that does."""
 
 _NOISE = "the imaginary parts that are asked for are rounding noise of 2e-7, where ours is 6e-15"
 
+_HALF = "an element or two of 192 are one unit of float16 away; in float64 0.46919, where the answer has 0.46948"
+
 _FRACTION = "the answer aligns the corner of 2.4 outputs; the operator's text and the runtimes align that of 2"
 
 _RESIZE = {f"test_resize_downsample_scales_{mode}_align_corners": _FRACTION for mode in ("linear", "cubic")}
@@ -76,7 +80,12 @@ CONTRADICTED: dict[str, dict[str, str]] = {
     "tf": _RESIZE,
     "tf-frozen": _RESIZE,
     "keras": _RESIZE,
-    "torch": {**_RESIZE, "test_dft_inverse": _NOISE, "test_dft_inverse_opset19": _NOISE},
+    "torch": {
+        **_RESIZE,
+        **dict.fromkeys(("test_attention_4d_causal_fp16", "test_attention_4d_causal_fp16_expanded"), _HALF),
+        "test_dft_inverse": _NOISE,
+        "test_dft_inverse_opset19": _NOISE,
+    },
     "caffe2": {
         **_RESIZE,
         "test_adam_multiple": "the answer in the files of onnx 1.8.1 takes an epsilon of 0.01, and the model has 1e-6",

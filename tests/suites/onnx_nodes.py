@@ -115,6 +115,11 @@ def declared_by_room(answer: Answer, backend: str) -> str:
     """The reason of a refusal, where the backend's own table declares it a gap or a limit, or an empty string."""
     if backend == "caffe2":
         return onnx_node_caffe2.declared(answer.text)
+    if backend == "torch":
+        from convert.backends.pytorch.rules import onnx_op
+
+        reasons = {*onnx_op.gaps.values(), *onnx_op.limits.values()}
+        return "; ".join(why for _, why in answer.problems) if all(why in reasons for _, why in answer.problems) else ""
     if backend != "keras":
         return ""
     from convert.backends.keras.limits import declared_reasons as declared_by_keras

@@ -116,6 +116,13 @@ def test_all_pass_or_are_declared_gaps(onednn: bool) -> None:
 
 
 @pytest.mark.long
+def test_pytorch_is_right_or_says_why_not() -> None:
+    results = run_cases(cases(), "torch", jobs=2)
+    assert unexplained(results) == []
+    assert sum(r.status == "pass" for r in results) >= 0.9 * len(results)
+
+
+@pytest.mark.long
 def test_keras_is_right_or_says_why_not() -> None:
     pytest.importorskip("keras")
     results = run_cases(all_frozen(cases()), "keras", jobs=2)

@@ -1,4 +1,4 @@
-"""Any format against any other, either being the source: one network in ten formats, all hundred pairs."""
+"""Any format against any other, either being the source: one network in eleven forms, every pair of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 
 SPEC = "input:float32[batch,3,8,8]"
 FORMATS = {"onnx": ".onnx", "tf": ".savedmodel", "tf-frozen": ".pb", "keras": ".keras", "tflite": ".tflite",
-           "caffe2": ".caffe2"}  # fmt: skip
+           "caffe2": ".caffe2", "torch": ".torch.pt2"}  # fmt: skip
 SUFFIXES = [".pt", ".pt2", ".ts", *FORMATS.values(), ".h5"]
 
 

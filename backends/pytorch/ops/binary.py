@@ -52,12 +52,15 @@ def _safe_divisor(t: Any, x: Any, y: Any) -> Any:
     return minus, torch.where(minus, torch.ones_like(divisor), divisor)
 
 
+_UINT64 = onnx_op.limit("Div", "PyTorch does not divide uint64")
+
+
 @onnx_op("Div")
 @host("B")
 def div(t, x, B):
     y = t.tensor(B)
     if x.dtype == torch.uint64:
-        raise Unsupported("PyTorch does not divide uint64")
+        raise Unsupported(_UINT64)
     if x.dtype.is_floating_point or x.dtype.is_complex:
         return torch.div(x, y)
     minus, y = _safe_divisor(t, x, B)

@@ -21,6 +21,9 @@ _MOST = 512
 _NESTED = "a sequence or an optional in a branch or loop that only the run decides"
 
 
+_RANKS = onnx_op.limit("If", "branches that only the run decides between, whose results differ in rank")
+
+
 @onnx_op("If")
 @host("cond")
 def if_(t, cond, *, then_branch, else_branch):
@@ -38,7 +41,12 @@ def if_(t, cond, *, then_branch, else_branch):
     def other(*given: Any) -> Any:
         return tuple(y.to(k) for y, k in zip(else_branch.with_operands((), given[len(yes) :]), kinds, strict=True))
 
-    return tuple(torch.ops.higher_order.cond(cond.reshape(()), one, other, (*yes, *no)))
+    try:
+        return tuple(torch.ops.higher_order.cond(cond.reshape(()), one, other, (*yes, *no)))
+    except RuntimeError as error:
+        if "expected same dim" in str(error):
+            raise Unsupported(_RANKS) from error
+        raise
 
 
 @onnx_op("Loop")

@@ -24,6 +24,12 @@ _WITH_NUMBERS = {
 }
 
 
+_STEPS = "a number of steps that is not known before: torch.export writes recurrent layers out step by step"
+_FIX = "give the number of steps: --input 'x:float32[batch,16,8]'"
+for _operator in ("RNN", "GRU", "LSTM"):
+    onnx_op.limit(_operator, _STEPS)
+
+
 def _functions(operator: Any, names: Any, alphas: Any, betas: Any, directions: Any) -> Any:
     return [
         [_PLAIN.get(f.name) or partial(_WITH_NUMBERS[f.name], alpha=f.alpha, beta=f.beta) for f in found]
@@ -42,6 +48,8 @@ def _as_layer(
 ) -> Any:
     """The layer of PyTorch: all outputs [time, directions, batch, hidden] and the last states."""
     x = x.transpose(0, 1) if layout else x
+    if not isinstance(x.shape[0], int):  # torch.export writes the steps out, as many as its example has
+        raise Unsupported(_STEPS, hint=_FIX)
     states = [s.transpose(0, 1) for s in states] if layout else states
     if direction == "reverse":
         x = x.flip(0)
@@ -73,7 +81,7 @@ def _by_steps(x: Any, lengths: Any, states: Any, cell: Any, direction: Any, layo
     states = [s.transpose(0, 1) for s in states] if layout else states
     steps = x.shape[0]
     if not isinstance(steps, int):
-        raise Unsupported("a recurrent layer that PyTorch has none for, over a number of steps that is not known")
+        raise Unsupported(_STEPS, hint=_FIX)
     every, last = [], []
     for d in range(2 if direction == "bidirectional" else 1):
         backwards = direction == "reverse" or d == 1

@@ -46,7 +46,7 @@ def _at_run_time(t: Any, fold: Any, x: Any, axes: Any, keep: Any, noop: Any, sca
     if not isinstance(count, int):
         raise Unsupported("a reduction whose number of axes is computed at run time")
     if not scatter:
-        raise Unsupported("axes computed at run time")
+        raise Unsupported(_AXES)
     rank, chosen = x.dim(), torch.remainder(axes, x.dim())
     sizes = []
     kind = x.dtype
@@ -130,6 +130,7 @@ onnx_op("ReduceSumSquare")(_reduced(_sum, before=torch.square, over_data="sum"))
 onnx_op("ReduceL1")(_reduced(_sum, before=torch.abs, over_data="sum"))
 onnx_op("ReduceL2")(_reduced(_sum, before=torch.square, after=_root, over_data="sum"))
 onnx_op("ReduceLogSum")(_reduced(_sum, after=_log, over_data="sum"))
+_AXES = onnx_op.limit("ReduceLogSumExp", "axes computed at run time")
 onnx_op("ReduceLogSumExp")(_reduced(_log_sum_exp))
 onnx_op("ReduceMean")(_reduced(_mean, over_data="mean"))
 onnx_op("ReduceProd")(_reduced(_prod, over_data="prod"))

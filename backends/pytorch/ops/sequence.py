@@ -11,7 +11,7 @@ from convert.errors import Unsupported
 
 from ..rules import host, onnx_op
 
-_LENGTH = "a sequence whose length, or a place in it, is computed at run time"
+_LENGTH = onnx_op.limit("SequenceAt", "a sequence whose length, or a place in it, is computed at run time")
 
 
 def _place(t: Any, position: Any, count: Any) -> Any:

@@ -12,7 +12,7 @@ from convert.errors import Unsupported
 
 from ..dtypes import torch_dtype
 from ..rules import host, onnx_op
-from ..values import sizes_of
+from ..values import Known, sizes_of
 
 
 @onnx_op("Shape")
@@ -199,8 +199,8 @@ def constant_of_shape(t, shape, *, value):
 @onnx_op("Range")
 @host("start", "limit", "delta")
 def range_(t, start, limit, delta):
-    assert t.node is not None
-    kind = t.dtype()
+    kind = start.array.dtype if isinstance(start, Known) else t.tensor(start).dtype
+    kind = kind if isinstance(kind, torch.dtype) else torch_dtype(ir.DataType.from_numpy(kind))
     if kind.is_floating_point:
         a, b, c = (t.tensor(v).reshape(()) for v in (start, limit, delta))
         count = torch.clamp(torch.ceil((b - a) / c), min=0).to(torch.int64).item()
