@@ -118,13 +118,13 @@ def argmin(g, x, dim=None, keepdim=False):
     return index_of_extreme(g, "ArgMin", x, dim, keepdim)
 
 
-@torch_op("all")
+@torch_op("all", "_is_all_true")
 def all_(g, x, dim=None, keepdim=False):
     found = emit_reduce(g, "ReduceMin", cast(g, cast_to_bool(g, x), torch.int32), dim, keepdim)
     return cast(g, found, torch.bool)
 
 
-@torch_op("any")
+@torch_op("any", "_is_any_true")
 def any_(g, x, dim=None, keepdim=False):
     found = emit_reduce(g, "ReduceMax", cast(g, cast_to_bool(g, x), torch.int32), dim, keepdim)
     return g.Greater(found, 0)  # of no elements it is the least integer

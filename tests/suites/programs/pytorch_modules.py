@@ -152,6 +152,19 @@ class Curvatures(Forces):
         return hessian, columns, *torch.func.jvp(self.energy, (x,), (along,))
 
 
+class Policy(nn.Module):
+    """A distribution, whose class checks its arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.mean, self.value = nn.Linear(4, 8), nn.Linear(8, 2), nn.Linear(8, 1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        seen = torch.tanh(self.body(x))
+        chance = torch.distributions.Normal(self.mean(seen), torch.ones(2))
+        return chance.mean, chance.log_prob(chance.mean + 0.1).sum(-1), chance.entropy().sum(-1), self.value(seen)
+
+
 class Tied(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -331,6 +344,7 @@ MODULES = [
     program("vmap", lambda x: torch.vmap(lambda r: r.softmax(0) @ r)(x), *ROWS4),
     program("gradient", lambda x: torch.func.grad(lambda y: (y**3).sum())(x), *ROWS4),
     program("Forces", Forces, *ROWS4),
+    program("Policy", Policy, *ROWS4),
     program("Slopes", Slopes, *ROWS4),
     program("Curvatures", Curvatures, *((f(n, 4), f(n, 4, seed=1)) for n in (4, 1, 7))),
     program("checkpoint", lambda x: torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=False), *ROWS4),

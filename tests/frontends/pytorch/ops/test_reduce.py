@@ -50,6 +50,7 @@ ROWS = [
     case("mean", i64(2, 3), dtype=torch.float32).named("dtype"),
     case("argmax", f32(2, 3), None, True).named("all kept"),
     case("all.dim", boolean(2, 3), 1).named("dim"),
+    *(case(name, boolean(2, 3)) for name in ("_is_all_true", "_is_any_true")),
     case("any.dims", boolean(2, 3), [0, 1]).named("dims"),
     case("count_nonzero", i64(2, 3), 0).named("dim"),
     case("logsumexp", f32(2, 3), [1]),
