@@ -14,3 +14,5 @@ bfloat16; weights in 8 bits and the activations that meet them with one range fo
 and the number)."""
 CALIBRATED = (FULL, STEPS)
 """Those that are right in the ranges of their calibration data only."""
+STEPS_AT_RUN_TIME = (WEIGHTS, WHOLE_TENSORS)
+"""Those whose runtime rounds the activations that meet weights as they come."""

@@ -121,7 +121,8 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
     verdict.notes += notes
     hold_stand_ins(verdict, graph, feeds, runs, method)
     if not method.tolerant and verdict.outputs:
-        hold_floors(verdict, graph, feeds, runs, respond)
+        steps = _storage_format(source, graph) in stored_as.STEPS_AT_RUN_TIME
+        hold_floors(verdict, graph, feeds, runs, respond, steps=steps)
         if runs.narrowed is None:
             excuse_cancelled(verdict, graph, feeds, runs, respond)
             excuse_order(verdict, graph, feeds, runs)
