@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,9 @@ def load_rules(files: Iterable[str | Path]) -> tuple[str, ...]:
 
 @cache
 def _run_file(path: str, changed: int) -> None:
+    folder = str(Path(path).parent)
+    if folder not in sys.path:
+        sys.path.append(folder)  # for modules of the user's beside it; behind all others, which it may not stand for
     try:
         runpy.run_path(path, run_name=f"convert_rules_{Path(path).stem}")
     except MemoryError:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
+import io
 import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TextIO
 
 from convert import activity, plugin
 from convert.interpreter import paused_garbage_collection
@@ -103,11 +105,19 @@ def _fork_server(kind: str, variables: Mapping[str, str]) -> None:
     fork_server.run_and_exit(lambda: _serve(listener, worker, kind, variables))
 
 
+def _stream(descriptor: int) -> TextIO:
+    try:
+        return io.TextIOWrapper(io.FileIO(descriptor, "w", closefd=False), write_through=True)
+    except OSError:  # it was closed before
+        return io.StringIO()
+
+
 def _serve(listener: socket.socket, worker: int, kind: str, variables: Mapping[str, str]) -> None:
     """Serve forks until the worker ends; in a fork, do what it is to do."""
     die_with_parent(worker)
     activity.forget_listeners()  # what forks are doing is no news for whoever watches the worker
     atexit._clear()  # nor is what the worker leaves behind theirs to tidy up
+    sys.stdout, sys.stderr = _stream(1), _stream(2)  # a thread that shows progress may have held their locks
     if variables:
         os.environ.update(variables)
         fork_server.preload_rooms([kind], [])

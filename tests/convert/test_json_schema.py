@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from convert.cli import cli
 from convert.report import SCHEMA_VERSION, Report, to_json
+from convert.verdict import GenerationVerdict, Verdict
 
 pytestmark = pytest.mark.not_core
 
@@ -120,7 +121,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         assert done.stdout.count("\n") == 1
         found.append(json.loads(done.stdout, parse_constant=lambda text: pytest.fail(f"{text} is no JSON")))
         assert found[-1]["exit_code"] == code
-    return found
+    departed = GenerationVerdict("INCONCLUSIVE", 32, 2, 7, "a tie", 1e-6, 2e-6)
+    generated = Report("verify", verdict=Verdict("PASS", generation=departed))
+    return [*found, json.loads(generated.to_json())]
 
 
 def test_every_field_is_documented_with_its_type(told: list[dict[str, Any]]) -> None:

@@ -82,15 +82,19 @@ def append_part(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) ->
 
 
 def _all_parts(g: Graph, items: TensorList) -> list[ir.Value]:
-    """The elements; those that were not written are zeros, as TensorFlow reads them where all are of one shape."""
+    """The elements; those that were not written are zeros, as TensorFlow reads them where all are of one shape.
+
+    It is the shape of one that was written where the graph does not say it: of others TensorFlow reads none.
+    """
     parts = items.parts or ()
     written = [p for p in parts if p is not None]
     if len(written) == len(parts):
         return written
     element = items.element
-    if element is None or not all(isinstance(d, int) for d in element):
-        raise Unsupported("a list of elements of several shapes of which some were not written")
-    zeros = g.Expand(g.const(0, items.dtype), np.array(element, np.int64))
+    known = element is not None and all(isinstance(d, int) for d in element)
+    if not known and not written:
+        raise Unsupported("a list of elements of several shapes of which none was written")
+    zeros = g.Expand(g.const(0, items.dtype), np.array(element, np.int64) if known else g.Shape(written[0]))
     return [zeros if p is None else p for p in parts]
 
 

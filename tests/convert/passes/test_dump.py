@@ -46,7 +46,7 @@ def names(folder: Path) -> list[str]:
         ),
         (
             "keras",
-            "read drop_size_checks expand_unsupported clean split_sure_broadcasts settle_shapes clean "
+            "read drop_size_checks expand_unsupported clean repeat_operands settle_shapes clean "
             "find_response_norms fuse_attention clean assign_channels_last join_transposes "
             "compose_transposes clean fuse_dense",
         ),
