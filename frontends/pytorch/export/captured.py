@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -82,13 +83,16 @@ def _admitted_sizes(done: Capture, dim: Any, at: tuple[str, int]) -> list[int]:
 
 
 def _holds(program: ExportedProgram, sizes: dict[tuple[str, int], int]) -> bool:
-    for text in sized_guards(program, sizes):
-        try:
-            if not evaluate(text, {}):
-                return False
-        except ValueError:
-            continue  # about something else than these sizes
-    return True
+    return all(_is_met(text) for text in sized_guards(program, sizes))
+
+
+@lru_cache(1 << 14)
+def _is_met(text: str) -> bool:
+    """Whether a guard on numbers is met; one about something else is."""
+    try:
+        return bool(evaluate(text, {}))
+    except ValueError:
+        return True
 
 
 def without_immaterial(module: nn.Module, done: Capture) -> Capture:

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -114,9 +114,22 @@ def sized_guards(program: ExportedProgram, sizes: Mapping[Place, int]) -> Iterat
 
 def _named_guard(code: str, sizes: Mapping[Place, Dim]) -> str | None:
     """A guard in the names of the dims; None for one that is about something else."""
-    unknown = [m for m in _SIZE.finditer(code) if _input_dim(m) not in sizes]
-    text = _SIZE.sub(lambda m: _parenthesize(sizes.get(_input_dim(m), "")), code)
-    return None if unknown or "L[" in text else text
+    parts = _parts(code)
+    if any(not isinstance(part, str) and part not in sizes for part in parts):
+        return None
+    text = "".join(part if isinstance(part, str) else _parenthesize(sizes[part]) for part in parts)
+    return None if "L[" in text else text
+
+
+@lru_cache(1 << 14)
+def _parts(code: str) -> tuple[str | Place, ...]:
+    """A guard as text with the dims in it: each is looked at for many sizes."""
+    found: list[str | Place] = []
+    end = 0
+    for match in _SIZE.finditer(code):
+        found += [code[end : match.start()], _input_dim(match)]
+        end = match.end()
+    return (*found, code[end:])
 
 
 def _parenthesize(dim: Any) -> str:
