@@ -31,7 +31,7 @@ def write_exported(model: ir.Model, path: Path, options: Options, report: Report
     note_lost_checks(model, "an exported program", report)
     legalize(model, options.dump_passes)
     check(model)
-    program = export_model(model, report)
+    program = export_model(model)
     with path.open("wb") as file:  # an archive is called as its file is, which here has a name for the time being
         torch.export.save(program, file)
 
@@ -77,8 +77,8 @@ def _apart(outputs: dict[str, torch.Tensor], inputs: Sequence[torch.Tensor]) -> 
     return found
 
 
-def export_model(model: ir.Model, report: Report) -> ExportedProgram:
-    """Capture the model with the dynamic dims of its inputs; a dim that cannot stay dynamic is told in a note."""
+def export_model(model: ir.Model) -> ExportedProgram:
+    """Capture the model with the dynamic dims of its inputs. Raises `Unsupported`, also where one cannot stay so."""
     module = Forward(model).eval()
     for value in model.graph.inputs:
         if not isinstance(value.type, ir.TensorType):
@@ -97,7 +97,7 @@ def export_model(model: ir.Model, report: Report) -> ExportedProgram:
                 program = _export(module, examples, _dynamic(model, Dim.AUTO))
             except (torch._dynamo.exc.UserError, RuntimeError, ValueError, AssertionError) as error:
                 raise _refusal(error) from error
-            _note_fixed(model, program, report)
+            _check_dynamic(model, program)
     _name_inputs(program, [str(v.name) for v in model.graph.inputs])
     for graph_module in program.graph_module.modules():
         if isinstance(graph_module, torch.fx.GraphModule):
@@ -163,13 +163,19 @@ def _dynamic(model: ir.Model, kind: Any) -> Any:
     )
 
 
-def _note_fixed(model: ir.Model, program: ExportedProgram, report: Report) -> None:
+def _check_dynamic(model: ir.Model, program: ExportedProgram) -> None:
+    """Raise `Unsupported` where capture has given a dynamic dim the size of its example."""
+    fixed = []
     values = [n for n in program.graph.nodes if n.op == "placeholder"][-len(model.graph.inputs) :]
     for value, node in zip(model.graph.inputs, values, strict=True):
         for i, dim in enumerate(value.shape or ()):
             size = node.meta["val"].shape[i]
             if isinstance(dim, ir.SymbolicDim) and isinstance(size, int):
-                report.note(f"dim {i} of the input {value.name!r} ({dim.value}) is fixed to {size} in the artefact")
+                fixed.append(f"dim {i} of the input {value.name!r} ({dim.value})")
+    if fixed:
+        raise Unsupported(
+            f"PyTorch captures the network for one size only of {', '.join(fixed)}", hint="say that size with --input"
+        )
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -130,3 +131,17 @@ def test_the_file_tells_nothing_of_this_machine(tmp_path: Path) -> None:
     (tmp_path / "again").mkdir()
     loaded(perceptron(), tmp_path / "again")
     assert (tmp_path / "again" / "model.pt2").read_bytes() == first
+
+
+def test_a_dim_that_capture_fixes_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nobody reads a note where a program then takes one size only."""
+
+    def export(module: torch.nn.Module, examples: Any, dynamic: Any) -> Any:
+        if next(iter(dynamic[0].values())) is torch.export.Dim.DYNAMIC:
+            raise RuntimeError("the dim was specialized")
+        return torch.export.export(module, examples, strict=False)
+
+    monkeypatch.setattr("convert.backends.pytorch.writer.exported._export", export)
+    with pytest.raises(Unsupported, match="one size only of dim 0 of the input 'image'"):
+        convert.convert(FIXTURES / "mnist_cnn.onnx", "torch", tmp_path / "m.pt2", verify=False)
+    assert not list(tmp_path.iterdir())
