@@ -12,7 +12,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from convert.errors import ConvertError, Location, Unsupported
 from convert.graph import location_of
-from convert.graph.values import constant, last_uses, nodes_of, used_values
+from convert.graph.values import attribute_content, constant, last_uses, nodes_of, used_values
 
 from . import ops  # noqa: F401  (fills the table)
 from .dtypes import tensor_from, torch_dtype
@@ -140,15 +140,9 @@ class Emitter:
         return [x if (names[i] if i < len(names) else "*") in kept else self.tensor(x) for i, x in enumerate(given)]
 
     def _attribute(self, attribute: ir.Attr, known: dict[ir.Value, Value]) -> Any:
-        match attribute.type:
-            case ir.AttributeType.GRAPH:
-                return SubgraphFunction(self, attribute.as_graph(), known)
-            case ir.AttributeType.TENSOR:
-                return attribute.as_tensor()
-            case ir.AttributeType.INTS | ir.AttributeType.FLOATS | ir.AttributeType.STRINGS:
-                return list(attribute.value)
-            case _:
-                return attribute.value
+        if attribute.type == ir.AttributeType.GRAPH:
+            return SubgraphFunction(self, attribute.as_graph(), known)
+        return attribute_content(attribute)
 
 
 SMALL = 64

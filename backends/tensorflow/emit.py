@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from convert.errors import Location, Unsupported
 from convert.graph import location_of
-from convert.graph.values import last_uses, nodes_of
+from convert.graph.values import attribute_content, last_uses, nodes_of
 
 from .constants import Constant, Store, permute, scope_name, tf_dtype
 from .rules import onnx_op, operator_of
@@ -174,15 +174,9 @@ class Emitter:
         return made
 
     def _attribute(self, attribute: ir.Attr, known: dict[ir.Value, Value]) -> Any:
-        match attribute.type:
-            case ir.AttributeType.GRAPH:
-                return SubgraphFunction(self, attribute.as_graph(), known)
-            case ir.AttributeType.TENSOR:
-                return attribute.as_tensor()
-            case ir.AttributeType.INTS | ir.AttributeType.FLOATS | ir.AttributeType.STRINGS:
-                return list(attribute.value)
-            case _:
-                return attribute.value
+        if attribute.type == ir.AttributeType.GRAPH:
+            return SubgraphFunction(self, attribute.as_graph(), known)
+        return attribute_content(attribute)
 
 
 class SubgraphFunction:

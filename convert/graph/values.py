@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -122,3 +122,13 @@ def draws_numbers(node: ir.Node) -> bool:
 def _is_zero(value: ir.Value) -> bool:
     content = constant(value)
     return content is not None and not content.numpy().any()
+
+
+def attribute_content(attribute: ir.Attr) -> Any:
+    """What a rule gets for an attribute that is no graph: a tensor, a list, or the value itself."""
+    match attribute.type:
+        case ir.AttributeType.TENSOR:
+            return attribute.as_tensor()
+        case ir.AttributeType.INTS | ir.AttributeType.FLOATS | ir.AttributeType.STRINGS:
+            return list(attribute.value)
+    return attribute.value
