@@ -10,7 +10,6 @@ from convert.backends.pytorch.emit import check
 from convert.backends.pytorch.passes.legalize import legalize
 from convert.backends.pytorch.writer.exported import export_model
 
-from convert.report import Report
 from tests.backends.tensorflow.ops.support import CONSTANT, STATIC, assert_same, expected, feeds_of, model_of
 from tests.support.cases import Case
 
@@ -21,7 +20,7 @@ def computed(row: Case, variant: int) -> list[np.ndarray]:
     if variant != CONSTANT:
         legalize(model)
     check(model)
-    program = export_model(model, Report("test"))
+    program = export_model(model)
     feeds = feeds_of(row)
     with torch.no_grad():
         outputs = program.module()(*(tensor_from(feeds[v.name]) for v in model.graph.inputs))
