@@ -26,6 +26,7 @@ def test_resize(mode: str, coordinates: str, sizes: list[int]) -> None:
     ort_case([node], {"x": IMAGE}, [array("s", sizes, np.int64)])
 
 
+@pytest.mark.not_core
 @pytest.mark.parametrize("size", [(16, 16), (9, 5), (4, 4), (15, 15)])
 @pytest.mark.parametrize(("mode", "theirs"), [("linear", "bilinear"), ("cubic", "bicubic")])
 @pytest.mark.parametrize("corners", [False, True])
