@@ -74,7 +74,7 @@ def convert(
     place, form = destination(opened, to, output)
     if parts := plugin.parts_of(opened, chosen):
         given = {"inputs": inputs, "verify": verify, "force": force, "skip_existing": skip_existing, "dry_run": dry_run,
-                 "rules": rules, "method": method, **options}  # fmt: skip
+                 "rules": rules, "dump_passes": dump_passes, "method": method, **options}  # fmt: skip
         return convert_parts(partial(convert, opened, form.name), parts, form, opened, output, given, report)
     report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(place), form.name
     _check_narrowing(chosen, form)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from convert.destination import stem_of
-from convert.errors import UsageError
-from convert.plugin import Format
+from convert.destination import exists_error, stem_of
+from convert.errors import ConvertError, UsageError
+from convert.files.companions import keep_present
+from convert.files.output import atomic_replacement, discard_unfinished
+from convert.files.output_place import check_apart, check_replaceable
+from convert.plugin import Format, formats
 from convert.report import Report
 from convert.source import Source
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
@@ -24,34 +28,94 @@ def convert_parts(
     given: Mapping[str, Any],
     report: Report,
 ) -> Report:
-    """Convert each part into the folder `output`, or all of them or none; `report` gets what each has found.
+    """Convert each part into the folder `output`, all of them or none; `report` gets what each has found.
 
-    parts: the options that choose a part, by the stem of its file. convert: of a place and `given` options. Raises as
-    it does, and `UsageError` for an output that names a single file.
+    They are written beside their places, and take them when the last is whole: what was there before stays after an
+    error in any of them. parts: the options that choose a part, by the stem of its file. convert: of a place and
+    `given` options. Raises as it does, and `UsageError` for an output that names a single file.
     """
     folder = Path(f"{stem_of(source)}-{form.name}" if output is None else output)
     if folder.name.lower().endswith(form.suffix):
-        names = ", ".join(f"{stem}{form.suffix}" for stem in parts)
-        raise UsageError(f"this is written as {len(parts)} files: {names}", hint=f"give -o {folder.stem}, a folder")
+        files = ", ".join(f"{stem}{form.suffix}" for stem in parts)
+        raise UsageError(f"this is written as {len(parts)} files: {files}", hint=f"give -o {folder.stem}, a folder")
     report.source, report.kind, report.target, report.format = source.label, source.kind, str(folder), form.name
-    made_folder = not folder.exists() and not given["dry_run"]
-    if made_folder:
-        folder.mkdir(parents=True)
-    there = set(folder.iterdir()) if folder.is_dir() else set()
-    found: dict[str, Report] = {}
-    try:
-        for stem, chosen in parts.items():
-            found[stem] = Report("convert")
-            convert(folder / f"{stem}{form.suffix}", **{**given, **chosen}, report=found[stem])
-    except BaseException:
-        for file in set(folder.iterdir()) - there if folder.is_dir() else ():
-            if file.is_file():
-                file.unlink()
-        if made_folder:
-            folder.rmdir()
-        raise
+    found = {stem: Report("convert") for stem in parts}
+    options = {stem: {**given, **chosen, **_dump_of(stem, given)} for stem, chosen in parts.items()}
+    names = {stem: f"{stem}{form.suffix}" for stem in parts}
+    if given["dry_run"]:
+        for stem, name in names.items():
+            convert(folder / name, **options[stem], report=found[stem])
+        _sum_up(report, found)
+        return report
+    read = _files_of(source)
+    kept = _checked(folder, names, form, source, read, given)
+    for stem in kept:
+        found[stem].unverified = "the output exists already and was left as it is"
+    wanted = {stem: name for stem, name in names.items() if stem not in kept}
+    with _beside(folder, list(wanted.values()), given["force"], read) as new:
+        for stem, name in wanted.items():
+            with _names_of_places(new, folder):
+                convert(new / name, **{**options[stem], "force": False, "skip_existing": False}, report=found[stem])
+        keep_present(new, folder, wanted, report)
     _sum_up(report, found)
     return report
+
+
+def _dump_of(stem: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Each part's passes have a folder of their own."""
+    place = given["dump_passes"]
+    return {} if place is None else {"dump_passes": Path(place) / stem}
+
+
+def _files_of(source: Source) -> list[Path]:
+    """A source and what lies in it, which may be links to elsewhere."""
+    path = source.path
+    return [] if path is None else [path, *(path.iterdir() if path.is_dir() else ())]
+
+
+def _checked(
+    folder: Path, names: Mapping[str, str], form: Format, source: Source, read: Sequence[Path], given: Mapping[str, Any]
+) -> list[str]:
+    """The parts that are there and stay, as asked. Raises `UsageError` where one must not be written."""
+    discard_unfinished(folder)
+    kept = []
+    for stem, name in names.items():
+        place = folder / name
+        discard_unfinished(place)
+        if place.exists() and not given["force"]:
+            if not given["skip_existing"]:
+                raise exists_error(place, form, source)
+            kept.append(stem)
+        check_apart(place, read)
+        check_replaceable(place, list(formats().values()))
+    return kept
+
+
+@contextmanager
+def _beside(folder: Path, names: Sequence[str], force: bool, read: Sequence[Path]) -> Iterator[Path]:
+    """A folder to write in, whose files are in `folder` afterwards, or none of them after an error."""
+    if not names:
+        yield folder
+    elif not folder.exists():
+        with atomic_replacement(folder, force=False, read=read) as new:
+            new.mkdir()
+            yield new
+    else:
+        # What stepped aside comes back after a kill if the one that gives the folder its name was among it.
+        first = max(names, key=lambda name: (folder / name).exists())
+        with atomic_replacement(folder / first, force=force, read=read) as new:
+            yield new.parent
+
+
+@contextmanager
+def _names_of_places(new: Path, folder: Path) -> Iterator[None]:
+    """Errors tell of the places that were asked for, where files are written beside them."""
+    try:
+        yield
+    except ConvertError as error:
+        error.message = error.message.replace(str(new), str(folder))
+        error.hint = error.hint.replace(str(new), str(folder))
+        raise
 
 
 def _sum_up(report: Report, found: Mapping[str, Report]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from convert import limits
@@ -58,6 +58,23 @@ def copy_companions(files: Mapping[str, Path], place: Path, report: Report) -> N
         report.note(f"beside the model there are others already, which were left: {', '.join(kept)}")
     if left:
         report.note(f"not copied beside the model, because they cannot be read or are too large: {', '.join(left)}")
+
+
+def keep_present(new: Path, folder: Path, stems: Iterable[str], report: Report) -> None:
+    """Of files in `new` that are no part of an artefact with one of the stems, leave out those that `folder` has.
+
+    They are noted where they are others than those.
+    """
+    own, kept = tuple(f"{stem}." for stem in stems), []
+    for file in sorted(new.iterdir()):
+        target = folder / file.name
+        if file.name.startswith(own) or not os.path.lexists(target):
+            continue
+        if not (target.is_file() and _content(target.resolve(), limits.COMPANION_BYTES) == file.read_bytes()):
+            kept.append(file.name)
+        file.unlink()
+    if kept:
+        report.note(f"beside the model there are others already, which were left: {', '.join(kept)}")
 
 
 def _content(file: Path, most: int) -> bytes | None:

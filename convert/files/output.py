@@ -73,7 +73,8 @@ def _fsync(path: Path) -> None:
 def _put_in_place(folder: Path, destination: Path, force: bool, read: Sequence[Path]) -> None:
     """Rename what is complete: companions first, which are harmless without their artefact, as it is not without them.
 
-    Companions that replace others must not lie beside the old artefact for a moment: all of the old steps aside.
+    Companions that replace others must not lie beside the old artefact for a moment: all of the old steps aside. After
+    an error nothing that is new is left there.
     """
     parent, old = destination.parent, folder / OLD
     written = sorted((folder / NEW).iterdir(), key=lambda p: p.name == destination.name)
@@ -84,16 +85,26 @@ def _put_in_place(folder: Path, destination: Path, force: bool, read: Sequence[P
     if present and not force:
         raise _exists(present[0])
     companions = [p for p in present if p != destination]
-    if folders := [p for p in companions if p.is_dir()]:
+    if folders := [p for p in companions if p.is_dir() and not (folder / NEW / p.name).is_dir()]:
         raise UsageError(f"{folders[0]} is a folder, where weights have to go", hint="give another -o")
     if companions:
         for path in reversed(present):
             os.rename(path, old / path.name)
-    for path in written:
-        if force:
-            rename_over(path, parent / path.name, old / path.name)
-        else:
-            rename_new(path, parent / path.name)
+    placed: list[Path] = []
+    try:
+        for path in written:
+            if force:
+                rename_over(path, parent / path.name, old / path.name)
+            else:
+                rename_new(path, parent / path.name)
+            placed.append(path)
+    except BaseException:
+        for path in placed:
+            os.rename(parent / path.name, path)
+        for path in present:
+            if not os.path.lexists(path):
+                os.rename(old / path.name, path)
+        raise
     _fsync_folder(parent)
 
 

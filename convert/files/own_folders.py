@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from convert.errors import UsageError
+from convert.files.exchange import rename_over
 
 NEW, OLD = "new", "old"
 """What is to be renamed to its place when complete; what stepped aside for it, and comes back if it never came."""
@@ -147,7 +148,7 @@ def _clear(folder: Path) -> None:
     stepped = [p for p in (folder / OLD).glob("*") if folder_for(folder.parent / p.name) == folder]
     if stepped and not os.path.lexists(folder.parent / stepped[0].name):
         for old in sorted((folder / OLD).iterdir(), key=lambda p: p == stepped[0]):
-            os.rename(old, folder.parent / old.name)
+            rename_over(old, folder.parent / old.name, folder / NEW / old.name)
     for part in list(folder.iterdir()):
         if part.is_dir() and not part.is_symlink():
             shutil.rmtree(part, ignore_errors=True)

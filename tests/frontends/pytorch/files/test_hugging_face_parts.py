@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,8 @@ import torch
 from convert.frontends.pytorch import parts
 
 import convert
-from convert.errors import Unsupported, UsageError
+from convert.errors import ResourceLimit, UsageError
+from convert.files.exchange import rename_over
 from convert.options import Options
 from convert.source import Source
 from tests.support.greedy import greedy_with_encoder
@@ -67,18 +71,75 @@ def test_the_task_says_which_files(t5: Any, task: str) -> None:
 def test_an_output_is_a_folder_and_whole_or_not_there(t5: Any, tmp_path: Path, monkeypatch: Any) -> None:
     with pytest.raises(UsageError, match="written as 3 files"):
         convert.convert(t5[1], "onnx", tmp_path / "t5.onnx", task=WITH_PAST)
+    monkeypatch.setattr("convert.backends.onnx.write", write_parts(2))
+    with pytest.raises(ResourceLimit, match="disk is full"):
+        convert.convert(t5[1], "onnx", tmp_path / "out", task=WITH_PAST, verify=False)
+    assert not (tmp_path / "out").exists()
+
+
+def write_parts(fails_at: int = 0) -> Any:
+    """A backend that writes some bytes, and finds the disk full at the part of this number."""
     calls = []
 
     def write(model: Any, path: Path, *rest: Any) -> None:
         calls.append(path)
-        if len(calls) == 2:
-            raise Unsupported("not this one")
-        path.write_bytes(b"x")
+        if len(calls) == fails_at:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        path.write_bytes(path.name.encode())
+        path.with_name(f"{path.name}.data").write_bytes(b"new weights")
 
-    monkeypatch.setattr("convert.backends.onnx.write", write)
-    with pytest.raises(Unsupported, match="not this one"):
-        convert.convert(t5[1], "onnx", tmp_path / "out", task=WITH_PAST, verify=False)
-    assert not (tmp_path / "out").exists()
+    return write
+
+
+@pytest.mark.parametrize("there", [["encoder_model"], ["encoder_model", "decoder_model"], ["decoder_with_past_model"]])
+def test_parts_replace_those_that_are_there_all_or_none(
+    t5: Any, tmp_path: Path, monkeypatch: Any, there: list[str]
+) -> None:
+    for stem in there:
+        (tmp_path / f"{stem}.onnx").write_bytes(b"old")
+        (tmp_path / f"{stem}.onnx.data").write_bytes(b"old weights")
+    (tmp_path / "config.json").write_bytes(b"{}")
+    before = contents(tmp_path)
+    given = {"task": WITH_PAST, "verify": False}
+    with pytest.raises(UsageError, match="exists already"):
+        convert.convert(t5[1], "onnx", tmp_path, **given)
+    for fails_at in (1, 2, 3):
+        monkeypatch.setattr("convert.backends.onnx.write", write_parts(fails_at))
+        with pytest.raises(ResourceLimit, match=f"{re.escape(str(tmp_path))}/[a-z_]+.onnx could not be written"):
+            convert.convert(t5[1], "onnx", tmp_path, force=True, **given)
+        assert contents(tmp_path) == before
+    monkeypatch.setattr("convert.backends.onnx.write", write_parts())
+    with monkeypatch.context() as patched:
+        patched.setattr("convert.files.output.rename_over", fail_at(3))
+        with pytest.raises(ResourceLimit):
+            convert.convert(t5[1], "onnx", tmp_path, force=True, **given)
+        assert contents(tmp_path) == before
+    report = convert.convert(t5[1], "onnx", tmp_path, force=True, **given)
+    stems = ["encoder_model", "decoder_model", "decoder_with_past_model"]
+    assert contents(tmp_path) == {
+        **{f"{stem}.onnx": f"{stem}.onnx".encode() for stem in stems},
+        **{f"{stem}.onnx.data": b"new weights" for stem in stems},
+        "config.json": b"{}",
+        "generation_config.json": (t5[1] / "generation_config.json").read_bytes(),
+    }
+    assert "beside the model there are others already, which were left: config.json" in report.notes
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def fail_at(number: int) -> Any:
+    """What renames, and finds the disk full at this call."""
+    calls = []
+
+    def rename(new: Path, place: Path, aside: Path) -> None:
+        calls.append(new)
+        if len(calls) == number:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        rename_over(new, place, aside)
+
+    return rename
 
 
 def test_a_part_of_what_has_none_is_refused() -> None:
