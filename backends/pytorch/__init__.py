@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from convert.naming import IDENTIFIER, Naming, TargetNames
+from convert.naming import IDENTIFIER, WORDS, Naming, TargetNames
 from convert.plugin import Format, Operator
 from convert.rules.listing import lazy_attributes, operator_rows
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from .rules import onnx_op as onnx_op  # as type checkers do not see through __getattr__
 
 # Inputs are arguments of forward; outputs are keys of the dict that it returns, which its file keeps between quotes.
-_NAMES = TargetNames(IDENTIFIER, Naming(r"[\"'\\{}()\[\]=;\x00-\x1f]"), apart=True)
+# PyTorch prints forward as code that uses names of its own, which no argument may hide (torch.fx.graph).
+_OWN = ("torch", "device", "inf", "nan", "NoneType", "fx_pytree", "pytree", "getattr", "slice")
+_NAMES = TargetNames(replace(IDENTIFIER, reserved={*WORDS, *_OWN}), Naming(r"[\"'\\{}()\[\]=;\x00-\x1f]"), apart=True)
 
 FORMATS = {
     "torch": Format(

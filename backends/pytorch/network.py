@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch import nn
 
 from convert.graph.values import nodes_of
-from convert.naming import Naming
+from convert.naming import WORDS, Naming
 
 from .dtypes import tensor_from
 
@@ -21,7 +22,19 @@ _STATISTICS = {"BatchNormalization": (3, 4)}
 """Inputs that are averages of what was seen in training: buffers."""
 
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-_PART = Naming(r"[\"'\\{}()\[\]=;\x00-\x1f]", r".", reserved=("T_destination", "training", "forward", "train", "eval"))
+_PART = Naming(
+    r"[\"'\\{}()\[\]=;\x00-\x1f]",
+    r".",
+    reserved=(*WORDS, "T_destination", "training", "forward", "train", "eval"),
+)
+_DEPTH = 64
+"""Modules in one another: PyTorch walks over them with Python's recursion."""
+
+_PROGRAM = frozenset({
+    *dir(torch.fx.GraphModule(nn.Module(), torch.fx.Graph())),
+    "_guards_fn", "_in_spec", "_out_spec", "shape_env", "validate_inputs",
+})  # fmt: skip
+"""What the module of a loaded program has itself, beside what any module has; `graph` and `code` among it."""
 
 
 class Network(nn.Module):
@@ -56,30 +69,34 @@ class Network(nn.Module):
 
     def _register(self, name: str, content: torch.Tensor, trained: bool) -> str:
         """Put a tensor at the place that its name tells; the place."""
-        parts = [_PART.legal(p) for p in re.split(r"[./]+|::", name) if p] or ["weight"]
+        # Python takes names that are compatible (NFKC) for the same, in the code that PyTorch makes of the program.
+        plain = unicodedata.normalize("NFKC", name)
+        parts = [_PART.legal(p) for p in re.split(r"[./]+|::", plain) if p] or ["weight"]
+        if len(parts) > _DEPTH:
+            parts[_DEPTH:] = ["_".join(parts[_DEPTH:])]
         owner: nn.Module = self
         path = []
         for part in parts[:-1]:
-            part = _free(owner, part, modules=True)
+            part = self._free(owner, part, modules=True)
             if part not in owner._modules:
                 owner.add_module(part, nn.Module())
             owner = owner._modules[part]  # type: ignore[assignment]
             path.append(part)
-        last = _free(owner, parts[-1], modules=False)
+        last = self._free(owner, parts[-1], modules=False)
         if trained:
             owner.register_parameter(last, nn.Parameter(content))
         else:
             owner.register_buffer(last, content)
         return ".".join([*path, last])
 
-
-def _free(owner: nn.Module, name: str, modules: bool) -> str:
-    """`name`, or with a number where the module has something else by it."""
-    taken, number = name, 0
-    while hasattr(owner, taken) and not (modules and taken in owner._modules):
-        number += 1
-        taken = f"{name}_{number}"
-    return taken
+    def _free(self, owner: nn.Module, name: str, modules: bool) -> str:
+        """`name`, or with a number where the module has something else by it."""
+        own = _PROGRAM if owner is self else ()
+        taken, number = name, 0
+        while (taken in own or hasattr(owner, taken)) and not (modules and taken in owner._modules):
+            number += 1
+            taken = f"{name}_{number}"
+        return taken
 
 
 def _weights(graph: ir.Graph) -> Iterator[ir.Value]:

@@ -61,6 +61,31 @@ def test_names_and_dims_are_the_sources(tmp_path: Path) -> None:
         assert (name, tuple(y.shape), rest) == ("y.1", (batch, 2), [])
 
 
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("class", "class_"), ("self", "self_"), ("a.None.b", "a.None_.b"), ("graph.conv", "graph_1.conv"),
+        ("code", "code_1"), ("meta.w", "meta_1.w"), ("_guards_fn", "_guards_fn_1"), ("__class__", "__class___1"),
+        ("forward.w", "forward_.w"), ("../../w", "w"), ("layer.graph", "layer.graph"), ("\ufb01", "fi"),
+        ("\uff02'\x01", "___"), (".".join(["a"] * 2000), ".".join(["a"] * 64 + ["_".join(["a"] * 1936)])),
+    ],
+)  # fmt: skip
+def test_a_weight_of_any_name_has_a_place_in_the_program(name: str, wanted: str, tmp_path: Path) -> None:
+    nodes = [helper.make_node("MatMul", ["x", name], ["y"])]
+    program = loaded(model_of(nodes, {"x": ["n", 4]}, ["y"], {name: np.ones((4, 2), np.float32)}), tmp_path)
+    assert list(program.state_dict) == [wanted]
+    assert program.module()(torch.ones(3, 4))["y"].tolist() == [[4.0, 4.0]] * 3
+
+
+@pytest.mark.parametrize("name", ["torch", "fx_pytree", "device", "class"])
+def test_an_input_hides_nothing_that_the_program_uses(name: str, tmp_path: Path) -> None:
+    nodes = [helper.make_node("Relu", [name], ["y"])]
+    report = convert.convert(model_of(nodes, {name: ["n", 4]}, ["y"], {}), "torch", tmp_path / "m.pt2", verify=False)
+    assert report.renamed == {"inputs": {name: f"{name}_"}, "outputs": {}}
+    program = torch.export.load(tmp_path / "m.pt2")
+    assert program.module()(torch.ones(3, 4))["y"].tolist() == [[1.0] * 4] * 3
+
+
 def test_fine_tuning_goes_as_with_a_module_written_by_hand(tmp_path: Path) -> None:
     module = loaded(perceptron(), tmp_path).module()
     twin = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2, bias=False))
