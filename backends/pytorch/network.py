@@ -11,7 +11,7 @@ import onnx_ir as ir
 import torch
 from torch import nn
 
-from convert.graph.values import nodes_of
+from convert.graph.values import nodes_of, used_values
 from convert.naming import WORDS, Naming
 
 from .dtypes import tensor_from
@@ -47,7 +47,10 @@ class Network(nn.Module):
         super().__init__()
         self._places: dict[str, str] = {}
         statistics = set(_statistics(model.graph))
+        used = {*model.graph.outputs, *(v for node in nodes_of(model.graph) for v in used_values(node))}
         for value in _weights(model.graph):
+            if value not in used:  # what a reader has made another weight of
+                continue
             if value.name in self._places or value.const_value is None or value.const_value.size <= _SMALL:
                 continue
             if value.const_value.dtype == ir.DataType.STRING:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
+from torch import Tensor
 
 from ..common import counted_axes, wide
 from ..rules import host, onnx_op
+
+Size: TypeAlias = int | torch.SymInt
 
 
 def _from_start(indices: Any, length: Any) -> Any:
@@ -110,17 +113,27 @@ def slice_(t, x, starts, ends, axes=None, steps=None):
     places, step = counted_axes([int(a) for a in places], x.dim()), [int(s) for s in step]
     fixed = all(not isinstance(v, torch.Tensor) for v in (starts, ends))
     for a, b, axis, by in zip(begin, end, places, step, strict=True):
-        x = _plain_slice(x, axis, a, b) if by == 1 and fixed else _strided(x, axis, a, b, by)
+        if fixed and by > 0:
+            x = _plain_slice(x, axis, a, b, by)
+        elif fixed and isinstance(a, int) and isinstance(b, int) and (a == -1 or a >= 2**31 - 1):
+            x = _plain_slice(_from_last(x, axis, b), axis, 0, None, -by)
+        else:
+            x = _strided(x, axis, a, b, by)
     return x
 
 
-def _plain_slice(x: Any, axis: Any, a: Any, b: Any) -> Any:
+def _plain_slice(x: Tensor, axis: int, a: Size, b: Size | None, by: int) -> Tensor:
     limit = 2**62
     a = max(min(a, limit), -limit) if isinstance(a, int) else a
     b = max(min(b, limit), -limit) if isinstance(b, int) else b
     place = [slice(None)] * x.dim()
-    place[axis] = slice(a, b if not (isinstance(b, int) and b >= limit) else None)
+    place[axis] = slice(a, b if not (isinstance(b, int) and b >= limit) else None, by)
     return x[tuple(place)]
+
+
+def _from_last(x: Tensor, axis: int, b: int) -> Tensor:
+    """From the last element to the one behind `b`, backwards."""
+    return torch.flip(_plain_slice(x, axis, x.shape[axis] if b == -1 else b + 1, None, 1), [axis])
 
 
 def _scalar(v: Any) -> Any:

@@ -1,20 +1,34 @@
-"""RNN, GRU and LSTM: PyTorch's own layers where they compute the same, else a step for each time."""
+"""RNN, GRU and LSTM: PyTorch's own layers where they compute the same, else a step for each time, or a scan."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TypeAlias
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
-from convert.errors import Unsupported
+from convert.semantics.activations import Activation
 from convert.semantics.activations import activations as activations_of
 
 from ..rules import onnx_op
 
-_PLAIN = {"Relu": F.relu, "Tanh": torch.tanh, "Sigmoid": torch.sigmoid, "Softsign": F.softsign, "Softplus": F.softplus}
-_WITH_NUMBERS = {
+Function: TypeAlias = Callable[[Tensor], Tensor]
+Step: TypeAlias = Callable[..., list[Tensor]]
+"""`step(x_t [batch, input], *states [batch, hidden]) -> states`; the first state is what the layer shows."""
+Cell: TypeAlias = Callable[..., Step]
+"""`cell(direction, *weights of it) -> step`; what a layer lacks is None."""
+
+_PLAIN: dict[str, Function] = {
+    "Relu": F.relu,
+    "Tanh": torch.tanh,
+    "Sigmoid": torch.sigmoid,
+    "Softsign": F.softsign,
+    "Softplus": F.softplus,
+}
+_WITH_NUMBERS: dict[str, Callable[..., Tensor]] = {
     "Affine": lambda x, alpha, beta: alpha * x + beta,
     "LeakyRelu": lambda x, alpha, beta: F.leaky_relu(x, alpha),
     "ThresholdedRelu": lambda x, alpha, beta: torch.where(x > alpha, x, torch.zeros_like(x)),
@@ -22,87 +36,126 @@ _WITH_NUMBERS = {
     "HardSigmoid": lambda x, alpha, beta: torch.clamp(alpha * x + beta, 0, 1),
     "Elu": lambda x, alpha, beta: F.elu(x, alpha),
 }
+_WRITTEN_OUT = 64
+"""Steps of a cell that PyTorch has no layer for, up to which they are written out; more are a scan."""
 
 
-_STEPS = "a number of steps that is not known before: torch.export writes recurrent layers out step by step"
-_FIX = "give the number of steps: --input 'x:float32[batch,16,8]'"
-for _operator in ("RNN", "GRU", "LSTM"):
-    onnx_op.limit(_operator, _STEPS)
+def _functions(
+    operator: str,
+    names: Sequence[str] | None,
+    alphas: Sequence[float] | None,
+    betas: Sequence[float] | None,
+    directions: int,
+) -> list[list[Function]]:
+    found = activations_of(operator, names, alphas, betas, directions)
+    return [[_function(f) for f in one] for one in found]
 
 
-def _functions(operator: Any, names: Any, alphas: Any, betas: Any, directions: Any) -> Any:
-    return [
-        [_PLAIN.get(f.name) or partial(_WITH_NUMBERS[f.name], alpha=f.alpha, beta=f.beta) for f in found]
-        for found in activations_of(operator, names, alphas, betas, directions)
-    ]
+def _function(f: Activation) -> Function:
+    return _PLAIN.get(f.name) or partial(_WITH_NUMBERS[f.name], alpha=f.alpha, beta=f.beta)
 
 
-def _ordered(w: Any, order: Any) -> Any:
+def _ordered(w: Tensor, order: Sequence[int]) -> Tensor:
     """Gates [gates · hidden, …] in another order."""
+    if list(order) == sorted(order):
+        return w
     parts = torch.chunk(w, len(order), 0)
     return torch.cat([parts[i] for i in order], 0)
 
 
 def _as_layer(
-    function: Any, x: Any, w: Any, r: Any, b: Any, states: Any, order: Any, directions: Any, direction: Any, layout: Any
-) -> Any:
+    function: Callable[..., Sequence[Tensor]],
+    x: Tensor,
+    weights: Sequence[Tensor | None],
+    states: list[Tensor],
+    order: Sequence[int],
+    direction: str,
+    layout: int,
+) -> tuple[Tensor, ...]:
     """The layer of PyTorch: all outputs [time, directions, batch, hidden] and the last states."""
+    w, r, b = weights
+    assert w is not None
+    assert r is not None
     x = x.transpose(0, 1) if layout else x
-    if not isinstance(x.shape[0], int):  # torch.export writes the steps out, as many as its example has
-        raise Unsupported(_STEPS, hint=_FIX)
     states = [s.transpose(0, 1) for s in states] if layout else states
     if direction == "reverse":
         x = x.flip(0)
-    weights = []
+    directions = states[0].shape[0]
+    own = []
     for d in range(directions):
-        weights += [_ordered(w[d], order), _ordered(r[d], order)]
+        own += [_ordered(w[d], order), _ordered(r[d], order)]
         if b is not None:
-            both = torch.chunk(b[d], 2, 0)
-            weights += [_ordered(both[0], order), _ordered(both[1], order)]
-    hidden = tuple(s.contiguous() for s in states)
-    y, *last = function(
-        x, hidden if len(hidden) > 1 else hidden[0], weights, b is not None, 1, 0.0, False, directions > 1, False
-    )
-    steps, batch = x.shape[:2]
-    y = y.reshape(steps, batch, directions, -1).transpose(1, 2)
-    y = y.flip(0) if direction == "reverse" else y
-    return _laid_out(y, last, layout)
+            own += [_ordered(part, order) for part in torch.chunk(b[d], 2, 0)]
+    start = tuple(s.contiguous() for s in states)
+    hx = start if len(start) > 1 else start[0]
+    y, *last = function(x, hx, own, b is not None, 1, 0.0, False, directions > 1, False)
+    y = y.reshape(x.shape[0], x.shape[1], directions, -1).transpose(1, 2)
+    return _laid_out(y.flip(0) if direction == "reverse" else y, last, layout)
 
 
-def _laid_out(y: Any, last: Any, layout: Any) -> Any:
+def _laid_out(y: Tensor, last: Sequence[Tensor], layout: int) -> tuple[Tensor, ...]:
     if layout:
         return y.permute(2, 0, 1, 3), *(s.transpose(0, 1) for s in last)
     return y, *last
 
 
-def _by_steps(x: Any, lengths: Any, states: Any, cell: Any, direction: Any, layout: Any) -> Any:
-    """A step of `cell(d)(x_t, *states)` for each time. Raises `Unsupported` where their number is not known."""
+def _by_steps(
+    x: Tensor,
+    lengths: Tensor | None,
+    states: list[Tensor],
+    cell: Cell,
+    weights: Sequence[Tensor | None],
+    direction: str,
+    layout: int,
+) -> tuple[Tensor, ...]:
+    """A step of `cell` for each time, [time, directions, batch, hidden], and the last states."""
     x = x.transpose(0, 1) if layout else x
     states = [s.transpose(0, 1) for s in states] if layout else states
-    steps = x.shape[0]
-    if not isinstance(steps, int):
-        raise Unsupported(_STEPS, hint=_FIX)
     every, last = [], []
-    for d in range(2 if direction == "bidirectional" else 1):
+    for d in range(states[0].shape[0]):
         backwards = direction == "reverse" or d == 1
         rows = _reversed(x, lengths) if backwards else x
-        step, before, shown = cell(d), [s[d] for s in states], []
-        for i in range(steps):
-            after = step(rows[i], *before)
-            if lengths is None:
-                shown.append(after[0])
-            else:
-                alive = (i < lengths)[:, None]
-                shown.append(torch.where(alive, after[0], torch.zeros_like(after[0])))
-                after = [torch.where(alive, a, b) for a, b in zip(after, before, strict=True)]
-            before = after
-        y = torch.stack(shown) if shown else x.new_zeros([0, *states[0].shape[1:]])
+        y, after = _one_direction(rows, lengths, [s[d] for s in states], partial(cell, d),
+                                  [None if w is None else w[d] for w in weights])  # fmt: skip
         every.append(_reversed(y, lengths) if backwards else y)
-        last.append(before)
+        last.append(after)
     return _laid_out(torch.stack(every, 1), [torch.stack(parts) for parts in zip(*last, strict=True)], layout)
 
 
-def _reversed(x: Any, lengths: Any) -> Any:
+def _one_direction(
+    x: Tensor, lengths: Tensor | None, states: list[Tensor], cell: Cell, weights: Sequence[Tensor | None]
+) -> tuple[Tensor, list[Tensor]]:
+    steps, count = x.shape[0], len(states)
+    if isinstance(steps, int) and steps <= _WRITTEN_OUT:
+        shown = []
+        step = cell(*weights)
+        for i in range(steps):
+            y, states = _alive(step(x[i], *states), states, None if lengths is None else i < lengths)
+            shown.append(y)
+        return torch.stack(shown) if shown else x.new_zeros([0, *states[0].shape]), states
+    # What a scan calls sees every tensor as an operand.
+    given = [w.clone() for w in (*weights, lengths) if w is not None]
+
+    def combine(*parts: Tensor) -> tuple[Tensor, ...]:
+        own, (x_t, i), rest = parts[:count], parts[count : count + 2], iter(parts[count + 2 :])
+        step = cell(*(None if w is None else next(rest) for w in weights))
+        y, new = _alive(step(x_t, *own), own, None if lengths is None else i < next(rest))
+        return (*(s.clone() for s in new), y.clone())
+
+    found = torch.ops.higher_order.scan(combine, [s.clone() for s in states], [x, torch.arange(steps)], tuple(given))
+    return found[count], list(found[:count])
+
+
+def _alive(after: Sequence[Tensor], before: Sequence[Tensor], mask: Tensor | None) -> tuple[Tensor, list[Tensor]]:
+    """What a step shows and the states behind it, of the sequences of a batch that have not ended."""
+    if mask is None:
+        return after[0], list(after)
+    mask = mask[:, None]
+    shown = torch.where(mask, after[0], torch.zeros_like(after[0]))
+    return shown, [torch.where(mask, a, b) for a, b in zip(after, before, strict=True)]
+
+
+def _reversed(x: Tensor, lengths: Tensor | None) -> Tensor:
     if lengths is None:
         return x.flip(0)
     time = torch.arange(x.shape[0])[:, None]
@@ -111,64 +164,64 @@ def _reversed(x: Any, lengths: Any) -> Any:
     return torch.gather(x, 0, places[..., None].expand(x.shape))
 
 
-def _start(x: Any, given: Any, directions: Any, hidden: Any, layout: Any) -> Any:
+def _start(x: Tensor, given: Tensor | None, r: Tensor, layout: int) -> Tensor:
+    """A state as it is given, or zeros [directions, batch, hidden]."""
     if given is not None:
         return given
-    batch = x.shape[0 if layout else 1]
+    batch, directions, hidden = x.shape[0 if layout else 1], r.shape[0], r.shape[-1]
     return x.new_zeros([batch, directions, hidden] if layout else [directions, batch, hidden])
 
 
-def _bias(b: Any, d: Any, r: Any, gates: Any, hidden: Any) -> Any:
+def _biases(b: Tensor | None, r: Tensor) -> tuple[Tensor, Tensor]:
+    """The biases of the input and of the state, [gates · hidden] each."""
     if b is None:
-        zero = r.new_zeros([gates * hidden])
-        return zero, zero
-    return b[d][: gates * hidden], b[d][gates * hidden :]
+        return r.new_zeros([r.shape[0]]), r.new_zeros([r.shape[0]])
+    own, recurrent = torch.chunk(b, 2, 0)
+    return own, recurrent
 
 
 @onnx_op("RNN")
 def rnn(t, x, w, r, b, sequence_lens, initial_h, *, activation_alpha, activation_beta, activations, clip, direction,
         hidden_size, layout):  # fmt: skip
-    hidden, directions = r.shape[-1], r.shape[0]
-    states = [_start(x, initial_h, directions, hidden, layout)]
-    found = activations_of("RNN", activations, activation_alpha, activation_beta, directions)
+    states = [_start(x, initial_h, r, layout)]
+    found = activations_of("RNN", activations, activation_alpha, activation_beta, r.shape[0])
     names = {f.name for one in found for f in one}
     if sequence_lens is None and clip is None and len(names) == 1 and names <= {"Tanh", "Relu"}:
         layer = torch.rnn_tanh if names == {"Tanh"} else torch.rnn_relu
-        return _as_layer(layer, x, w, r, b, states, (0,), directions, direction, layout)
-    functions = _functions("RNN", activations, activation_alpha, activation_beta, directions)
+        return _as_layer(layer, x, (w, r, b), states, (0,), direction, layout)
+    functions = _functions("RNN", activations, activation_alpha, activation_beta, r.shape[0])
 
-    def cell(d: Any) -> Any:
-        (f,), (wb, rb) = functions[d], _bias(b, d, r, 1, hidden)
+    def cell(d: int, w: Tensor, r: Tensor, b: Tensor | None) -> Step:
+        (f,), (wb, rb) = functions[d], _biases(b, r)
 
-        def step(x_t: Any, h: Any) -> Any:
-            return [f(_clipped(x_t @ w[d].T + h @ r[d].T + wb + rb, clip))]
+        def step(x_t: Tensor, h: Tensor) -> list[Tensor]:
+            return [f(_clipped(x_t @ w.T + h @ r.T + wb + rb, clip))]
 
         return step
 
-    return _by_steps(x, sequence_lens, states, cell, direction, layout)
+    return _by_steps(x, sequence_lens, states, cell, (w, r, b), direction, layout)
 
 
-def _clipped(x: Any, clip: Any) -> Any:
+def _clipped(x: Tensor, clip: float | None) -> Tensor:
     return x if clip is None else torch.clamp(x, -clip, clip)
 
 
 @onnx_op("GRU")
 def gru(t, x, w, r, b, sequence_lens, initial_h, *, activation_alpha, activation_beta, activations, clip, direction,
         hidden_size, layout, linear_before_reset):  # fmt: skip
-    hidden, directions = r.shape[-1], r.shape[0]
-    states = [_start(x, initial_h, directions, hidden, layout)]
+    states = [_start(x, initial_h, r, layout)]
     usual = _names(activations, "GRU") == {("Sigmoid", "Tanh")}
     if sequence_lens is None and clip is None and usual and linear_before_reset:
         # ONNX has the gates as update, reset, new; PyTorch as reset, update, new.
-        return _as_layer(torch.gru, x, w, r, b, states, (1, 0, 2), directions, direction, layout)
-    functions = _functions("GRU", activations, activation_alpha, activation_beta, directions)
+        return _as_layer(torch.gru, x, (w, r, b), states, (1, 0, 2), direction, layout)
+    functions = _functions("GRU", activations, activation_alpha, activation_beta, r.shape[0])
 
-    def cell(d: Any) -> Any:
-        (f, g), (wb, rb) = functions[d], _bias(b, d, r, 3, hidden)
+    def cell(d: int, w: Tensor, r: Tensor, b: Tensor | None) -> Step:
+        (f, g), (wb, rb) = functions[d], _biases(b, r)
+        weights, bias = torch.chunk(r, 3, 0), torch.chunk(rb, 3, 0)
 
-        def step(x_t: Any, h: Any) -> Any:
-            a = torch.chunk(x_t @ w[d].T + wb, 3, -1)
-            weights, bias = torch.chunk(r[d], 3, 0), torch.chunk(rb, 3, 0)
+        def step(x_t: Tensor, h: Tensor) -> list[Tensor]:
+            a = torch.chunk(x_t @ w.T + wb, 3, -1)
             z = f(_clipped(a[0] + h @ weights[0].T + bias[0], clip))
             reset = f(_clipped(a[1] + h @ weights[1].T + bias[1], clip))
             own = h @ weights[2].T + bias[2] if linear_before_reset else (reset * h) @ weights[2].T + bias[2]
@@ -178,11 +231,11 @@ def gru(t, x, w, r, b, sequence_lens, initial_h, *, activation_alpha, activation
 
         return step
 
-    return _by_steps(x, sequence_lens, states, cell, direction, layout)
+    return _by_steps(x, sequence_lens, states, cell, (w, r, b), direction, layout)
 
 
-def _names(activations: Any, operator: Any) -> Any:
-    """The activation functions of each direction, as a set of tuples."""
+def _names(activations: Sequence[str] | None, operator: str) -> set[tuple[str, ...]]:
+    """The activation functions of each direction."""
     directions = 1 if not activations else max(1, len(activations) // {"GRU": 2, "LSTM": 3}[operator])
     found = activations_of(operator, activations, None, None, directions)
     return {tuple(f.name for f in one) for one in found}
@@ -191,26 +244,25 @@ def _names(activations: Any, operator: Any) -> Any:
 @onnx_op("LSTM")
 def lstm(t, x, w, r, b, sequence_lens, initial_h, initial_c, p, *, activation_alpha, activation_beta, activations, clip,
          direction, hidden_size, input_forget, layout):  # fmt: skip
-    hidden, directions = r.shape[-1], r.shape[0]
-    states = [_start(x, v, directions, hidden, layout) for v in (initial_h, initial_c)]
+    states = [_start(x, v, r, layout) for v in (initial_h, initial_c)]
     usual = _names(activations, "LSTM") == {("Sigmoid", "Tanh", "Tanh")}
     if sequence_lens is None and clip is None and p is None and not input_forget and usual:
         # ONNX has the gates as input, output, forget, cell; PyTorch as input, forget, cell, output.
-        return _as_layer(torch.lstm, x, w, r, b, states, (0, 2, 3, 1), directions, direction, layout)
-    functions = _functions("LSTM", activations, activation_alpha, activation_beta, directions)
+        return _as_layer(torch.lstm, x, (w, r, b), states, (0, 2, 3, 1), direction, layout)
+    functions = _functions("LSTM", activations, activation_alpha, activation_beta, r.shape[0])
 
-    def cell(d: Any) -> Any:
-        (f, g, h_), (wb, rb) = functions[d], _bias(b, d, r, 4, hidden)
-        peep = [0, 0, 0] if p is None else torch.chunk(p[d], 3, 0)
+    def cell(d: int, w: Tensor, r: Tensor, b: Tensor | None, p: Tensor | None) -> Step:
+        (f, g, shown), (wb, rb) = functions[d], _biases(b, r)
+        peep = [0, 0, 0] if p is None else torch.chunk(p, 3, 0)
 
-        def step(x_t: Any, h: Any, c: Any) -> Any:
-            i, o, forget, new = torch.chunk(x_t @ w[d].T + h @ r[d].T + wb + rb, 4, -1)
+        def step(x_t: Tensor, h: Tensor, c: Tensor) -> list[Tensor]:
+            i, o, forget, new = torch.chunk(x_t @ w.T + h @ r.T + wb + rb, 4, -1)
             i = f(_clipped(i + peep[0] * c, clip))
             forget = 1 - i if input_forget else f(_clipped(forget + peep[2] * c, clip))
             c_new = forget * c + i * g(_clipped(new, clip))
             o = f(_clipped(o + peep[1] * c_new, clip))
-            return [o * h_(c_new), c_new]
+            return [o * shown(c_new), c_new]
 
         return step
 
-    return _by_steps(x, sequence_lens, states, cell, direction, layout)
+    return _by_steps(x, sequence_lens, states, cell, (w, r, b, p), direction, layout)

@@ -12,6 +12,7 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
+import torch.fx.experimental._config
 from torch.export import Dim, ExportedProgram
 
 from convert.errors import ConvertError, Unsupported
@@ -24,6 +25,7 @@ from ..dtypes import torch_dtype
 from ..emit import Emitter, check
 from ..network import Network
 from ..passes.legalize import legalize
+from .whole_rnn import whole_rnn
 
 
 def write_exported(model: ir.Model, path: Path, options: Options, report: Report) -> None:
@@ -87,22 +89,34 @@ def export_model(model: ir.Model) -> ExportedProgram:
             raise Unsupported(f"the rank of the input {value.name!r} is not known", hint="say it with --input")
     sizes = example_sizes(model)
     examples = tuple(_example(v, sizes) for v in model.graph.inputs)
-    with _quiet():
-        try:
-            program = _export(module, examples, _dynamic(model, Dim.DYNAMIC))
-        except (ConvertError, torch._dynamo.exc.UserError, RuntimeError, ValueError, AssertionError) as first:
-            if not any(isinstance(d, ir.SymbolicDim) for v in model.graph.inputs for d in v.shape or ()):
-                raise _refusal(first) from first
-            try:
-                program = _export(module, examples, _dynamic(model, Dim.AUTO))
-            except (torch._dynamo.exc.UserError, RuntimeError, ValueError, AssertionError) as error:
-                raise _refusal(error) from error
-            _check_dynamic(model, program)
+    with _quiet(), whole_rnn():
+        program = _captured(model, module, examples)
     _name_inputs(program, [str(v.name) for v in model.graph.inputs])
     for graph_module in program.graph_module.modules():
         if isinstance(graph_module, torch.fx.GraphModule):
             for node in graph_module.graph.nodes:
                 node.meta.pop("stack_trace", None)  # lines of this program, at places of this machine
+    return program
+
+
+def _captured(model: ir.Model, module: torch.nn.Module, examples: tuple[torch.Tensor, ...]) -> ExportedProgram:
+    """A capture that takes no size for another case than the rest, 0 and 1 among them; else one that may."""
+    failures = (ConvertError, torch._dynamo.exc.UserError, RuntimeError, ValueError, AssertionError)
+    is_dynamic = any(isinstance(d, ir.SymbolicDim) for v in model.graph.inputs for d in v.shape or ())
+    try:
+        with torch.fx.experimental._config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
+            return _export(module, examples, _dynamic(model, Dim.DYNAMIC))
+    except failures as first:
+        if not is_dynamic:
+            raise _refusal(first) from first
+    try:
+        return _export(module, examples, _dynamic(model, Dim.DYNAMIC))
+    except failures:
+        try:
+            program = _export(module, examples, _dynamic(model, Dim.AUTO))
+        except failures as error:
+            raise _refusal(error) from error
+    _check_dynamic(model, program)
     return program
 
 

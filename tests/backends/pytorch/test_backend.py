@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 import torch
+from convert.backends.pytorch.writer.exported import export_model
 from onnx import TensorProto, helper, numpy_helper
 
 import convert
@@ -170,3 +172,19 @@ def test_a_dim_that_capture_fixes_is_refused(monkeypatch: pytest.MonkeyPatch, tm
     with pytest.raises(Unsupported, match="one size only of dim 0 of the input 'image'"):
         convert.convert(FIXTURES / "mnist_cnn.onnx", "torch", tmp_path / "m.pt2", verify=False)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "step"),
+    [(-1, -(2**62), -1), (2**31 - 1, -3, -1), (-1, 1, -2), (-1, -1, -1), (1, 9, 3), (0, 6, 1), (-6, -3, 1), (3, 4, 1)],
+)
+def test_a_slice_of_a_size_that_is_not_known(start: int, end: int, step: int) -> None:
+    node = helper.make_node("Slice", ["x", "s", "e", "axes", "by"], ["y"])
+    weights = {"s": np.array([start]), "e": np.array([end]), "axes": np.array([0]), "by": np.array([step])}
+    model = model_of([node], {"x": ["n"]}, ["y"], {**weights, "unused": np.zeros((3, 3), np.float32)})
+    program = export_model(ir.from_proto(model))
+    assert not program.state_dict
+    for n in (1, 2, 5, 8):
+        x = np.arange(n, dtype=np.float32)
+        assert program.module()(torch.from_numpy(x))["y"].tolist() == x[start:end:step].tolist(), n
+    assert program.graph.find_nodes(op="call_function", target=torch.ops.aten.item.default) == []
