@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import pkgutil
+import os
+import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+
+# typing takes longer to import than all of this, in which an interrupt has nobody yet who answers it in one line.
+TYPE_CHECKING = False
 
 # `./convert` of a clone hides an installed tree, and with it convert.frontends and convert.backends: look there too.
-__path__ = pkgutil.extend_path(__path__, __name__)
+_places = [os.path.join(place, "convert") for place in sys.path if place]
+__path__ += [place for place in dict.fromkeys(_places) if place not in __path__ and os.path.isdir(place)]
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from convert.api import convert, inspect, to_onnx, verify
     from convert.errors import (
         BadInput,

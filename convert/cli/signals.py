@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-from collections.abc import Callable
-from types import FrameType
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False  # what typing imports takes longer than all of this, and an interrupt may come meanwhile
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any, NoReturn
 
 ENDS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """The signals that ask a process to end."""
@@ -47,8 +49,10 @@ def handle(handler: Callable[[int, FrameType | None], Any] | signal.Handlers) ->
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
     signal.signal(number, signal.SIG_IGN)
-    with contextlib.suppress(OSError):
+    try:  # noqa: SIM105  (see above)
         os.write(2, f"{line_of(number)}\n".encode())
+    except OSError:
+        pass
     os._exit(128 + number)
 
 

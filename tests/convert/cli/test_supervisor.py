@@ -266,3 +266,11 @@ sys.late = Late()
     program = late + PROGRAM.format(body="pass", words=("inspect", "m"))
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr[10:]) == (0, "reading the model …\n")
+
+
+def test_little_is_imported_before_an_interrupt_is_one_line() -> None:
+    # typing alone takes longer than Python's own start; an interrupt meanwhile was a traceback of Python's.
+    place = str(Path(__file__).parents[3])
+    code = f"import sys; sys.path.insert(0, {place!r}); import convert.cli.signals; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert not {"typing", "pkgutil", "contextlib", "inspect", "pathlib"} & set(done.stdout.split())
