@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -35,12 +36,20 @@ SOURCES = {
     "loops": "tensorflow1/bidirectional.pb",
     "cells": "tensorflow1/stacked_lengths.pb",
     "branches": "tensorflow1/cond.pb",
+    "parts": "",
 }
-"""Files of models; those of TensorFlow 1 have functions, whose names TensorFlow numbers, and layers that repeat."""
+"""Files of models; those of TensorFlow 1 have functions, whose names TensorFlow numbers, and layers that repeat.
+
+`parts` is an encoder with a decoder, which is made for this and written as three files.
+"""
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "onnx": ("onnx", {}),
     "onnx, external data": ("onnx", {}),
+    "onnx, float16": ("onnx", {"dtype": "float16"}),
+    "onnx, int8": ("onnx", {"quantize": "int8"}),
+    "onnx, int4": ("onnx", {"quantize": "int4"}),
+    "torch": ("torch", {}),
     "tf": ("tf", {}),
     "tf, constants": ("tf", {"weights": "constants"}),
     "tf-frozen": ("tf-frozen", {}),
@@ -54,6 +63,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "caffe2, mobile": ("caffe2", {"caffe2_layout": "mobile"}),
 }
 """Format and options."""
+
+NAMES_FOLDER = ": names a folder of this machine"
 
 Hashes = dict[str, dict[str, str]]
 """Of each file of an output, by the names of source and variant; or the first line of why there is none."""
@@ -73,20 +84,57 @@ def convert_all(sources: Sequence[str], variants: Sequence[str], folder: Path) -
     for source in sources:
         for variant in variants:
             form, options = VARIANTS[variant]
-            output = folder / f"{source} {variant}" / ("m" + plugin.formats()[form].suffix)
+            parts = source == "parts"
+            output = folder / f"{source} {variant}" / ("m" if parts else "m" + plugin.formats()[form].suffix)
             usual = writer.write_model.__kwdefaults__["limit"]
             if variant == "onnx, external data":
                 writer.write_model.__kwdefaults__["limit"] = 0
             try:
-                path = FIXTURES / SOURCES[source]
-                more = {"calibrate": _samples(path)} if variant == "tflite, calibrated" else {}
+                path = _encoder_with_decoder(folder) if parts else FIXTURES / SOURCES[source]
+                more: dict[str, Any] = {"calibrate": _samples(path)} if variant == "tflite, calibrated" else {}
+                more |= {"task": "text2text-generation-with-past"} if parts else {}
                 convert.convert(path, form, output, verify=False, **options, **more)
-                found[f"{source} → {variant}"] = hashes_of(output)
+                found[f"{source} → {variant}"] = {
+                    **hashes_of(output),
+                    **{file + NAMES_FOLDER: "" for file in files_that_name(folder, output)},
+                }
             except Unsupported as error:
                 found[f"{source} → {variant}"] = {"unsupported": error.message.splitlines()[0]}
             finally:
                 writer.write_model.__kwdefaults__["limit"] = usual
     return found
+
+
+def files_that_name(folder: Path, output: Path) -> list[str]:
+    """The files of an output that hold the place of it or of the source; members of archives are looked at by name."""
+    wanted, found = str(folder).encode(), []
+    for path in sorted(p for p in output.parent.rglob("*") if p.is_file()):
+        contents = [path.read_bytes()]
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                contents += [archive.read(name) for name in archive.namelist()]
+        if any(wanted in content or str(FIXTURES).encode() in content for content in contents):
+            found.append(path.relative_to(output.parent).as_posix())
+    return found
+
+
+def _encoder_with_decoder(folder: Path) -> Path:
+    """A T5 of one layer, the same each time, in a Hugging Face folder; made once for each `folder`."""
+    place = folder / "source" / "t5"
+    if not place.exists():
+        import torch
+
+        sys.path.insert(0, str(FIXTURES.parent))
+        from tests.support.timm_helper import declare_torchvision_operators
+
+        declare_torchvision_operators()
+        import transformers
+
+        torch.manual_seed(0)
+        size = {"vocab_size": 50, "d_model": 16, "d_kv": 4, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+        config = transformers.T5Config(**size, decoder_start_token_id=0)
+        transformers.T5ForConditionalGeneration(config).eval().save_pretrained(place)
+    return place
 
 
 def _samples(source: Path) -> dict[str, np.ndarray]:
@@ -99,11 +147,12 @@ def _samples(source: Path) -> dict[str, np.ndarray]:
 
 
 def compare(runs: Sequence[Hashes]) -> list[str]:
-    """The files that are not the same in all runs."""
+    """The files that are not the same in all runs, or hold the names of the places of one."""
     wrong = []
     for name in runs[0]:
         files = dict.fromkeys(file for run in runs for file in run[name])
         wrong += [f"{name}: {file}" for file in files if len({run[name].get(file) for run in runs}) > 1]
+        wrong += [f"{name}: {file}" for file in files if file.endswith(NAMES_FOLDER)]
     return wrong
 
 

@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import re
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -134,12 +135,28 @@ def _operators(path: Path, trust: bool) -> set[str]:
                     raise BadInput(f"{path}: {name} is not JSON: {error}", hint="get the file again") from None
                 if not trust:
                     _check_json(path, name, content)
+                if name.endswith("_config.json"):
+                    _check_weights_are_there(path, name, content, archive)
                 found |= {
                     f"{m[1]}::{m[2]}"
                     for key, v in _json_entries(content)
                     if key == "target" and (m := _match_custom_operator(v))
                 }
     return found
+
+
+def _check_weights_are_there(path: Path, name: str, content: Any, archive: zipfile.ZipFile) -> None:
+    """Raise `BadInput` for a tensor of some size whose entry has no bytes: PyTorch takes zeros for it."""
+    entries = content.get("config") if isinstance(content, dict) else None
+    for tensor, told in entries.items() if isinstance(entries, dict) else ():
+        meta = told.get("tensor_meta") if isinstance(told, dict) else None
+        sizes = meta.get("sizes") if isinstance(meta, dict) else None
+        if not isinstance(sizes, list) or {"as_int": 0} in sizes:
+            continue
+        entry = f"{name.rpartition('/')[0]}/{told.get('path_name')}"
+        if entry in archive.NameToInfo and not archive.getinfo(entry).file_size:
+            raise BadInput(f"{path}: the values of {tensor[:200]} are not in it: {entry} is empty",
+                           hint="get the file again")  # fmt: skip
 
 
 def _match_custom_operator(target: Any) -> re.Match[str] | None:

@@ -12,6 +12,7 @@ import torch
 from click.testing import CliRunner
 from torch import nn
 
+from convert import api
 from convert.cli import cli
 from tests.support import hostile
 from tests.support.pytorch_tools import FACTORY, Call, Own
@@ -191,6 +192,17 @@ def test_an_exported_program_of_other_operators_is_told_in_one_paragraph(tmp_pat
     path = hostile.write_zip(tmp_path / "m.pt2", list(content.items()))
     refused(path, 5, "could not be read as an exported program", tmp_path)
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_weights_of_an_exported_program_without_bytes(tmp_path: Path) -> None:
+    """PyTorch takes zeros for them, and says nothing."""
+    with zipfile.ZipFile(FIXTURES / "mnist_cnn.pt2") as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    content["mnist_cnn/data/weights/weight_2"] = b""
+    path = hostile.write_zip(tmp_path / "m.pt2", list(content.items()))
+    refused(path, 5, "the values of conv2.weight are not in it", tmp_path)
+    torch.export.save(torch.export.export(torch.nn.Linear(3, 0), (torch.ones(2, 3),)), path)
+    api.inspect(path)  # a weight of no elements has no bytes
 
 
 @pytest.mark.parametrize("place", ["data/aotinductor/model/c.wrapper.so", "data/aotinductor/x/y.cpp"])
