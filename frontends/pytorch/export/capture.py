@@ -19,7 +19,7 @@ from convert.report import Report
 from ..common.modes import refuse_seeded, watch_seeds
 from ..common.state import refuse_assignments, track_assignments
 from ..inputs.arguments import arrange_arguments, arranged_shapes
-from ..inputs.examples import Call, DynamicDim, candidate_calls, lengthened_call
+from ..inputs.examples import Call, DynamicDim, candidate_calls, lengthened_call, note_fixed_dims
 from ..inputs.output_names import plain_containers
 from .branches import record_branches
 from .captured import Capture, admitted_sizes, count_admitted, without_immaterial
@@ -64,6 +64,7 @@ def capture(module: nn.Module, options: Options, report: Report, static: Collect
                 continue
             if said:
                 report.note(said)
+            note_fixed_dims(wished, options, report)
             if dtype_hint(module, call):  # without content PyTorch multiplies float32 by float16
                 check_runs(module, call)
             return without_immaterial(module, done)

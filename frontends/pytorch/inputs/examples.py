@@ -11,6 +11,7 @@ from torch import nn
 
 from convert.errors import UsageError
 from convert.options import InputSpec, Options
+from convert.report import Report
 
 from .guess import BATCH, Guess, guesses, parameters_of, required_names
 
@@ -151,18 +152,66 @@ def _as_tensor(array: Any) -> torch.Tensor:
 
 
 def _batched_call(tensors: Mapping[str, torch.Tensor]) -> Call:
-    """The user's arrays with their common first dim dynamic; one of length 1 is doubled, for 1 would be built in."""
-    lengths = {t.shape[0] for t in tensors.values() if t.dim() > 1}
-    if len(lengths) != 1:
-        return {n: Example(t) for n, t in tensors.items()}
-    (length,) = lengths
+    """The user's arrays with dims dynamic; a common first dim of length 1 is doubled, for 1 would be built in.
+
+    Where the inputs have another first dim each, the batch is that of the first one, wherever it is among the dims of
+    another (the state of a recurrent layer has it second). Besides, lists of integers may have any length, and so may
+    what has a row for each item of such a list: the edges of a graph, and their weights.
+    """
+    length = _batch_length(tensors)
+    alone = {t.shape[0] for t in tensors.values() if t.dim() > 1} == {1}
+    lists = {t.shape[p] for t in tensors.values() if (p := _list_place(t)) is not None} - {0, 1}
     call = {}
     for name, tensor in tensors.items():
-        shared = tensor.dim() > 0 and tensor.shape[0] == length and (tensor.dim() > 1 or length > 1)
-        if shared and length == 1:
-            tensor = tensor.repeat(BATCH, *[1] * (tensor.dim() - 1))
-        call[name] = Example(tensor, {0: DynamicDim("batch", fixed=length)} if shared else {})
+        wishes: dict[int, DynamicDim] = {}
+        place = _list_place(tensor)
+        if tensor.dim() > 0 and tensor.shape[0] == length and (length > 1 or (alone and tensor.dim() > 1)):
+            wishes = {0: DynamicDim("batch", fixed=length)}
+            if length == 1:
+                tensor = tensor.repeat(BATCH, *[1] * (tensor.dim() - 1))
+        elif length > 1 and length in tensor.shape[1:]:
+            wishes = {tuple(tensor.shape).index(length): DynamicDim(None, fixed=length)}
+        elif place is not None and tensor.shape[place] > 1:
+            wishes = {place: DynamicDim(None, fixed=tensor.shape[place])}
+        elif tensor.dim() > 0 and tensor.shape[0] in lists:
+            wishes = {0: DynamicDim(None, fixed=tensor.shape[0])}
+        call[name] = Example(tensor, wishes)
     return call
+
+
+def _batch_length(tensors: Mapping[str, torch.Tensor]) -> int:
+    """The common first dim of the inputs that are no vectors, else that of the first; 0 where there is none."""
+    with_rows = [t for t in tensors.values() if t.dim() > 1]
+    if len({t.shape[0] for t in with_rows}) > 1:
+        with_rows = [t for t in with_rows if _list_place(t) != 1] or with_rows
+    vectors = [t for t in tensors.values() if t.dim() == 1]
+    first = next(iter(with_rows or vectors), None)
+    return 0 if first is None else first.shape[0]
+
+
+def _list_place(tensor: torch.Tensor) -> int | None:
+    """The dim of integers along which they are a list: 1 of [2, n], as sparse tensors have their places, else 0."""
+    if tensor.dtype.is_floating_point or tensor.dtype.is_complex or tensor.dtype is torch.bool or tensor.dim() == 0:
+        return None
+    return int(tensor.dim() == 2 and tensor.shape[0] == 2)
+
+
+def note_fixed_dims(call: Call, options: Options, report: Report) -> None:
+    """Say which inputs that examples stand for have a first dim of one size, if nothing has been said of it."""
+    names = list(call)
+    given = {names[k] if isinstance(k, int) else k for k in options.examples}
+    described = {names[i] if s.name is None else s.name for i, s in enumerate(options.inputs) if s.shape is not None}
+    for name in names:
+        tensor = call[name].tensor
+        if name not in given or name in described or tensor.dim() == 0 or 0 in call[name].wishes:
+            continue
+        if call[name].wishes:
+            why = f"it is taken to be a list along its dim {next(iter(call[name].wishes))}"
+        elif tensor.shape[0] == 1:
+            why = "a length of 1 is built in; an example that is longer, or --input, makes it dynamic"
+        else:
+            why = "another input has the batch; --input for each of them makes it dynamic"
+        report.note(f"the dim 0 of {name} is fixed at {tensor.shape[0]}: {why}")
 
 
 def _described_calls(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -162,26 +162,35 @@ def _input_from_spec(name: str, dtype: str, shape: Sequence[DimSpec], array: tor
 def _with_dynamic_batch(
     module: Any, inputs: dict[str, Input], report: Report, fixed: Mapping[str, Any]
 ) -> dict[str, Input]:
-    """The inputs with their common first dim dynamic, if the module takes another batch than the recorded one."""
-    lengths = {i.sizes[0] for i in inputs.values() if i.sizes}
-    if len(lengths) != 1:
+    """The inputs with the first dim that the first one has dynamic, if the module takes another batch than that.
+
+    An input with another first dim keeps it, which a note says.
+    """
+    measured = [i for i in inputs.values() if i.sizes]
+    if not measured:
         return inputs
-    (length,) = lengths
-    if not _takes_batch(module, list(inputs.values()), length, fixed):
+    length = next((i for i in measured if len(i.sizes) > 1), measured[0]).sizes[0]
+    batched = {i.name for i in measured if i.sizes[0] == length}
+    for i in measured:
+        if i.name not in batched:
+            report.note(f"the dim 0 of {i.name} is fixed at {i.sizes[0]}: another input has the batch")
+    if not _takes_batch(module, list(inputs.values()), batched, length, fixed):
         report.note(f"the batch is {length}, as traced: the module does not take another one")
         return inputs
     return {
-        name: replace(i, dims=("batch", *i.dims[1:]), bounds={"batch": (1, None)}) if i.sizes else i
+        name: replace(i, dims=("batch", *i.dims[1:]), bounds={"batch": (1, None)}) if name in batched else i
         for name, i in inputs.items()
     }
 
 
-def _takes_batch(module: Any, inputs: list[Input], length: int, fixed: Mapping[str, Any]) -> bool:
+def _takes_batch(
+    module: Any, inputs: list[Input], batched: Collection[str], length: int, fixed: Mapping[str, Any]
+) -> bool:
     """Whether the module runs at another batch, and gives outputs that are longer by as much."""
     other = length + 3
     try:
         before = _leading_lengths(_run_on_examples(module, inputs, fixed))
-        longer = [replace(i, sizes=(other, *i.sizes[1:])) if i.sizes else i for i in inputs]
+        longer = [replace(i, sizes=(other, *i.sizes[1:])) if i.name in batched else i for i in inputs]
         after = _leading_lengths(_run_on_examples(module, longer, fixed))
     except ResourceLimit:
         raise
@@ -255,7 +264,7 @@ def guessed_input(
     for layer, sizes, dtype in _guesses(module):
         dtype = getattr(torch, asked) if asked else dtype
         example = Input(name, dtype, tuple(sizes), tuple(sizes), {"batch": (1, None)})
-        if _takes_batch(module, [example], sizes[0], fixed):
+        if _takes_batch(module, [example], {name}, sizes[0], fixed):
             found = replace(example, dims=("batch", *sizes[1:]))
             shown = ",".join(map(str, found.dims))
             report.note(

@@ -69,6 +69,53 @@ def test_an_operator_without_a_rule_is_not_tried_again() -> None:
     assert "fixed" not in str(caught.value)
 
 
+INPUTS: dict[str, tuple[Callable[..., Any], list[torch.Tensor], list[list[Any]]]] = {
+    "nodes and edges": (
+        lambda x, edges: torch.zeros_like(x).index_add(0, edges[1], x[edges[0]]),
+        [torch.randn(5, 3), torch.randint(0, 5, (2, 9))],
+        [["batch", 3], [2, "tensors_1_1"]],
+    ),
+    "as many nodes as edges, with weights": (
+        lambda x, edges, w: torch.zeros_like(x).index_add(0, edges[1], x[edges[0]] * w[:, None]),
+        [torch.randn(9, 3), torch.randint(0, 9, (2, 9)), torch.randn(9)],
+        [["batch", 3], [2, "tensors_1_1"], ["tensors_1_1"]],
+    ),
+    "rows by number": (
+        lambda x, rows: x[rows],
+        [torch.randn(5, 3), torch.randint(0, 5, (4,))],
+        [["batch", 3], ["tensors_1_0"]],
+    ),
+    "a state that has the batch second": (
+        lambda x, h: x + h[0],
+        [torch.randn(4, 3), torch.randn(1, 4, 3)],
+        [["batch", 3], [1, "batch", 3]],
+    ),
+    "another matrix": (lambda x, w: x @ w, [torch.randn(4, 3), torch.randn(3, 2)], [["batch", 3], [3, 2]]),
+    "vectors": (lambda x: x * 2, [torch.randn(7)], [["batch"]]),
+}
+
+
+@pytest.mark.parametrize("scripted", [False, True], ids=["captured", "TorchScript"])
+@pytest.mark.parametrize("name", INPUTS)
+def test_a_first_dim_is_dynamic_or_a_note_says_which_is_not(name: str, scripted: bool) -> None:
+    function, tensors, wanted = INPUTS[name]
+    report = Report("convert")
+    module: Any = Calling(function).eval()
+    if scripted:
+        module = torch.jit.trace(module, tuple(tensors), check_trace=False)
+    source = Source("torchscript-object" if scripted else "torch-module-object", model=module)
+    model = frontend.read(source, make_options(tensors, {}), report)
+    if not scripted:
+        assert shapes(model) == wanted
+    for value, shape in zip(model.graph.inputs, shapes(model), strict=True):
+        if isinstance(shape[0], int):
+            assert any(f"the dim 0 of {value.name} is fixed at {shape[0]}" in n for n in report.notes) or any(
+                f"the batch is {shape[0]}," in n for n in report.notes
+            )
+    for got, tensor in zip(run(model, *(t.numpy() for t in tensors)), [function(*tensors)], strict=True):
+        np.testing.assert_allclose(got, tensor, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("inputs", [None, (), {}], ids=["none", "tuple", "dict"])
 def test_a_model_may_have_no_inputs(inputs: Any) -> None:
     class Constant(nn.Module):
