@@ -90,16 +90,19 @@ def _read_all_ways(
 
     def read_path(path: list[bool]) -> ir.Model:
         with deciding(path) as made:
-            model = _read_one_way(thing, options, static, Report("another way") if path else report)
-        lines.update(line for each in made for line in each.lines)
-        return model
+            try:
+                return _read_one_way(thing, options, static, Report("another way") if path else report)
+            finally:
+                lines.update(line for each in made for line in each.lines)
 
     try:
         model = read_all_ways(read_path)
     except (Unsupported, UsageError) as other:
         report.notes[:] = before
-        if is_about_data(other):  # the line that no If settles
-            raise
+        if is_about_data(other):  # the line that no If settles, on a way that another condition decides
+            others = sorted(line for line in lines if line not in other.message)
+            asked = f"; it is asked on one way only of the condition at {', '.join(others)}" if others else ""
+            raise Unsupported(f"{other.message}{asked}", hint=other.hint) from other
         raise Unsupported(f"{error.message}; both ways as an If: {other.message}", hint=error.hint) from other
     for line in sorted(lines):
         report.note(f"forward decides on the value of a tensor at {line}: both ways are in the graph, behind an If")

@@ -34,6 +34,7 @@ from .patches.fast_shapes import infer_layer_shapes
 from .patches.masks import masks_as_given
 from .patches.replacements import CaptureReplacements
 from .patches.stack_frames import short_stacks
+from .patches.state_space import scans_of_any_length
 from .patches.whole_rnn import infer_rnn_shapes
 from .prepare import uses_vmap
 from .static_dims import Place, with_static_dims
@@ -233,6 +234,7 @@ def export_program(
         short_stacks(),
         detectors_as_tensors(),
         masks_as_given(),
+        scans_of_any_length(),
         derivatives_in_backward_mode(),
         without_partial_graphs(),
         # opt_einsum compares sizes, and the capture would hold for these sizes only.

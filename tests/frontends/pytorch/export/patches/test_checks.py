@@ -94,6 +94,12 @@ def goes_on(x: torch.Tensor) -> None:
         x /= 2
 
 
+def counts_one_way(x: torch.Tensor) -> None:
+    if x.sum() > 3:
+        rows = int(x.argmax())
+        x.add_(rows)
+
+
 def test_what_decides_is_in_the_graph_both_ways() -> None:
     report, module = Report("convert"), Checked(decides)
     model = read(module, "x:float32[n,3]", report=report)
@@ -103,7 +109,13 @@ def test_what_decides_is_in_the_graph_both_ways() -> None:
 
 
 @pytest.mark.parametrize(
-    ("check", "line"), [(mixed, "if (x > 100)"), (chooses, "if (x if x.sum()"), (goes_on, "while x.abs().max() > 1")]
+    ("check", "line"),
+    [
+        (mixed, "if (x > 100)"),
+        (chooses, "if (x if x.sum()"),
+        (goes_on, "while x.abs().max() > 1"),
+        (counts_one_way, "rows = int("),
+    ],
 )
 def test_what_decides_on_more_is_refused_with_its_line(
     check: Callable[[torch.Tensor], None], line: str, capsys: pytest.CaptureFixture[str]
@@ -112,4 +124,6 @@ def test_what_decides_on_more_is_refused_with_its_line(
         read(Checked(check), "x:float32[n,3]")
     assert "test_checks.py" in error.value.message
     assert line in error.value.message
+    if check is counts_one_way:
+        assert "on one way only of the condition at" in error.value.message
     assert "def forward" not in "".join(capsys.readouterr()), "torch.export prints what it has captured so far"

@@ -1,0 +1,79 @@
+"""Lets transformers' state space models (Mamba, Falcon Mamba) take sequences of any length while they are captured."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._higher_order_ops.scan import scan
+from torch.nn import functional as F
+
+_NAME = "mamba_selective_scan"
+
+
+@contextmanager
+def scans_of_any_length() -> Iterator[None]:
+    """Inside, the recurrence over tokens is torch.scan where their number is dynamic.
+
+    transformers goes through them in a Python loop, which torch.export writes out for one length.
+    """
+    loaded = [m for n, m in list(sys.modules.items()) if n.startswith("transformers.models.") and _NAME in vars(m)]
+    before = [(module, getattr(module, _NAME)) for module in loaded]
+    for module, function in before:
+        setattr(module, _NAME, _for_any_length(function))
+    try:
+        yield
+    finally:
+        for module, function in before:
+            setattr(module, _NAME, function)
+
+
+def _for_any_length(function: Any) -> Any:
+    def selective(hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(hidden_states.shape[2], int):
+            return function(hidden_states, *args, **kwargs)
+        return selective_scan(hidden_states, *args, **kwargs)
+
+    return selective
+
+
+def selective_scan(
+    hidden_states: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None = None,
+    z: Tensor | None = None,
+    delta_bias: Tensor | None = None,
+    delta_softplus: bool = False,
+    return_last_state: bool = False,
+    **ways: Any,
+) -> Any:
+    """Algorithm 2 of "Mamba: Linear-Time Sequence Modeling with Selective State Spaces" (Gu and Dao, 2023).
+
+    `hidden_states`, `dt` and `z` are [batch, channels, length], `A` [channels, state], `B` and `C` [batch, state,
+    length], `D` and `delta_bias` [channels]. Gives [batch, channels, length], with the last state [batch, channels,
+    state] where that is asked for. `ways` are the faster ones that transformers may be told to take.
+    """
+    dt = dt if delta_bias is None else dt + delta_bias.to(dt.dtype)[:, None]
+    dt = F.softplus(dt) if delta_softplus else dt
+    steps = dt.permute(2, 0, 1)[..., None]
+    decays = torch.exp(A * steps)
+    added = steps * B.permute(2, 0, 1)[:, :, None, :].float() * hidden_states.permute(2, 0, 1)[..., None].float()
+
+    def step(state: Tensor, now: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        decay, new, reading = now
+        after = decay * state + new
+        return after, torch.matmul(after.to(reading.dtype), reading.unsqueeze(-1)).squeeze(-1)
+
+    first = added.new_zeros(hidden_states.shape[0], A.shape[0], A.shape[1])
+    last, outputs = scan(step, first, (decays, added, C.permute(2, 0, 1)), dim=0)
+    y = outputs.permute(1, 2, 0)
+    y = y if D is None else y + hidden_states * D[:, None]
+    y = y if z is None else y * F.silu(z)
+    return (y, last) if return_last_state else y
