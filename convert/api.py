@@ -112,9 +112,11 @@ def convert(
             backend.check(model, form.name, chosen)
         report.unverified = "nothing was written: a dry run"
         return report
-    from convert.parity.verify import unavailable_reason
+    missing = ""
+    if verified:
+        from convert.parity.verify import unavailable_reason
 
-    missing = unavailable_reason(opened.kind, form.kind)
+        missing = unavailable_reason(opened.kind, form.kind)
     if missing and verify:
         raise UsageError(f"this cannot be verified: {missing}", hint="leave out --verify, or install the runtime")
     graph = None if missing else graph
