@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from clocks import record
 from torch import nn
 
 from convert.batch.fork_server_pool import fork_server_socket
@@ -137,6 +138,7 @@ def zoo(count: int, rounds: int, verify: bool, cold: bool, make: Callable[[int],
                     f"{count} models, {jobs} job(s): {wall:.1f} s, {cpu:.1f} CPU s; {journal(out, began)}", flush=True
                 )
         how = f"{make.__name__}, {'cold' if cold else 'warm'}, {'verified' if verify else 'not verified'}"
+        record(f"{count} models, {how}", "wall time of a batch with two jobs", "s", best[2], best[1], "one job")
         print(f"two jobs ({how}): {best[1] / best[2]:.2f} times the throughput of one on {os.cpu_count()} cores")
 
 
@@ -176,7 +178,9 @@ def tasks(verify: bool) -> None:
                 one(*pair, address)
                 start = _reaped(warm)
                 one(*pair, address)
-                print(f"{'→'.join(pair):<14} {cold[pair]:>6.2f} {_reaped(warm) - start:>6.2f}", flush=True)
+                spent = _reaped(warm) - start
+                record("→".join(pair), "CPU time of a task in a warm worker", "s", spent, cold[pair], "a cold one")
+                print(f"{'→'.join(pair):<14} {cold[pair]:>6.2f} {spent:>6.2f}", flush=True)
             forks = _reaped(warm)
         print(f"start of the warm process: {_children() - before - forks:.1f} CPU s")
 

@@ -22,6 +22,7 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy as np
+from clocks import record
 
 PROFILES = ("plain", "nnpack", "ideep")
 
@@ -112,6 +113,8 @@ def measure(network: str, runs: int, folder: Path) -> None:
                     times[name].append(value)
     medians = {name: statistics.median(values) for name, values in times.items()}
     for name, value in medians.items():
+        if name in worst:
+            record(f"{network}, {name}", "CPU time of a run", "ms", value, medians["onnxruntime"], "onnxruntime")
         off = f", off by up to {worst[name]:.1e}" if name in worst else ""
         print(f"{network} {name}: {value:.1f} ms, {value / medians['onnxruntime']:.2f} × onnxruntime{off}")
 

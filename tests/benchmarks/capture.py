@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from clocks import child, measured
+from clocks import child, measured, record
 
 MODELS = ("resnet50", "bert", "transformer")
 BEFORE = {"resnet50": "bert", "bert": "resnet50", "transformer": "resnet50"}
@@ -121,6 +121,13 @@ def table(model: str, rounds: int) -> None:
         row["latency"] = times[who]
     ours, theirs = median["ours"], median["theirs"]
     ratio = {key: ours[key] / theirs[key] for key in ours}
+    for key, measure, unit in (
+        ("seconds", "CPU time of PyTorch → ONNX", "s"),
+        ("second", "CPU time of the second PyTorch → ONNX of a process", "s"),
+        ("memory", "peak memory of PyTorch → ONNX", "MiB"),
+        ("latency", "CPU time of a run of the ONNX file", "ms"),
+    ):
+        record(model, measure, unit, ours[key], theirs[key], "torch.onnx")
     for who, row in (*median.items(), ("ratio", ratio)):
         digits = 2 if who == "ratio" else 0
         print(

@@ -27,6 +27,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import torch
+from clocks import record
 from special_targets import onnxruntime_run, tensorflow_run
 from torch import nn
 
@@ -129,6 +130,7 @@ def main() -> int:
             runs = [make(form) for form in forms]
             feeds = [{v.name: made["xy".index(v.name)] for v in form.graph.input} for form in forms]
             exact, plain = milliseconds(lambda: runs[0](feeds[0]), lambda: runs[1](feeds[1]), options.runs)  # noqa: B023
+            record(name, f"CPU time of a run in {runtime}", "ms", exact, plain, "the form for plain numbers")
             text += f"  {runtime} {exact:6.2f} for {plain:6.2f} ms ({exact / plain:4.2f} x)"
         print(text, " ".join(n.op_type for n in forms[0].graph.node), flush=True)
     print_casts(rng.standard_normal(shape).astype(np.float32), options.runs)

@@ -24,6 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
+from clocks import record
 
 from tests.suites.generation import MODELS, PAIRS, prompts
 from tests.support.greedy import greedy, greedy_with_encoder
@@ -148,6 +149,7 @@ def main() -> None:
             writers["optimum"] = (asked.optimum, _OPTIMUM)
         with tempfile.TemporaryDirectory(prefix="models-") as folder:
             source = save(name, Path(folder))
+            spent = {}
             for writer, (python, program) in writers.items():
                 runs = []
                 for time_ in range(asked.times):
@@ -158,8 +160,11 @@ def main() -> None:
                 error, seconds, peak = min(runs, key=lambda row: row[1])
                 size = sum(f.stat().st_size for f in out.glob("*.onnx*")) / 1e3 if out.is_dir() else 0.0
                 fast = float("nan") if error or name == "bert" else speed(name, out)
+                spent[writer] = float("nan") if error else seconds
                 told = error[:120] or "written"
                 print(f"{name:9s} {writer:10s} {seconds:7.1f} {peak:7.0f} {size:8.0f} {fast:9.0f}  {told}", flush=True)
+            for writer in [w for w in writers if w != "convert"]:
+                record(name, "CPU time with imports", "s", spent["convert"], spent[writer], writer)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from clocks import record
 from latency import ONEDNN, TWINS, artefacts
 
 
@@ -95,6 +96,8 @@ def measure(network: str, runs: int) -> None:
         print(f"{network:<16} {who:<12} {total.total():8.2f} all", flush=True)
     convolutions = sum(spent for kernel, spent in ours.items() if "Conv2d" in kernel or "Conv2D" in kernel)
     whole = theirs.total()
+    onednn = os.environ["TF_ENABLE_ONEDNN_OPTS"]
+    record(f"{network}, oneDNN {onednn}", "CPU time of the kernels alone", "ms", ours.total(), whole, "onnxruntime")
     ratios = f"all / all {ours.total() / whole:.2f}, TensorFlow's convolutions / all {convolutions / whole:.2f}"
     print(f"{network:<16} {ratios}", flush=True)
 

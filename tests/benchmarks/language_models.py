@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from clocks import child, measured
+from clocks import child, measured, record
 
 _SHAPES: dict[float, dict[str, int]] = {
     0.5: {"hidden_size": 1536, "intermediate_size": 6144, "num_hidden_layers": 11},
@@ -126,6 +126,9 @@ def row(billions: float, dtype: str, folder: Path) -> None:
     (folder / "out").mkdir()
     found = child(__file__, "--one", str(large), str(tiny), str(folder / "out"))
     mib = total / 2**20
+    case = f"Llama, {billions:g} billion, {dtype}"
+    record(case, "wall time of a conversion", "s", found["wall"], 2 * copied + python["wall"], "2 copies and Python")
+    record(case, "memory that is of no file", "MiB", found["private"], mib, "the weights")
     print(
         f"{billions:>4g} {dtype:<9} {total / 1e9:6.2f} GB  cp {copied:6.1f} s  Python {python['wall']:5.1f} s  "
         f"convert {found['wall']:6.1f} s ({found['seconds']:.1f} CPU)  "

@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 import savedmodel
+from clocks import record
 
 for variable in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
     os.environ[variable] = "1"
@@ -218,6 +219,10 @@ def measure(network: str, batches: list[int], runs: int, rounds: int) -> None:
     for batch in batches:
         median = {graph: statistics.median(times[batch, graph]) for graph in GRAPHS}
         for graph, value in median.items():
+            if graph not in ("onnxruntime", "twin", "twin frozen"):
+                case = f"{network}, {graph}, batch {batch}, oneDNN {os.environ['TF_ENABLE_ONEDNN_OPTS']}"
+                for other in ("onnxruntime", "twin", "twin frozen"):
+                    record(case, "CPU time of a run", "ms", value, median[other], other)
             against = [f"{value / median[b]:6.2f}" for b in ("onnxruntime", "twin", "twin frozen")]
             print(f"{network:<16} {batch:>5} {graph:<14} {value:8.1f} {' '.join(against)}", flush=True)
     print(f"{network:<16} Transposes in the frozen graph: {count}, of weights: {weights}", flush=True)

@@ -24,6 +24,7 @@ from typing import Any
 
 import onnx
 import torch
+from clocks import record
 from convert.frontends.pytorch import ops  # noqa: F401  (fills the table)
 from convert.frontends.pytorch.rules import torch_op
 from onnx import numpy_helper
@@ -128,7 +129,9 @@ def _frontend(what: str, source: Any, options: Options, blocks: int) -> bool:
 def _timed(what: str, search: Callable[[], Divergence | str]) -> Divergence | str:
     start, before = time.perf_counter(), _cpu()
     found = search()
-    print(f"{what}: {time.perf_counter() - start:.1f} s, {_cpu() - before:.1f} CPU s: {found}", flush=True)
+    wall, spent = time.perf_counter() - start, _cpu() - before
+    record(what, "CPU time of finding the first divergent node", "s", spent)
+    print(f"{what}: {wall:.1f} s, {spent:.1f} CPU s: {found}", flush=True)
     return found
 
 

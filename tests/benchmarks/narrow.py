@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
 import onnxruntime as ort
+from clocks import record
 
 import convert
 
@@ -79,6 +80,9 @@ def measure(name: str, source: Any, folder: Path, runs: int, inputs: Any = None)
     exact = outputs["float32"]
     for way in sessions:
         off = np.sqrt(np.mean((outputs[way] - exact) ** 2) / np.mean(exact**2))
+        size, plain = (files[w].stat().st_size / 1e6 for w in (way, "float32"))
+        record(f"{name}, {way}", "size of the ONNX file", "MB", size, plain, "float32")
+        record(f"{name}, {way}", "CPU time of a run", "ms", best[way] * 1e3, best["float32"] * 1e3, "float32")
         print(f"{name:9s} {way:17s} {files[way].stat().st_size / 1e6:8.2f} MB {best[way] * 1e3:8.1f} ms  off {off:.1e}")
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
+from clocks import record
 from convert.backends.tensorflow.ops.sums import moments
 
 RUNS = 30
@@ -74,6 +75,7 @@ def main() -> None:
     for groups, size in ((4, 32), (4, 96), (32, 32), (32, 96), (4, 192)):
         x = np.maximum(rng.standard_normal((1, size, size, 32)), 0).astype(np.float32)
         want = exact(x, groups)
+        found: dict[tuple[str, str], float] = {}
         for name, statistics in (("at once", tf.nn.moments), ("by axis", moments)):
             made = tf.function(
                 lambda x, g=groups, s=statistics: normalized(x, g, s), input_signature=[tf.TensorSpec(x.shape)]
@@ -81,7 +83,11 @@ def main() -> None:
             for runtime, run in (("tf", in_tensorflow), ("tflite", in_lite)):
                 y, seconds = run(made, x)
                 error = float(np.sqrt(np.mean(np.square(y - want))))
+                found[name, runtime] = seconds * 1e3
                 print(f"{size:3}² {groups:2} groups  {runtime:6} {name}  {error:.1e}  {seconds * 1e3:6.2f} ms")
+        for runtime in ("tf", "tflite"):
+            each, whole = (found[name, runtime] for name in ("by axis", "at once"))
+            record(f"{size}², {groups} groups, {runtime}", "CPU time of statistics", "ms", each, whole, "tf.nn.moments")
         for name, axis in (("last", -1), ("first", 1)):
             y, seconds = in_keras(x, groups, axis)
             error = float(np.sqrt(np.mean(np.square(y - want))))

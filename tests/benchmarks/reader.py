@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from clocks import child, measured
+from clocks import child, measured, record
 
 NETWORKS = ("ResNet50", "MobileNetV2", "EfficientNetB0")
 
@@ -121,6 +121,12 @@ def main() -> None:
         for who, row in median.items():
             row["latency"] = times[who]
         ratio = {k: median["ours"][k] / median["theirs"][k] for k in median["ours"]}
+        for key, measure, unit in (
+            ("seconds", "CPU time of SavedModel → ONNX", "s"),
+            ("memory", "peak memory of SavedModel → ONNX", "MiB"),
+            ("latency", "CPU time of a run of the ONNX file", "ms"),
+        ):
+            record(network, measure, unit, median["ours"][key], median["theirs"][key], "tf2onnx")
         for who, row in median.items():
             print(
                 f"{network:<16} {who:<7} {row['seconds']:8.2f} {row['memory']:9.1f} {row['memory'] / weights:9.2f} "

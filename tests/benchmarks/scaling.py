@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from clocks import measured
+from clocks import measured, record
 
 SOURCES = ("onnx", "pytorch", "tensorflow")
 TARGETS = ("onnx", "tf", "tf-frozen", "keras", "tflite", "caffe2")
@@ -161,7 +161,11 @@ def _row(source: str, target: str, size: float, path: Path, small: Path, matrice
     count = matrices * 4 * WIDTH * WIDTH if matrices else size
     each = found["seconds"] / count * (1e9 if matrices else 1e6)
     memory = found["memory"] * 2**20 / count if matrices else found["memory"] * 1024 / count
-    growth = each / _FIRST.setdefault((source, target, bool(matrices)), each)
+    first = _FIRST.setdefault((source, target, bool(matrices)), each)
+    growth = each / first
+    if each != first:
+        what, unit = ("byte", "ns") if matrices else ("node", "µs")
+        record(f"{source} → {target}, {size:g}", f"CPU time a {what}", unit, each, first, "the smallest size")
     print(
         f"{source:<11} {target:<10} {size:>7g} {found['seconds']:8.2f} {found['memory']:9.1f} {each:12.2f} "
         f"{memory:14.2f} {growth:7.2f}",

@@ -1,0 +1,63 @@
+"""What a small conversion takes beside the imports that it cannot do without: wall and CPU seconds.
+
+    python tests/benchmarks/startup.py [--rounds 3]
+
+`convert` runs as in a shell, on the trained network of fixtures/, verified. Each figure is the least of the rounds, the
+commands in turn. Bytecode is kept, as it is where a package is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from clocks import record
+
+MODEL = Path(__file__).resolve().parents[2] / "fixtures" / "mnist_cnn.pt"
+IMPORTS = ("torch", "tensorflow", "onnxruntime")
+CONVERT = {
+    "to tf": [str(MODEL), "--to", "tf", "-o", "out.savedmodel", "--force"],
+    "to tf, not verified": [str(MODEL), "--to", "tf", "-o", "out.savedmodel", "--force", "--no-verify"],
+    "to onnx": [str(MODEL), "--to", "onnx", "-o", "out.onnx", "--force"],
+    "to onnx, not verified": [str(MODEL), "--to", "onnx", "-o", "out.onnx", "--force", "--no-verify"],
+    "verify onnx onnx": ["verify", "out.onnx", "out.onnx"],
+    "formats": ["formats"],
+    "--help": ["--help"],
+    "a usage error": ["model.pt", "--to", "nothing"],
+}
+
+
+def seconds(command: list[str], folder: str) -> tuple[float, float]:
+    """Wall and CPU seconds of a command and all that it started."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True)
+    wall, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> None:
+    """Print a row for each command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    rounds = parser.parse_args().rounds
+    commands = {f"import {name}": [sys.executable, "-c", f"import {name}"] for name in IMPORTS}
+    commands |= {name: [sys.executable, "-m", "convert", *words] for name, words in CONVERT.items()}
+    print(f"{'command':<24} {'wall s':>7} {'CPU s':>7}")
+    with tempfile.TemporaryDirectory() as folder:
+        taken = [{name: seconds(command, folder) for name, command in commands.items()} for _ in range(rounds)]
+    for name in commands:
+        wall, cpu = (min(row[name][i] for row in taken) for i in (0, 1))
+        record(name, "wall time of a command", "s", wall)
+        record(name, "CPU time of a command", "s", cpu)
+        print(f"{name:<24} {wall:7.2f} {cpu:7.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
