@@ -1,0 +1,112 @@
+"""The table of the PyTorch backend's rules: a row or a graph for each, those that the shared rows cannot say here."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnx_ir as ir
+import onnxruntime
+import pytest
+import torch
+from convert.backends.pytorch import ops  # noqa: F401  (fills the table)
+from convert.backends.pytorch.dtypes import tensor_from
+from convert.backends.pytorch.emit import check
+from convert.backends.pytorch.passes.legalize import legalize
+from convert.backends.pytorch.rules import onnx_op
+from convert.backends.pytorch.writer.exported import export_model
+from onnx.reference import ReferenceEvaluator
+
+from tests.backends.pytorch.ops.support import as_array, computed
+from tests.backends.pytorch.ops.test_rows import ROWS
+from tests.backends.tensorflow.ops.support import STATIC
+from tests.backends.tensorflow.ops.test_random import DISTRIBUTIONS, DRAWN
+from tests.support.cases import Case, params
+
+GRAPHS = {
+    "pieces": """(float[2, 3] a, float[2, 3] b, int64 place) => (float[m, n] y, float[2, 3] z, int64 length) {
+        first = Constant <value_int = 0> ()
+        pair = SequenceConstruct (a, b)
+        three = SequenceInsert (pair, b, first)
+        two = SequenceErase (three, first)
+        y = ConcatFromSequence <axis = 1> (three)
+        z = SequenceAt (two, place)
+        length = SequenceLength (three)
+    }""",
+    "grown": """(float[4, 3] a) => (float[n, 3] y, float[3] z) {
+        none = SequenceEmpty <dtype = 1> ()
+        one = SequenceInsert (none, a)
+        parts = SplitToSequence <axis = 0, keepdims = 0> (a)
+        turned = SequenceMap <body = turn (float[3] row) => (float[3] turned_row) { turned_row = Neg (row) }> (parts)
+        last = Constant <value_int = -1> ()
+        z = SequenceAt (turned, last)
+        y = ConcatFromSequence <axis = 0> (one)
+    }""",
+    "maybe": """(float[2, 3] a) => (float[2, 3] y, bool there) {
+        perhaps = Optional (a)
+        y = OptionalGetElement (perhaps)
+        there = OptionalHasElement (perhaps)
+    }""",
+    "features": """(float[2, 3] a, int64[2] places) => (float[2, 2] y, float[2, 3] z) {
+        y = ai.onnx.ml.ArrayFeatureExtractor (a, places)
+        z = ai.onnx.ml.Binarizer <threshold = 0.1> (a)
+    }""",
+    "quantized": """(float[4, 3] a) => (uint8[4, 3] y, float scale, uint8 zero) {
+        y, scale, zero = DynamicQuantizeLinear (a)
+    }""",
+    "attention": """(float[1, 4, 3, 8] q, float[1, 2, 3, 8] k, float[1, 2, 3, 8] v) => (float[1, 4, 3, 8] y) {
+        y = ai.onnx.preview.FlexAttention <
+            score_mod = cap (float[1, 4, 3, 3] s) => (float[1, 4, 3, 3] t) { t = Tanh (s) }> (q, k, v)
+    }""",
+}
+HEADER = '<ir_version: 10, opset_import: ["" : 23, "ai.onnx.ml" : 3, "ai.onnx.preview" : 1]> g '
+
+
+def model_of(text: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(HEADER + text)
+
+
+def right(name: str, model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """What onnxruntime computes, or ONNX's own evaluator where onnxruntime lacks the operator."""
+    if name == "attention":
+        return list(ReferenceEvaluator(model).run(None, feeds))
+    return list(onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds))
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_graph(name: str) -> None:
+    model = model_of(GRAPHS[name])
+    rng = np.random.default_rng(0)
+    feeds = {}
+    for value in model.graph.input:
+        dims = [d.dim_value for d in value.type.tensor_type.shape.dim]
+        floating = value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+        feeds[value.name] = rng.normal(size=dims).astype(np.float32) if floating else np.ones(dims, np.int64)
+    shared = ir.from_proto(onnx.shape_inference.infer_shapes(model))
+    legalize(shared)
+    check(shared)
+    with torch.no_grad():
+        outputs = export_model(shared).module()(*(tensor_from(feeds[v.name]) for v in shared.graph.inputs))
+    for value, wanted in zip(model.graph.output, right(name, model, feeds), strict=True):
+        got = as_array(outputs[value.name])
+        assert (got.dtype, got.shape) == (np.asarray(wanted).dtype, np.shape(wanted))
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("row", params(DRAWN))
+def test_random_numbers_are_of_their_distribution(row: Case) -> None:
+    torch.manual_seed(0)
+    (got,) = computed(row, STATIC)
+    dtype, low, high, mean, deviation = DISTRIBUTIONS[row.operator]
+    assert (got.dtype, got.shape) == (dtype, (40, 50))
+    assert low <= got.min() <= got.max() <= high
+    assert abs(got.mean() - mean) < 5 * deviation / 2000**0.5, "five standard errors of 2,000 numbers"
+    assert abs(got.std() - deviation) < 0.15 * deviation
+
+
+def test_every_rule_has_a_case() -> None:
+    rules = {operator for operator in onnx_op.entries if not operator.startswith("convert.")}
+    nodes = [node for text in GRAPHS.values() for node in model_of(text).graph.node]
+    written = {f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in nodes}
+    assert rules - {row.operator for row in (*ROWS, *DRAWN)} - written == set()
+    assert len(rules) >= 186
