@@ -98,7 +98,7 @@ def convert(
     backend = plugin.backend_for(form.name)
     verified = not dry_run and verify is not False
     if verified:
-        _warm_up(report, opened.kind)
+        _warm_up(report, opened.kind, target=form.kind)
     with report.stage("read", _size(opened)), paused_garbage_collection():
         model = plugin.frontend_for(opened).read(opened, chosen, report)
     describe(model, report)
@@ -122,7 +122,7 @@ def convert(
     graph = None if missing else graph
     companions = model.meta.get(COMPANIONS_KEY, {})
     if graph is not None:
-        _warm_up(report, form.kind, [form.name], as_target=True)
+        _warm_up(report, form.kind, [form.name])
     with atomic_replacement(place, force=force, read=read) as temporary:
         size = f"{form.name}, {bytes_text(report.weight_bytes)} of weights"
         with report.stage("write", size), paused_garbage_collection():
@@ -197,10 +197,10 @@ def verify(
     left, right = open_source(source), open_source(target)
     chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(left))
     report.source, report.kind, report.target, report.format = left.label, left.kind, right.label, right.kind
-    _warm_up(report, left.kind)
+    _warm_up(report, left.kind, target=right.kind)
     with report.stage("read", _size(left)), paused_garbage_collection():
         graph = plugin.frontend_for(left).read(left, chosen, report)
-    _warm_up(report, right.kind, as_target=True)
+    _warm_up(report, right.kind)
     describe(graph, report)
     _note_differences(graph, report, right.kind)
     method = method or VerifyMethod(arrays=dict(chosen.examples) or None, target=Options(trust=chosen.trust))
@@ -250,11 +250,16 @@ def open_source(source: Any) -> Source:
     return plugin.claim(source)
 
 
-def _warm_up(report: Report, kind: str, formats: Sequence[str] = (), *, as_target: bool = False) -> None:
-    """Fork what the runs of a `kind` will be forked from, in the process of a command."""
+def _warm_up(report: Report, kind: str, formats: Sequence[str] = (), *, target: str = "") -> None:
+    """Fork what the runs of a `kind` will be forked from, in the process of a command.
+
+    target: the kind of the artefact to verify, given before anything is imported.
+    """
     if warm.are_allowed():
         with report.stage("import"):
-            warm.warm_up(kind, formats, as_target=as_target)
+            if target:
+                warm.warm_up_other_settings(target)
+            warm.warm_up(kind, formats)
 
 
 def _size(source: Source) -> str:

@@ -41,22 +41,30 @@ def are_allowed() -> bool:
     return bool(_folders)
 
 
-def warm_up(kind: str, formats: Sequence[str] = (), *, as_target: bool = False) -> None:
+def warm_up(kind: str, formats: Sequence[str] = ()) -> None:
     """Import what runs a `kind` and writes `formats`, and fork a process that its runs are forked from.
 
-    as_target: it is run under every setting by which its runtime computes otherwise, which the runtime reads when it is
-    imported; a process for each other setting imports it meanwhile. Call it before this process computes with what runs
-    a `kind`: of PyTorch's threads (libgomp) a fork has none, and waits for them for good. Nothing happens where nobody
-    has allowed it.
+    Call it before this process computes with what runs a `kind`: of PyTorch's threads (libgomp) a fork has none, and
+    waits for them for good. Nothing happens where nobody has allowed it.
     """
     if not are_allowed():
         return
     with contextlib.suppress(Exception), paused_garbage_collection():  # what is wrong, the work itself will say
-        # A fork of a process that has read a source with the same runtime has it as it was told then.
-        for variables in _other_settings(kind) if as_target and not _is_imported(kind) else ():
-            _fork_server(kind, variables)
         fork_server.preload_rooms([kind], list(formats))
         _fork_server(kind, {})
+
+
+def warm_up_other_settings(kind: str) -> None:
+    """Fork a process for each setting but the first under which an artefact of a `kind` is run.
+
+    Its runtime reads them when it is imported, so each imports it by itself, while this process does something else.
+    Call it before this process imports that runtime, for a source of the same kind too.
+    """
+    if not are_allowed():
+        return
+    with contextlib.suppress(Exception):
+        for variables in () if _is_imported(kind) else _other_settings(kind):
+            _fork_server(kind, variables)
 
 
 def address_of(kind: str, variables: Mapping[str, str]) -> str:

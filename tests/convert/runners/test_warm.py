@@ -26,7 +26,8 @@ runner = plugin.runner_for("onnx")
 runner.settings = lambda source: [{"SETTING": "1"}, {"SETTING": "0"}]
 runner.is_imported = lambda: sys.argv[3] == "imported"
 warm.allow_warm_processes(Path(sys.argv[2]))
-warm.warm_up("onnx", ["onnx"], as_target=True)
+warm.warm_up_other_settings("onnx")
+warm.warm_up("onnx", ["onnx"])
 warm.warm_up("onnx-object")
 feed = {"image": np.ones((2, 1, 28, 28), np.float32)}
 sockets = [warm.address_of("onnx", {}), warm.address_of("onnx-object", {}), warm.address_of("onnx", {"SETTING": "0"})]
@@ -78,5 +79,6 @@ def _name(pid: str) -> str:
 def test_nothing_is_forked_where_nobody_allowed_it() -> None:
     from convert.runners import warm
 
-    warm.warm_up("onnx", as_target=True)
+    warm.warm_up_other_settings("onnx")
+    warm.warm_up("onnx")
     assert not warm.address_of("onnx", {"SETTING": "0"})
