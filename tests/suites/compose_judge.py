@@ -70,9 +70,9 @@ def fault(
     """What is wrong with an output, or nothing.
 
     want: the source in float64; plain: in float32, whose dtype and shape count; noisy: in float64 with moved steps;
-    free: with each element of what is computed moved by itself. Of floats it explains small errors only; an integer
-    that it changes was chosen among equal results of arithmetic, which runtimes may round by their place. Copies stay
-    equal.
+    free: with each element of what is computed moved by itself. Of floats it explains small errors only: beside the
+    output, or beside 1 where that is 0 everywhere, as a norm of equal numbers is. An integer that it changes was chosen
+    among equal results of arithmetic, which runtimes may round by their place. Copies stay equal.
     """
     if got.shape != plain.shape or got.dtype != plain.dtype:
         return f"{got.dtype}{list(got.shape)} instead of {plain.dtype}{list(plain.shape)}"
@@ -88,14 +88,14 @@ def fault(
     rms = float(np.sqrt(np.mean(np.square(want))))
     errors = [np.abs(o.astype(np.float64) - want) for o in others]
     small = [np.abs(o - want) for o in free]
-    errors += [e for e in small if float(np.sqrt(np.mean(np.square(e)))) <= BLIND * rms]
+    errors += [e for e in small if float(np.sqrt(np.mean(np.square(e)))) <= BLIND * (rms or 1.0)]
     error = np.abs(got.astype(np.float64) - want)
     least = 4 * UNIT * rms
     floor = max(least, *(float(np.sqrt(np.mean(np.square(e)))) for e in errors))
     largest = max(4 * least, *(float(e.max()) for e in errors))
     own = float(np.sqrt(np.mean(np.square(error))))
     if own > FACTOR * floor or float(error.max()) > OUTLIER * largest:
-        times = f"{own / floor:.3g} times what rounding explains"
+        times = f"{own / floor:.3g} times what rounding explains" if floor else "and rounding explains none"
         return f"rms error {own:.3g}, {times}; rms {rms:.3g}, largest error {error.max():.3g}"
     return ""
 

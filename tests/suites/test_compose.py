@@ -44,6 +44,8 @@ def test_the_judge_takes_rounding_and_nothing_else() -> None:
     assert "times what rounding explains" in fault((want * (1 + 1e-5)).astype(np.float32), want, plain, noisy)
     assert "not finite" in fault(np.where(want > 1, np.nan, want).astype(np.float32), want, plain, noisy)
     assert "instead of" in fault(plain[None], want, plain, noisy)
+    zero = np.zeros(50)
+    assert "rounding explains none" in fault(zero.astype(np.float32) + 1, zero, zero.astype(np.float32), [zero], [zero])
     assert np.array_equal(moved(np.array([0.0, 2.0]), FREE), [0, 2])
     whole = np.arange(5)
     assert fault(whole, whole, whole, [whole, np.array([0, 1, 2, 3, 5])]) == ""
@@ -66,5 +68,10 @@ def test_a_norm_of_equal_numbers_may_have_what_rounding_does_to_their_mean() -> 
         left = x * share / np.sqrt(1e-5)
         return fault((want + left).astype(np.float32), want, plain, noisy[:12], noisy[12:])
 
+    assert said(2.0**-23) == ""
+    assert "times what rounding explains" in said(1e-5)
+    want *= 0  # as it is without the bias
+    noisy = [n - n.mean(0) for n in noisy]
+    plain = want.astype(np.float32)
     assert said(2.0**-23) == ""
     assert "times what rounding explains" in said(1e-5)
