@@ -209,6 +209,8 @@ def test_rows_whose_largest_agrees_are_a_share() -> None:
     assert argmax_agreement([one[:, :1]], [one[:, :1]]) is None
     assert argmax_agreement([one[:, :1].T[0]], [one[:, 0]]) is None
     assert argmax_agreement([one], [other[:3]]) is None
+    for dtype in (np.bool_, np.complex64, np.int64, np.uint8):
+        assert argmax_agreement([one.astype(dtype)], [other.astype(dtype)]) is None
     assert argmax_agreement([one], [other], 1.0) == 1.0
     row = compare_narrow("y", [one], [one.astype(np.float32)], [one.astype(np.float32)])
     assert row.status == PASS
