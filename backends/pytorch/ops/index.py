@@ -133,7 +133,8 @@ def _plain_slice(x: Tensor, axis: int, a: Size, b: Size | None, by: int) -> Tens
 
 def _from_last(x: Tensor, axis: int, b: int) -> Tensor:
     """From the last element to the one behind `b`, backwards."""
-    return torch.flip(_plain_slice(x, axis, x.shape[axis] if b == -1 else b + 1, None, 1), [axis])
+    rows = x if b < -(2**31) else _plain_slice(x, axis, x.shape[axis] if b == -1 else b + 1, None, 1)
+    return torch.flip(rows, [axis])
 
 
 def _scalar(v: Any) -> Any:

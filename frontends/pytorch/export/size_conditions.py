@@ -184,13 +184,14 @@ def _cut(program: ExportedProgram, dims: Dims, bounds: Mapping[str, Sequence[int
         if "narrow" in name and isinstance(end, int):
             end = start + end if start >= 0 else None
         ends = [abs(n) for n in (start, end) if n is not None and abs(n) < 2**31 - 1]
+        reached = max(ends, default=0)
         label = str(dims.name(dim.node.expr))
-        if is_fixed(kept) and int(kept) and max(ends) > 1:
-            yield f"{label} >= {max(ends)}"
+        if is_fixed(kept) and int(kept) and reached > 1:
+            yield f"{label} >= {reached}"
         low, high = bounds.get(label) or (None, None)
-        if max(ends) > 1 and (low or 1) > 1:
+        if reached > 1 and (low or 1) > 1:
             yield f"{label} >= {low}"
-        if max(ends) > 1 and high is not None:
+        if reached > 1 and high is not None:
             yield f"{label} <= {high}"
 
 

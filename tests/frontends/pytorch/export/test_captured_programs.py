@@ -45,6 +45,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[str], list[tuple[torch.Tensor
         ["float32[b,5]"],
         [(r(3, 5),), (r(1, 5),)],
     ),
+    "slice from before the first": (lambda x: x[-(2**62) :] * 2, ["float32[b,5]"], [(r(3, 5),), (r(1, 5),)]),
 }
 
 
