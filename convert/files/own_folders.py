@@ -78,7 +78,9 @@ def sweep_folders(parent: Path) -> None:
 
 
 def discard_folder(folder: Path) -> None:
-    """Remove one such folder, if its process is dead and was this user's."""
+    """Remove one such folder, if its process is dead and was this user's; none that is called otherwise."""
+    if not _NAME.fullmatch(folder.name):
+        return
     try:
         descriptor = _open(folder)
     except OSError:

@@ -120,11 +120,27 @@ def _stream(descriptor: int) -> TextIO:
         return io.StringIO()
 
 
+def _let_go(kept: int) -> None:
+    """Let go of what the worker has open, but for its streams and `kept`: a run in a sandbox could write to it.
+
+    The worker tells of folders to remove over a pipe, and holds locks. Each number stays taken, by a device without
+    content, because the objects that have it may close it yet.
+    """
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in map(int, os.listdir("/proc/self/fd")):
+        with contextlib.suppress(OSError):  # the list itself is open no more
+            os.fstat(number)
+            if number > 2 and number not in (kept, null):
+                os.dup2(null, number, inheritable=False)
+    os.close(null)
+
+
 def _serve(listener: socket.socket, worker: int, kind: str, variables: Mapping[str, str]) -> None:
     """Serve forks until the worker ends; in a fork, do what it is to do."""
     die_with_parent(worker)
     activity.forget_listeners()  # what forks are doing is no news for whoever watches the worker
     atexit._clear()  # nor is what the worker leaves behind theirs to tidy up
+    _let_go(listener.fileno())
     sys.stdout, sys.stderr = _stream(1), _stream(2)  # a thread that shows progress may have held their locks
     if variables:
         os.environ.update(variables)

@@ -18,6 +18,7 @@ import convert
 from convert.errors import ResourceLimit, UsageError
 from convert.files import exchange, own_folders
 from convert.files.output import atomic_replacement, discard_unfinished, size_of
+from convert.files.own_folders import discard_folder
 
 MNIST = Path(__file__).parents[3] / "fixtures" / "mnist_cnn.pt"
 
@@ -260,6 +261,13 @@ def test_what_a_killed_writer_left_goes_and_nothing_else(tmp_path: Path) -> None
     assert names(left) == []
     assert names(tmp_path) == sorted([*others, folder, "left"])
     discard_unfinished(tmp_path / "no folder/b.onnx")
+
+
+def test_a_folder_that_is_called_otherwise_is_not_discarded(tmp_path: Path) -> None:
+    """The supervisor takes the worker's word for what to remove."""
+    (tmp_path / "mine").write_text("all that I have")
+    discard_folder(tmp_path)
+    assert (tmp_path / "mine").exists()
 
 
 def test_folders_made_for_an_output_that_is_not_written_go(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ runner = plugin.runner_for("onnx")
 runner.settings = lambda source: [{"SETTING": "1"}, {"SETTING": "0"}]
 runner.is_imported = lambda: sys.argv[3] == "imported"
 warm.allow_warm_processes(Path(sys.argv[2]))
+held = open(Path(sys.argv[2]) / "held", "w")
 warm.warm_up_other_settings("onnx")
 warm.warm_up("onnx", ["onnx"])
 warm.warm_up("onnx-object")
@@ -37,6 +38,7 @@ for precision, setting in (("float32", 0), (process.AS_USED, 0), (process.AS_USE
     found["forked"].append(isinstance(child.process, ForkedProcess))
     found["outputs"] += [float(next(iter(o[0].values())).sum()) for o in child.results().values()]
 children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+found["open"] = [os.readlink(link) for pid in children for link in Path(f"/proc/{pid}/fd").iterdir()]
 print(json.dumps(found | {"children": children}))
 """
 
@@ -56,6 +58,7 @@ def test_runs_are_forked_and_nothing_is_left(before: str, tmp_path: Path) -> Non
     assert (other == "") if before else (other not in ("", same))  # which was told something else
     assert found["forked"] == [True, True, not before]
     assert len(found["outputs"]) == 3
+    assert not [place for place in found["open"] if place.endswith("/held")]  # nor a run, which is in a sandbox
     np.testing.assert_allclose(found["outputs"], _expected(), rtol=1e-5)
     assert len(found["children"]) == (1 if before else 2)
     assert not [pid for pid in found["children"] if os.path.exists(f"/proc/{pid}") and _name(pid).startswith("python")]
