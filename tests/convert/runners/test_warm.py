@@ -38,7 +38,8 @@ for precision, setting in (("float32", 0), (process.AS_USED, 0), (process.AS_USE
     found["forked"].append(isinstance(child.process, ForkedProcess))
     found["outputs"] += [float(next(iter(o[0].values())).sum()) for o in child.results().values()]
 children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
-found["open"] = [os.readlink(link) for pid in children for link in Path(f"/proc/{pid}/fd").iterdir()]
+links = [link for pid in children for link in Path(f"/proc/{pid}/fd").iterdir()]
+found["open"] = [os.path.realpath(link) for link in links]  # one may be closed meanwhile
 print(json.dumps(found | {"children": children}))
 """
 
