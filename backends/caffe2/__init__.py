@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from convert.naming import ANY
+from convert.naming import TargetNames
 from convert.plugin import Format, Operator
 from convert.rules.listing import lazy_attributes, operator_rows
 
@@ -29,7 +29,7 @@ FORMATS = {
         "Caffe2: init_net.pb and predict_net.pb, with their text forms",
         kind="caffe2",
         entries=("init_net.pb", "init_net.pbtxt", "predict_net.pb", "predict_net.pbtxt", "predictor.minidb"),
-        names=ANY,
+        names=TargetNames(),
         aliases=("c2",),
     )
 }

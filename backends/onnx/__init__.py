@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from convert.naming import ANY
+from convert.naming import TargetNames
 from convert.plugin import Format, Operator
 from convert.storage import CALIBRATE, DTYPE, QUANTIZE
 
@@ -28,7 +28,7 @@ FORMATS = {
         "ONNX, opset 7 to 28 (--opset, default 20)",
         kind="onnx",
         narrow=("float16", "bfloat16", "int8", "int4"),
-        names=ANY,
+        names=TargetNames(),
     )
 }
 OPTIONS = (OPSET, DTYPE, KEEP_IO, QUANTIZE, CALIBRATE, BLOCK_SIZE)
@@ -75,10 +75,14 @@ def to_proto(model: ir.Model, options: Options) -> onnx.ModelProto:
 
     Raises `Unsupported`, and `ResourceLimit` for more weights than a ModelProto can be serialized with.
     """
+    from convert.graph.names import rename_ends
+    from convert.report import Report
+
     from .lower import lower
     from .writer import model_proto
 
     copy = model.clone()
+    rename_ends(copy, FORMATS["onnx"].names, Report("convert"))
     lower(copy, OPSET.of(options))
     return model_proto(copy)
 

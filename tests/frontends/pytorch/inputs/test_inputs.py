@@ -44,6 +44,23 @@ def test_outputs_are_named_by_their_keys_and_none_is_left_out() -> None:
     assert named["sum"].dtype == np.float64
 
 
+class Sample(nn.Module):
+    """diffusers' networks name an output as the input."""
+
+    def forward(self, sample: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"sample": sample * 2, "other": sample + 1}
+
+
+@pytest.mark.parametrize("form", ["onnx", "caffe2"])
+def test_an_output_of_an_input_s_name_is_another_value(form: str, tmp_path: Path) -> None:
+    report = convert.convert(Sample(), form, tmp_path / f"m.{form}", inputs="sample:float32[n,3]")
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS"
+    assert report.renamed["outputs"] == {"sample": "sample_1"}
+    proto = convert.to_onnx(Sample(), "sample:float32[n,3]")
+    assert [v.name for v in proto.graph.output] == ["sample_1", "other"]
+
+
 def test_a_tuple_is_numbered() -> None:
     class Pair(nn.Module):
         def forward(self, x: torch.Tensor) -> Any:
