@@ -166,6 +166,7 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("min_cut.py", r"sum\(prices\) \+ 1", "sum(prices) / 1", "all as is or all moved costs half of the sum at most"),
     ("inputs.py", r'"Where" and index > 0', '"Where" and index >= 0', "the condition is no integer"),
     ("inputs.py", r'"Where" and index > 0', '"Where" and index > -1', "the condition is no integer"),
+    ("inputs.py", r'"Where" and index > 0', '"Where" and index != 0', "no place is negative"),
     (
         "min_cut.py",
         "y != AS_IS and",

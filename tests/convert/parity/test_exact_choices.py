@@ -10,7 +10,7 @@ import pytest
 
 from convert.errors import ConvertError, Location
 from convert.graph import Graph
-from convert.parity import ties
+from convert.parity import ties, weights
 from convert.parity.generation import _prompt, compare_generation
 from convert.parity.inputs import Feed
 from convert.parity.locate import _describe_counterpart
@@ -209,8 +209,6 @@ def holding(**numbers: object) -> ir.Model:
 
 def test_weights_differ_beyond_a_hundred_thousandth() -> None:
     """In float32 a difference of 2**-20 of numbers of 2**-20 / 1e-5 is a hundred-thousandth and no more."""
-    from convert.parity import weights
-
     one, other = np.array([1.0, 1.0], np.float32), np.array([1.0, 2.0], np.float32)
     left, right = holding(w=one), holding(w=other)
     for bound, found in ((np.sqrt(0.5), False), (0.7, True), (0.71, False)):
@@ -218,6 +216,16 @@ def test_weights_differ_beyond_a_hundred_thousandth() -> None:
             patch.setattr(weights, "_ROUNDED", bound)
             assert bool(weight_differences(left, right)) == found
             assert bool(describe_weights(left, right, ("one", "two"))) == found
+
+
+def test_numbers_that_differ_are_those_beyond_the_bound() -> None:
+    """2**-10 of a size of 2, but for what is beyond that."""
+    one = np.full((2, 3), 2.0)
+    other = one + np.array([[2.0**-9, 2.0**-8, -(2.0**-9)], [-(2.0**-8), 0.0, 2.0**-7]])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(weights, "_ROUNDED", 2.0**-10)
+        (found,) = weight_differences(holding(w=one), holding(w=other))
+    assert (found.elements, found.largest) == (3, 2.0**-8)
 
 
 def test_weights_of_other_sizes_are_not_compared() -> None:
