@@ -8,6 +8,7 @@ is 1 if an operator differs that `KNOWN` does not name.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import sys
 from collections import Counter
@@ -31,7 +32,9 @@ from tests.support.cases import Case, rows_of_package
 
 @dataclass(frozen=True)
 class Found:
-    """What became of one row on one feed: `same`, `differs`, `source refuses` or `refused`, with how it differs."""
+    """What became of one row on one feed: `same`, `differs`, `source refuses`, `refused` or `ended` (the process did),
+    with how it differs.
+    """
 
     operator: str
     label: str
@@ -189,6 +192,38 @@ def runner_of(source: str, target: str) -> Callable[[Case], Iterator[Found]]:
     return {"pytorch": pytorch_to_onnx, "tensorflow": tensorflow_to_onnx}[source]
 
 
+def isolated(run: Callable[[Case], Iterator[Found]], row: Case) -> Iterator[Found]:
+    """The outcomes of a row in a process of its own, which a kernel may end: the others go on, and the row is named."""
+    context = multiprocessing.get_context("fork")
+    reader, writer = context.Pipe(duplex=False)
+
+    def serve() -> None:
+        reader.close()
+        for found in run(row):
+            writer.send(found)
+
+    child = context.Process(target=serve, daemon=True)
+    child.start()
+    writer.close()
+    last = None
+    try:
+        while reader.poll(SECONDS):
+            last = reader.recv()
+            yield last
+    except EOFError:
+        pass
+    else:
+        child.kill()
+    child.join()
+    if child.exitcode:
+        after = f", after {last.label!r}" if last else ""
+        yield Found(row.operator, row.label, "ended", f"the process ended with {child.exitcode}{after}")
+
+
+SECONDS = 240.0
+"""So long may one feed take."""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source", choices=("pytorch", "tensorflow", "onnx"))
@@ -200,11 +235,11 @@ def main() -> int:
     for row in rows_of(options.source)[:: options.every]:
         if options.only and row.operator not in options.only:
             continue
-        for found in run(row):
+        for found in isolated(run, row):
             known = found.outcome == "differs" and is_known(options.source, options.target, found.operator)
             counts["known to differ" if known else found.outcome] += 1
-            if found.outcome in ("differs", "refused"):
-                unknown += found.outcome == "differs" and not known
+            if found.outcome in ("differs", "refused", "ended"):
+                unknown += found.outcome != "refused" and not known
                 word = "known" if known else found.outcome
                 print(f"{word:8} {found.operator:28} {found.label:28} {found.detail[:160]}", flush=True)
     print(dict(counts), f"{len(KNOWN)} tables of what is known")
