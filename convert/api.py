@@ -114,9 +114,12 @@ def convert(
         return report
     missing = ""
     if verified:
+        from convert.parity.memory import lack_of_memory
         from convert.parity.verify import unavailable_reason
 
         missing = unavailable_reason(opened.kind, form.kind)
+        if graph is not None and not missing and verify is None:
+            missing = lack_of_memory(graph, None if method is None else method.limits)
     if missing and verify:
         raise UsageError(f"this cannot be verified: {missing}", hint="leave out --verify, or install the runtime")
     graph = None if missing else graph

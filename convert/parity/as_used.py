@@ -53,12 +53,19 @@ class TargetRuns:
         return first
 
 
-def start(target: Source, feeds: Arrays, options: Options, limits: Limits, optional: int) -> TargetRuns:
-    """Start running `target` on each feed, all settings at once. optional: how many of the last feeds may fail."""
+def start(
+    target: Source, feeds: Arrays, options: Options, limits: Limits, optional: int, *, at_once: bool = True
+) -> TargetRuns:
+    """Start running `target` on each feed, under all settings at once or one after another.
+
+    optional: how many of the last feeds may fail.
+    """
     settings = settings_of(target)
     runs = TargetRuns()
     for number, variables in enumerate(settings):
         name = " ".join(f"{k}={v}" for k, v in variables.items()) if len(settings) > 1 else ""
         child = execute(target, feeds, (AS_USED,), options, limits, optional, number)
         runs.children.append((f"with {name}" if name else "", child))
+        if not at_once:
+            child.finish()
     return runs

@@ -26,6 +26,7 @@ from convert.parity.generation import hold_generation
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod, hold_other_uses, hold_stand_ins, judge, settle_verdict
 from convert.parity.locate import locate, locate_source
+from convert.parity.memory import is_scarce
 from convert.parity.randomness import random_outputs
 from convert.parity.repeats import (
     child_results,
@@ -210,9 +211,11 @@ def _run_everything(
     edges = sum(f.edge for f in feeds)
     arrays = [f.arrays for f in feeds]
     theirs = execute(source, arrays, ("float32", "float64"), options, method.limits, edges)
+    if scarce := is_scarce(graph, method.limits):
+        theirs.finish()
     moved, ends = boundary_permutations(graph, options.layout), method.ends
     given = [ends.feed(transpose_arrays(a, moved)) for a in arrays]
-    ours = start(target, given, method.target, method.limits, edges)
+    ours = start(target, given, method.target, method.limits, edges, at_once=not scarce)
     try:
         graph_outputs = _graph_outputs(graph, arrays, edges, method.limits.seconds)
         with doing("running the source", size := f"{len(arrays)} sets of inputs"):

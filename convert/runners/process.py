@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -106,6 +107,12 @@ class RunningChild:
         finally:
             self.stop()
         return self._collect(Path(self.folder.name))
+
+    def finish(self) -> None:
+        """Wait until the child has ended, or as long as it may take; what became of it `results` says."""
+        if self.process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=self.limits.seconds)
 
     def stop(self) -> None:
         """End the child and whatever it started."""
