@@ -91,7 +91,7 @@ def write_parts(fails_at: int = 0) -> Any:
     return write
 
 
-@pytest.mark.parametrize("there", [["encoder_model"], ["encoder_model", "decoder_model"], ["decoder_with_past_model"]])
+@pytest.mark.parametrize("there", [["encoder_model"], ["decoder_with_past_model"]])
 def test_parts_replace_those_that_are_there_all_or_none(
     t5: Any, tmp_path: Path, monkeypatch: Any, there: list[str]
 ) -> None:
@@ -103,7 +103,7 @@ def test_parts_replace_those_that_are_there_all_or_none(
     given = {"task": WITH_PAST, "verify": False}
     with pytest.raises(UsageError, match="exists already"):
         convert.convert(t5[1], "onnx", tmp_path, **given)
-    for fails_at in (1, 2, 3):
+    for fails_at in (2, 3):
         monkeypatch.setattr("convert.backends.onnx.write", write_parts(fails_at))
         with pytest.raises(ResourceLimit, match=f"{re.escape(str(tmp_path))}/[a-z_]+.onnx could not be written"):
             convert.convert(t5[1], "onnx", tmp_path, force=True, **given)
