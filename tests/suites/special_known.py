@@ -27,7 +27,9 @@ KNOWN: dict[tuple[str, str], dict[str, str]] = {
     },
     ("tensorflow", "onnx"): {
         **dict.fromkeys(("Ceil", "Sign", "Log", "Rsqrt", "Cast", "FloorMod", "FloorDiv", "Pow", "DivNoNan", "MulNoNan",
-                         "Xdivy", "Xlogy", "Xlog1py"), "TensorFlow takes denormal numbers for 0; declared"),
+                         "Xdivy", "Xlogy", "Xlog1py", "ReluGrad", "Atan2"),
+                        "TensorFlow takes denormal numbers for 0; declared"),
+        **dict.fromkeys(("BatchMatMulV2", "BatchMatMulV3"), _OVERFLOW),
         **dict.fromkeys(("FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel",
                          "QuantizeV2", *(f"QuantizeAndDequantize{v}" for v in ("V2", "V3", "V4"))),
                         "of NaN any level, and of an infinite range any; declared"),
