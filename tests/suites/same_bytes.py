@@ -22,7 +22,7 @@ import numpy as np
 
 import convert
 from convert import plugin
-from convert.errors import Unsupported
+from convert.errors import Unsupported, UsageError
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -98,7 +98,7 @@ def convert_all(sources: Sequence[str], variants: Sequence[str], folder: Path) -
                     **hashes_of(output),
                     **{file + NAMES_FOLDER: "" for file in files_that_name(folder, output)},
                 }
-            except Unsupported as error:
+            except (Unsupported, UsageError) as error:
                 found[f"{source} → {variant}"] = {"unsupported": error.message.splitlines()[0]}
             finally:
                 writer.write_model.__kwdefaults__["limit"] = usual
