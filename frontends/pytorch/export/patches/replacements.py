@@ -20,12 +20,20 @@ from convert.errors import Unsupported
 
 from ...common.markers import PIECES
 from . import ctc
+from .known_numbers import KnownNumbers
 
 
 class CaptureReplacements(TorchFunctionMode):
-    """Calls of the functions in `_REPLACED` go to their replacements."""
+    """Calls of the functions in `_REPLACED` go to their replacements, and constants are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known = KnownNumbers()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        known = self.known.result(func, args, kwargs or {})
+        if known is not None:
+            return known[0]
         return _REPLACED.get(func, func)(*args, **(kwargs or {}))
 
 
