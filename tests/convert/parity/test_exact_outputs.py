@@ -18,7 +18,7 @@ from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs
 from convert.parity.special import _of_row, _told, _wrong_floats, reaches_shapes
 from convert.parity.special_verdict import _with_denormals, _with_nan
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, SetErrors, Verdict
 
 F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
 NO = Unsupported("no")
@@ -234,3 +234,17 @@ def test_rows_whose_largest_agrees_are_a_share() -> None:
 )
 def test_agreement_that_proves_nothing(arrays: list[np.ndarray], reason: str) -> None:
     assert vacuous_reason(arrays) == reason
+
+
+def test_what_passed_is_not_asked_what_its_sums_explain() -> None:
+    arrays = [dict.fromkeys("xy", np.ones(4))]
+    rows = [OutputVerdict("x", PASS), OutputVerdict("y", FAIL, "why", error=1e-9, twin=0.0)]
+    rows[1].sets = [SetErrors(1e-9, 1.0, 0.0)]
+    verdict = Verdict(FAIL, outputs=rows, guilty="backend")
+    feeds = [Feed("one", {"x": np.ones(4, np.float32)})]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(floors, "distance", lambda a, b: 1e-9)
+        runs = RunOutputs({"float32": arrays, "float64": arrays}, arrays, arrays)
+        floors.excuse_order(verdict, model(4, outputs="xy"), feeds, runs)
+    assert (verdict.status, rows[0].status, rows[1].status) == (INCONCLUSIVE, PASS, INCONCLUSIVE)
+    assert verdict.reason.startswith("y: why; sums")
