@@ -1,4 +1,4 @@
-"""The PyTorch backend: exported programs (`.pt2`), trainable, which PyTorch loads with nothing of ours installed."""
+"""The PyTorch backend: trainable programs that PyTorch loads with nothing of ours: exported ones, and TorchScript."""
 
 from __future__ import annotations
 
@@ -34,6 +34,15 @@ FORMATS = {
         names=_NAMES,
         aliases=("pytorch", "pt2", "torch-export", "exported-program"),
     ),
+    "torch-script": Format(
+        "torch-script",
+        ".pt",
+        False,
+        "TorchScript archive with trainable parameters, for torch.jit.load",
+        kind="torchscript",
+        names=_NAMES,
+        aliases=("torchscript", "jit"),
+    ),
 }
 
 
@@ -48,15 +57,20 @@ def check(model: ir.Model, format: str, options: Options) -> None:
 
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
-    """Write `model` at `path` as an exported program; the model is changed.
+    """Write `model` at `path` as an exported program or a TorchScript archive; the model is changed.
 
     Raises `Unsupported` with every operator that has no rule, or with the first node that PyTorch cannot capture.
     """
     from convert.graph.names import rename_ends
 
+    rename_ends(model, FORMATS[format].names, report)
+    if format == "torch-script":
+        from .writer.script import write_script
+
+        write_script(model, path, options, report)
+        return
     from .writer.exported import write_exported
 
-    rename_ends(model, FORMATS[format].names, report)
     write_exported(model, path, options, report)
 
 
@@ -77,7 +91,7 @@ def preload() -> None:
 
     from . import ops  # noqa: F401
     from .passes import legalize  # noqa: F401
-    from .writer import exported  # noqa: F401
+    from .writer import script  # noqa: F401
 
 
 def operators(format: str) -> Iterable[Operator]:

@@ -1,4 +1,4 @@
-"""Any format against any other, either being the source: one network in eleven forms, every pair of them."""
+"""Any format against any other, either being the source: one network in twelve forms, every pair of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 
 SPEC = "input:float32[batch,3,8,8]"
 FORMATS = {"onnx": ".onnx", "tf": ".savedmodel", "tf-frozen": ".pb", "keras": ".keras", "tflite": ".tflite",
-           "caffe2": ".caffe2", "torch": ".torch.pt2"}  # fmt: skip
+           "caffe2": ".caffe2", "torch": ".torch.pt2", "torch-script": ".script.pt"}  # fmt: skip
 SUFFIXES = [".pt", ".pt2", ".ts", *FORMATS.values(), ".h5"]
 
 
@@ -59,7 +59,7 @@ def test_every_pair_passes(source: str, artefacts: Path) -> None:
     for target in SUFFIXES:
         if ".caffe2" in (source, target) and runner.available():
             continue
-        inputs = SPEC if source in (".pt", ".ts") else None
+        inputs = SPEC if source in (".pt", ".ts", ".script.pt") else None
         verdict = convert.verify(artefacts / f"net{source}", artefacts / f"net{target}", inputs=inputs).verdict
         assert verdict is not None
         told[target] = f"{verdict.status} {verdict.reason}".strip()

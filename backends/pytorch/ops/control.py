@@ -33,16 +33,21 @@ def if_(t, cond, *, then_branch, else_branch):
     if any(not isinstance(v.type, ir.TensorType) for v in then_branch.graph.outputs):
         raise Unsupported(_NESTED)
     kinds = [torch_dtype(v.dtype) for v in t.node.outputs]
-    yes, no = list(then_branch.operands.values()), list(else_branch.operands.values())
+    # What both use is one operand: PyTorch calls them as the tensors are called, and two of one name are none.
+    operands = {id(x): x for branch in (then_branch, else_branch) for x in branch.operands.values()}
 
-    def one(*given: Any) -> Any:
-        return tuple(y.to(k) for y, k in zip(then_branch.with_operands((), given[: len(yes)]), kinds, strict=True))
+    def function(branch: Any) -> Any:
+        places = [list(operands).index(id(x)) for x in branch.operands.values()]
 
-    def other(*given: Any) -> Any:
-        return tuple(y.to(k) for y, k in zip(else_branch.with_operands((), given[len(yes) :]), kinds, strict=True))
+        def run(*given: Any) -> Any:
+            found = branch.with_operands((), [given[i] for i in places])
+            return tuple(y.to(k) for y, k in zip(found, kinds, strict=True))
+
+        return run
 
     try:
-        return tuple(torch.ops.higher_order.cond(cond.reshape(()), one, other, (*yes, *no)))
+        both = function(then_branch), function(else_branch)
+        return tuple(torch.ops.higher_order.cond(cond.reshape(()), *both, tuple(operands.values())))
     except RuntimeError as error:
         if "expected same dim" in str(error):
             raise Unsupported(_RANKS) from error

@@ -30,12 +30,17 @@ from .whole_rnn import whole_rnn
 
 def write_exported(model: ir.Model, path: Path, options: Options, report: Report) -> None:
     """Write `model` at `path`. Raises `Unsupported`."""
-    note_lost_checks(model, "an exported program", report)
-    legalize(model, options.dump_passes)
-    check(model)
-    program = export_model(model)
+    program = captured(model, options, report, "an exported program")
     with path.open("wb") as file:  # an archive is called as its file is, which here has a name for the time being
         torch.export.save(program, file)
+
+
+def captured(model: ir.Model, options: Options, report: Report, form: str) -> ExportedProgram:
+    """The program of `model`, for what notes call `form`. Raises `Unsupported`."""
+    note_lost_checks(model, form, report)
+    legalize(model, options.dump_passes)
+    check(model)
+    return export_model(model)
 
 
 class Forward(Network):
@@ -89,7 +94,7 @@ def export_model(model: ir.Model) -> ExportedProgram:
             raise Unsupported(f"the rank of the input {value.name!r} is not known", hint="say it with --input")
     sizes = example_sizes(model)
     examples = tuple(_example(v, sizes) for v in model.graph.inputs)
-    with _quiet(), whole_rnn():
+    with quiet(), whole_rnn():
         program = _captured(model, module, examples)
     _name_inputs(program, [str(v.name) for v in model.graph.inputs])
     for graph_module in program.graph_module.modules():
@@ -193,7 +198,7 @@ def _check_dynamic(model: ir.Model, program: ExportedProgram) -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without what PyTorch says to those who wrote the module themselves."""
     loggers = [logging.getLogger(name) for name in ("torch", "torch.export", "torch._export", "torch.fx")]
     levels = [(logger, logger.level) for logger in loggers]

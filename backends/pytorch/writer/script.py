@@ -1,0 +1,126 @@
+"""Writes a TorchScript archive: the captured program as a script, whose sizes are those of what it is fed."""
+
+from __future__ import annotations
+
+import io
+import operator
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from convert.errors import Unsupported
+from convert.options import Options
+from convert.report import Report
+
+from .exported import captured, quiet
+
+_FIX = "--to torch writes it as an exported program"
+_ON_SIZES: dict[Any, Callable[..., Any]] = {
+    torch.sym_max: max,
+    torch.sym_min: min,
+    torch.sym_float: float,
+    torch.sym_int: int,
+    **{f: f for f in (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.truediv,
+                      operator.neg, operator.pow, operator.getitem)},
+}  # fmt: skip
+"""Functions on sizes, and what TorchScript calls them."""
+
+_PLACES = ("device", "layout", "pin_memory")
+"""Where a tensor is made: where the weights are is for the user to say."""
+
+_MANGLED = re.compile(rb"___torch_mangle_(\d+)")
+
+
+def write_script(model: ir.Model, path: Path, options: Options, report: Report) -> None:
+    """Write `model` at `path`. Raises `Unsupported`."""
+    module = script_of(captured(model, options, report, "a TorchScript archive"))
+    file = io.BytesIO()
+    torch.jit.save(module, file)
+    with path.open("wb") as out:
+        _copy_records(file, out)
+
+
+def script_of(program: ExportedProgram) -> torch.jit.ScriptModule:
+    """The program as a script that returns a dict of its outputs. Raises `Unsupported` for what TorchScript lacks."""
+    module = program.module(check_guards=False)
+    graph = fx.Graph()
+    found: Any = graph.graph_copy(module.graph, {})
+    graph.output(pytree.tree_unflatten(found, program.call_spec.out_spec))
+    for node in list(graph.nodes):
+        if isinstance(node.target, torch._ops.OpOverload) and node.target.overloadpacket in _ASSERTIONS:
+            graph.erase_node(node)
+    graph.eliminate_dead_code()  # what only assertions read, whose sizes the operators check
+    for node in list(graph.nodes):
+        _as_scripted(graph, node)
+    with quiet():
+        try:
+            return torch.jit.script(fx.GraphModule(module, graph, "Network"))
+        except (RuntimeError, TypeError) as error:
+            text = " ".join(str(error).split())[:300]
+            raise Unsupported(f"TorchScript does not take what PyTorch captured: {text}", hint=_FIX) from error
+
+
+def _as_scripted(graph: fx.Graph, node: fx.Node) -> None:
+    """A call as TorchScript writes it: arguments by name, because it tells overloads apart by what they are given."""
+    if node.op == "placeholder":
+        node.type = torch.Tensor
+    if node.op != "call_function":
+        return
+    if isinstance(node.target, torch._ops.OpOverload):
+        packet, names = node.target.overloadpacket, [a.name for a in node.target._schema.arguments]
+        if packet is torch.ops.aten.sym_size:
+            node.op, node.target = "call_method", "size"
+            return
+        named = dict(zip(names[1:], node.args[1:], strict=False)) | node.kwargs
+        node.args, node.kwargs = node.args[:1], {k: v for k, v in named.items() if k not in _PLACES}
+        node.target = packet
+        if packet is torch.ops.aten.item:
+            _as_number(graph, node)
+    elif node.target in _ON_SIZES:
+        node.target = _ON_SIZES[node.target]
+    else:
+        name = getattr(node.target, "__name__", str(node.target))
+        raise Unsupported(f"TorchScript has no form for {name} in what PyTorch captured", hint=_FIX)
+
+
+_ASSERTIONS = (
+    torch.ops.aten._assert_scalar, torch.ops.aten._assert_tensor_metadata, torch.ops.aten._assert_async,
+    torch.ops.aten.sym_constrain_range, torch.ops.aten.sym_constrain_range_for_size,
+)  # fmt: skip
+
+
+def _as_number(graph: fx.Graph, node: fx.Node) -> None:
+    """`item` gives a number of any kind, which TorchScript takes for no size."""
+    kind = float if isinstance(node.meta.get("val"), (float, torch.SymFloat)) else int
+    with graph.inserting_after(node):
+        number = graph.call_function(kind, (node,))
+    node.replace_all_uses_with(number, delete_user_cb=lambda user: user is not number)
+
+
+def _copy_records(file: io.BytesIO, out: Any) -> None:
+    """The archive without what differs from run to run: notes on lines of source, and numbers of classes."""
+    reader = torch._C.PyTorchFileReader(io.BytesIO(file.getvalue()))
+    names = [n for n in reader.get_all_records() if not n.endswith(".debug_pkl") and not n.startswith(".data/")]
+    records = {name: reader.get_record(name) for name in names if name not in ("version", "byteorder")}
+    written = b"".join(n.encode() + content for n, content in records.items() if _has_names(n))
+    numbers = {n: b"%d" % i for i, n in enumerate(sorted(set(_MANGLED.findall(written)), key=int))}
+
+    def renamed(content: bytes) -> bytes:
+        return _MANGLED.sub(lambda m: b"___torch_mangle_" + numbers[m[1]], content)
+
+    writer = torch._C.PyTorchFileWriter(out)
+    for name, content in records.items():
+        content = renamed(content) if _has_names(name) else content
+        writer.write_record(renamed(name.encode()).decode(), content, len(content))
+    writer.write_end_of_file()
+
+
+def _has_names(record: str) -> bool:
+    return record.startswith("code/") or record.endswith(".pkl")

@@ -1,0 +1,90 @@
+"""TorchScript archives: names, sizes, bytes, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+import torch
+
+import convert
+from convert.errors import Unsupported
+from tests.backends.pytorch.test_backend import FIXTURES, perceptron
+
+SIZES = """<ir_version: 10, opset_import: ["" : 20]>
+g (float[n, 4] X, int64 count) => (float[a, b] y, float[c, 4] z) {
+    shape = Shape (X)
+    zero, one, two = Split <num_outputs = 3> (const)
+    first = Gather (shape, zero)
+    turned = Concat <axis = 0> (minus, first)
+    y = Reshape (X, turned)
+    row = Slice (X, zero, two)
+    last = Reshape (count, one_dim)
+    tiles = Concat <axis = 0> (last, one)
+    z = Tile (row, tiles)
+}"""
+
+
+def sizes_model() -> onnx.ModelProto:
+    """Sizes of an input, and a number that is one, decide shapes."""
+    model = onnx.parser.parse_model(SIZES)
+    constants = {"const": [0, 1, 2], "minus": [-1], "one_dim": [1]}
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(np.array(v), n) for n, v in constants.items())
+    return model
+
+
+def loaded(model: onnx.ModelProto, folder: Path) -> torch.jit.ScriptModule:
+    convert.convert(model, "torch-script", folder / "m.pt", verify=False)
+    return torch.jit.load(folder / "m.pt")
+
+
+def test_names_dims_and_weights(tmp_path: Path) -> None:
+    script = loaded(perceptron(), tmp_path)
+    assert {n for n, _ in script.named_parameters()} == {"body.0.weight", "body.0.bias", "head.kernel"}
+    assert [a.name for a in script.forward.schema.arguments[1:]] == ["X"]
+    for batch in (1, 5):
+        ((name, y),) = script(X=torch.zeros(batch, 4)).items()
+        assert (name, tuple(y.shape)) == ("y.1", (batch, 2))
+    y.sum().backward()
+    assert all(p.grad is not None for p in script.parameters())
+
+
+def test_sizes_and_numbers_are_not_those_of_the_capture(tmp_path: Path) -> None:
+    script = loaded(sizes_model(), tmp_path)
+    for n, count in ((1, 2), (2, 1), (7, 3)):
+        outputs = script(torch.arange(4.0 * n).reshape(n, 4), torch.tensor(count))
+        assert (outputs["y"].shape, outputs["z"].shape) == ((4, n), (min(n, 2) * count, 4))
+
+
+def test_the_same_bytes_whatever_was_scripted_before(tmp_path: Path) -> None:
+    loaded(perceptron(), tmp_path)
+    first = (tmp_path / "m.pt").read_bytes()
+    torch.jit.script(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()))
+    (tmp_path / "again").mkdir()
+    loaded(perceptron(), tmp_path / "again")
+    assert (tmp_path / "again" / "m.pt").read_bytes() == first
+    assert b"eval_with_key" not in first
+
+
+def test_a_network_is_verified(tmp_path: Path) -> None:
+    report = convert.convert(FIXTURES / "mnist_cnn.onnx", "torch-script", tmp_path / "m.pt")
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS", report.verdict.reason
+
+
+def test_a_branch_that_the_run_decides_is_refused(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 20]> g (bool c, float[2] x) => (float[2] y) {
+            y = If (c) <then_branch = yes () => (float[2] a) { a = Neg (x) },
+                        else_branch = no () => (float[2] b) { b = Abs (x) }>
+        }"""
+    )
+    with pytest.raises(Unsupported, match="TorchScript has no form for cond"):
+        loaded(model, tmp_path)
+    assert not list(tmp_path.iterdir())
+    convert.convert(model, "torch", tmp_path / "m.pt2", verify=False)  # both branches read x: one operand
+    program, x = torch.export.load(tmp_path / "m.pt2").module(), torch.tensor([1.0, -2.0])
+    assert [program(torch.tensor(c), x)["y"].tolist() for c in (True, False)] == [[-1, 2], [1, 2]]
