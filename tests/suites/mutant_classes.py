@@ -158,6 +158,7 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("special.py", "BEYOND, size, 0\\)", "BEYOND, size, -1)", "the largest is 0 at the least, by its initial value"),
     ("special.py", r"\+ 3 \* \(array", "- 3 * (array", "each kind has a number of its own either way"),
     ("verify.py", r'guilty == "backend"', 'guilty <= "backend"', "it is backend or frontend"),
+    ("verify.py", r'guilty != "frontend"', 'guilty < "frontend"', "else it is backend or nothing"),
     ("rounding_margins.py", r"values\[0\] is not", "values[ -1] is not", "no input of these operators is left out"),
     (r"rules\.py", r"or 0\) < 3", "or -1) < 3", "all of these are less than 3"),
     (r"rules\.py", r"or 0\) < 3", "or 1) < 3", "all of these are less than 3"),
