@@ -29,7 +29,7 @@ KNOWN: dict[tuple[str, str], dict[str, str]] = {
         **dict.fromkeys(("Ceil", "Sign", "Log", "Rsqrt", "Cast", "FloorMod", "FloorDiv", "Pow", "DivNoNan", "MulNoNan",
                          "Xdivy", "Xlogy", "Xlog1py", "ReluGrad", "Atan2"),
                         "TensorFlow takes denormal numbers for 0; declared"),
-        **dict.fromkeys(("BatchMatMulV2", "BatchMatMulV3"), _OVERFLOW),
+        **dict.fromkeys(("BatchMatMulV2", "BatchMatMulV3", "LRN"), _OVERFLOW),
         **dict.fromkeys(("FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel",
                          "QuantizeV2", *(f"QuantizeAndDequantize{v}" for v in ("V2", "V3", "V4"))),
                         "of NaN any level, and of an infinite range any; declared"),
@@ -52,7 +52,8 @@ ENDED_BY_NOTHING = {
 """Operators that are not fed arrays without elements, and why not."""
 
 ENDLESS = ("RaggedRange",)
-"""Operators that are not fed the limits of integers: they make as many numbers as these say."""
+"""Operators that are not fed the limits of integers: they make as many numbers as these say, and TensorFlow's process
+(2.21) ends at 2**31 - 1 of them."""
 
 
 def is_known(source: str, target: str, operator: str) -> bool:
