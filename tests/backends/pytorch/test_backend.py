@@ -188,3 +188,18 @@ def test_a_slice_of_a_size_that_is_not_known(start: int, end: int, step: int) ->
         x = np.arange(n, dtype=np.float32)
         assert program.module()(torch.from_numpy(x))["y"].tolist() == x[start:end:step].tolist(), n
     assert program.graph.find_nodes(op="call_function", target=torch.ops.aten.item.default) == []
+
+
+@pytest.mark.long
+def test_a_trained_network_of_keras_reads_digits_as_well(tmp_path: Path) -> None:
+    keras = pytest.importorskip("keras")
+    convert.convert(FIXTURES / "mnist_cnn.keras", "torch", tmp_path / "m.pt2", verify=False)
+    digits = np.load(FIXTURES / "digits_test.npz")
+    images = digits["images"].transpose(0, 2, 3, 1)
+    wanted = keras.saving.load_model(FIXTURES / "mnist_cnn.keras").predict(images, verbose=0)
+    wanted = wanted["log_probs"] if isinstance(wanted, dict) else wanted
+    with torch.no_grad():
+        got = torch.export.load(tmp_path / "m.pt2").module()(torch.from_numpy(images.copy()))["log_probs"].numpy()
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+    assert (got.argmax(1) == wanted.argmax(1)).all()
+    assert (got.argmax(1) == digits["labels"]).mean() > 0.9
