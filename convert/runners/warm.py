@@ -143,7 +143,8 @@ def _serve(listener: socket.socket, worker: int, kind: str, variables: Mapping[s
     _let_go(listener.fileno())
     sys.stdout, sys.stderr = _stream(1), _stream(2)  # a thread that shows progress may have held their locks
     if variables:
-        os.environ.update(variables)
+        # numpy's and scipy's OpenBLAS start threads when they are loaded, and a process with threads serves no fork.
+        os.environ.update(variables, OPENBLAS_NUM_THREADS="1")
         fork_server.preload_rooms([kind], [])
         gc.freeze()
     fork_server.serve(listener, told=variables)()
