@@ -66,7 +66,8 @@ def all_(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: b
 @tf_op("Any")
 def any_(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool) -> ir.Value:
     numbers = g.Cast(input, to=ir.DataType.INT32)
-    return g.Cast(_emit_reduce(g, "ReduceMax", numbers, reduction_indices, keep_dims), to=ir.DataType.BOOL)
+    found = _emit_reduce(g, "ReduceMax", numbers, reduction_indices, keep_dims)
+    return g.Greater(found, np.int32(0))  # of no elements it is the least integer
 
 
 def _emit_reduce(g: Graph, operator: str, x: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
@@ -124,25 +125,35 @@ def top_k_v2(g: Graph, input: ir.Value, k: ir.Value, *, sorted: bool, index_type
 
 @tf_op("Cumprod")
 def cumprod(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
-    """A Scan along the axis; exclusive gives the product before the element is taken in."""
+    """A Scan along the axis, whose products stand one place further on where they are exclusive."""
     return along_axis(
         g, x, axis, lambda whole, place: _products_along(g, whole, place % g.rank(whole), exclusive, reverse)
     )
 
 
 def _products_along(g: Graph, x: ir.Value, along: int, exclusive: bool, reverse: bool) -> ir.Value:
-    dims = [d for i, d in enumerate(g.shape(x)) if i != along]
-    start = g.Squeeze(g.Slice(x, [0], [1], [along]), [along])
-    ones = g.Expand(g.const(1, x.dtype), g.dims(start))
+    """onnxruntime's Scan takes no sequence of length 0, and along another axis than 0 nothing without elements.
+
+    So it goes along the first one, over a row of ones besides, which is left out again.
+    """
+    shape = g.shape(x)
+    first = [along, *(i for i in range(len(shape)) if i != along)]
+    rows = x if along == 0 else g.Transpose(x, perm=first)
+    dims, last = g.dims(rows), np.iinfo(np.int64).max
+    row_dims = g.Slice(dims, [1], [last])
+    ones = g.Expand(g.const(1, x.dtype), row_dims)
+    one_row = g.Unsqueeze(ones, [0])
+    rows = g.Concat(*((rows, one_row) if reverse else (one_row, rows)), axis=0)
     body = g.body("products")
-    product, element = body.input("product", g.dtype(x), dims), body.input("element", g.dtype(x), dims)
+    product, element = (body.input(name, g.dtype(x), [shape[i] for i in first[1:]]) for name in ("product", "element"))
     after = body.Mul(product, element)
-    for value in (after, product if exclusive else after):
+    for value in (after, body.Identity(after)):
         body.output(value, body.unique("product"))
-    directions = {"scan_input_axes": [along], "scan_output_axes": [along]}
-    directions |= {f"scan_{end}_directions": [int(reverse)] for end in ("input", "output")}
-    _, y = g.Scan(ones, x, body=body, num_scan_inputs=1, outputs=2, **directions)
-    return g.facts(y, g.dtype(x), g.shape(x))
+    directions = {f"scan_{end}_directions": [int(reverse)] for end in ("input", "output")}
+    _, y = g.Scan(ones, rows, body=body, num_scan_inputs=1, outputs=2, **directions)
+    y = g.Slice(y, [0], [-1], [0]) if exclusive != reverse else g.Slice(y, [1], [last], [0])
+    y = y if along == 0 else g.Transpose(y, perm=np.argsort(first).tolist())
+    return g.facts(y, g.dtype(x), shape)
 
 
 @tf_op("InTopKV2")

@@ -34,7 +34,10 @@ def _sorted_segment_rule(kind: str) -> Callable[..., ir.Value]:
         """Segments without rows are 0, or 1 for products."""
         ids = int64(g, segment_ids)
         count = g.Add(g.ReduceMax(ids, [0]), np.ones(1, np.int64))
-        found = reduce_segments(g, kind, data, ids, count, _neutral_element(kind, data))
+        start = _neutral_element(kind, data)
+        if kind in ("Max", "Min") and g.dtype(data).is_floating_point():
+            start = -np.inf if kind == "Max" else np.inf
+        found = reduce_segments(g, kind, data, ids, count, start)
         if kind not in ("Max", "Min"):
             return found
         rows = segment_sizes(g, ids, count)
@@ -107,16 +110,21 @@ def dense_bincount(g: Graph, input: ir.Value, size: ir.Value, weights: ir.Value,
 
 
 def _bin_counts(g: Graph, x: ir.Value, size: ir.Value, rows: ir.Value, weights: ir.Value, *, binary: bool) -> ir.Value:
-    """How often each of 0 … size - 1 is there along the last dim, weighted where there are weights."""
+    """How often each of 0 … size - 1 is there along the last dim, weighted where there are weights.
+
+    binary: 1 where it is there and 0 elsewhere, whatever the weights, as TensorFlow's kernel has it.
+    """
     if weights.shape is None or None in g.shape(weights):
         raise Unsupported("weights of which nobody knows whether there are any")
     dtype = weights.dtype
     places = g.Range(0, g.Reshape(int64(g, size), np.zeros(0, np.int64)), 1)
     hits = g.Equal(g.Unsqueeze(int64(g, x), [-1]), places)
-    found = g.Cast(hits, to=dtype)
-    if 0 not in g.shape(weights):
-        found = g.Mul(found, g.Unsqueeze(rows, [-1]))
-    return (g.ReduceMax if binary else g.ReduceSum)(found, [-2], keepdims=0)
+    if binary:
+        found = g.ReduceMax(g.Cast(hits, to=ir.DataType.INT32), [-2], keepdims=0)
+        return g.Cast(g.Greater(found, np.int32(0)), to=dtype)  # of no elements it is the least integer
+    if 0 in g.shape(weights):
+        return g.ReduceSum(g.Cast(hits, to=dtype), [-2], keepdims=0)
+    return g.ReduceSum(g.Where(hits, g.Unsqueeze(rows, [-1]), g.const(0, dtype)), [-2], keepdims=0)
 
 
 @tf_op("Unique")

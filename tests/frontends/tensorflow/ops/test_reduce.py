@@ -18,6 +18,8 @@ ROWS = [
     ),
     *(case(name, boolean(3, 4), [1]) for name in ("All", "Any")),
     case("Sum", i32(2, 3), 1).named("int32"),
+    *(case(name, np.zeros((3, 0), bool), [1]).named("no elements") for name in ("All", "Any")),
+    *(case("Cumprod", np.zeros(n, np.float32), a).named(f"{n} along {a}") for n in ((3, 0), (0, 4)) for a in (0, 1)),
     case("Mean", f32(2, 3), np.zeros(0, np.int32).tolist()).named("none"),
     *(
         case(name, f32(3, 5), -1, output_type=kind).named(kind)

@@ -21,6 +21,13 @@ ROWS = [
     case("Bincount", np.array([1, 3, 3, 9], np.int32), 5, EMPTY).named("unweighted"),
     case("DenseBincount", i32(2, 6, low=0, high=5), 4, f32(2, 6), binary_output=False),
     case("DenseBincount", i64(2, 6, low=0, high=5), np.int64(4), EMPTY, binary_output=True).named("binary"),
+    case("DenseBincount", i32(2, 6, low=0, high=5), 4, f32(2, 6), binary_output=True).named("binary with weights"),
+    case("DenseBincount", np.zeros((2, 0), np.int64), np.int64(4), EMPTY, binary_output=True).named("binary of nothing"),
+    case("DenseBincount", i32(2, 6, low=0, high=5), 4, np.full((2, 6), np.nan, np.float32)).named("of NaN"),
+    *(
+        case(name, np.full(3, value, np.float32), np.array([0, 0, 2], np.int32)).named(f"of {value}")
+        for name, value in (("SegmentMax", -np.inf), ("SegmentMin", np.inf))
+    ),
     *(case(name, np.array([5, 1, 5, 2, 1, 7], np.int32)) for name in ("Unique", "UniqueWithCounts")),
     case("UniqueV2", np.array([5, 1, 5, 2, 1, 7], np.float32), [0], out_idx="int64"),
     case("ListDiff", np.array([5, 1, 5, 2, 1, 7], np.int32), np.array([1, 7], np.int32)),
