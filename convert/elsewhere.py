@@ -47,7 +47,7 @@ ROUTES = (
           "write keras, then in Python `keras.models.load_model('model.keras').save('model.h5')`"),
     Route("Caffe", ("caffe", "caffe1", "caffemodel", "prototxt"), (".caffemodel", ".prototxt"),
           "Caffe 1 is another program than Caffe2, which --to caffe2 writes"),
-    Route("PyTorch's .pt", ("pt", "pth", "torchscript"), (".pt", ".pth"),
+    Route("PyTorch's .pth", ("pth",), (".pth",),
           "write torch, a .pt2: in Python `torch.export.load('model.pt2').module()` is a module to call and to train"),
     Route("JAX", ("jax", "flax"), (".msgpack",), "write onnx, which jaxonnxruntime turns into a function of JAX"),
     Route("A file of weights alone", ("safetensors",), (".safetensors",),

@@ -41,7 +41,7 @@ FORMATS = {
         "TorchScript archive with trainable parameters, for torch.jit.load",
         kind="torchscript",
         names=_NAMES,
-        aliases=("torchscript", "jit"),
+        aliases=("torchscript", "jit", "pt"),
     ),
 }
 

@@ -85,7 +85,9 @@ class Sides:
             stop=lambda: setattr(side, "stopped", side.stopped + 1),
         )
 
-    def start(self, which: Source, feeds: Any, options: Options, limits: Limits, optional: int) -> Any:
+    def start(
+        self, which: Source, feeds: Any, options: Options, limits: Limits, optional: int, *, at_once: bool = True
+    ) -> Any:
         running = self.execute(which, feeds, (AS_USED,), options, limits, optional)
 
         def results() -> Any:

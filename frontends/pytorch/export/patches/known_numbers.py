@@ -38,17 +38,23 @@ class KnownNumbers:
             if args and not kwargs and self._is_constant(args[0]) and _are_numbers(args[1:]):
                 return (_eagerly(func, *args),)
         elif args and type(args[0]) is Tensor and _writes(func):
-            self.written.add(args[0].untyped_storage()._cdata)
+            self.written.add(_storage(args[0]))
         return None
 
     def _is_constant(self, value: Any) -> bool:
         """True for a tensor with content that is neither weight nor input: capture has those without content."""
-        return (
-            type(value) is Tensor
-            and not value.requires_grad
-            and value.numel() <= _MOST
-            and value.untyped_storage()._cdata not in self.written
-        )
+        if type(value) is not Tensor or value.requires_grad or value.numel() > _MOST:
+            return False
+        storage = _storage(value)
+        return bool(storage) and storage not in self.written
+
+
+def _storage(value: Tensor) -> int:
+    """What tells a tensor's storage from others; 0 for what torch.func wraps, which has none."""
+    try:
+        return value.untyped_storage()._cdata
+    except NotImplementedError:
+        return 0
 
 
 def _eagerly(func: Any, *args: Any) -> Any:

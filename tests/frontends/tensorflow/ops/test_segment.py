@@ -22,7 +22,7 @@ ROWS = [
     case("DenseBincount", i32(2, 6, low=0, high=5), 4, f32(2, 6), binary_output=False),
     case("DenseBincount", i64(2, 6, low=0, high=5), np.int64(4), EMPTY, binary_output=True).named("binary"),
     case("DenseBincount", i32(2, 6, low=0, high=5), 4, f32(2, 6), binary_output=True).named("binary with weights"),
-    case("DenseBincount", np.zeros((2, 0), np.int64), np.int64(4), EMPTY, binary_output=True).named("binary of nothing"),
+    case("DenseBincount", np.zeros((2, 0), np.int64), np.int64(4), EMPTY, binary_output=True).named("binary, nothing"),
     case("DenseBincount", i32(2, 6, low=0, high=5), 4, np.full((2, 6), np.nan, np.float32)).named("of NaN"),
     *(
         case(name, np.full(3, value, np.float32), np.array([0, 0, 2], np.int32)).named(f"of {value}")
