@@ -10,8 +10,8 @@ from importlib import import_module
 TYPE_CHECKING = False
 
 # `./convert` of a clone hides an installed tree, and with it convert.frontends and convert.backends: look there too.
-_places = [os.path.join(place, "convert") for place in sys.path if place]
-__path__ += [place for place in dict.fromkeys(_places) if place not in __path__ and os.path.isdir(place)]
+_places = dict.fromkeys(os.path.join(place, "convert") for place in sys.path if place)
+__path__ += [p for p in _places if p not in __path__ and os.path.isfile(os.path.join(p, "__init__.py"))]
 
 __version__ = "0.1.0"
 
