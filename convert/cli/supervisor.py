@@ -8,8 +8,10 @@ inside of libraries end so in one paragraph, where the process that they happen 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import resource
@@ -118,6 +120,7 @@ def _become_worker(pipe: int, folder: Path, bound: int, mask: set[int]) -> None:
 
     os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
     allow_warm_processes(folder)
+    atexit.register(gc.freeze)  # else the collector goes over the frameworks' objects once more before the end
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
     with contextlib.suppress(ValueError, OSError):
