@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,7 @@ def script_of(program: ExportedProgram) -> torch.jit.ScriptModule:
     graph.eliminate_dead_code()  # what only assertions read, whose sizes the operators check
     for node in list(graph.nodes):
         _as_scripted(graph, node)
+    _assert_guards(graph, program)
     with quiet():
         try:
             return torch.jit.script(fx.GraphModule(module, graph, "Network"))
@@ -102,6 +105,56 @@ def _as_number(graph: fx.Graph, node: fx.Node) -> None:
     with graph.inserting_after(node):
         number = graph.call_function(kind, (node,))
     node.replace_all_uses_with(number, delete_user_cb=lambda user: user is not number)
+
+
+_CONDITIONS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod, ast.USub: operator.neg, ast.And: operator.and_, ast.Or: operator.or_, ast.Eq: operator.eq,
+    ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
+"""What guards on sizes are made of, beside the least and the largest of several."""
+
+
+def _assert_guards(graph: fx.Graph, program: ExportedProgram) -> None:
+    """Put the conditions on sizes under which the program holds into the script, as its own module checks them.
+
+    Raises `Unsupported` for one of another form than PyTorch prints (`ExportedProgram._guards_code`).
+    """
+    inputs = {str(node.target): node for node in graph.nodes if node.op == "placeholder"}
+    first = next(node for node in graph.nodes if node.op != "placeholder")
+    with graph.inserting_before(first):
+        for text in program._guards_code:
+            holds = _emit_condition(graph, inputs, ast.parse(text, mode="eval").body, text)
+            graph.call_function(torch._assert, (holds, f"the program does not hold for these sizes: {text}"))
+
+
+def _emit_condition(graph: fx.Graph, inputs: dict[str, fx.Node], tree: ast.expr, text: str) -> Any:
+    def part(inner: ast.expr) -> Any:
+        return _emit_condition(graph, inputs, inner, text)
+
+    def joined(kind: ast.AST, values: Sequence[Any]) -> Any:
+        return reduce(lambda a, b: graph.call_function(_CONDITIONS[type(kind)], (a, b)), values)
+
+    match tree:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.Subscript(
+            value=ast.Call(func=ast.Attribute(value=ast.Subscript(slice=ast.Constant(value=str(name))), attr="size")),
+            slice=ast.Constant(value=int(dim)),
+        ) if name in inputs:
+            return graph.call_method("size", (inputs[name], dim))
+        case ast.BinOp(left=left, op=kind, right=right) if type(kind) in _CONDITIONS:
+            return joined(kind, [part(left), part(right)])
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return graph.call_function(operator.neg, (part(operand),))
+        case ast.BoolOp(op=kind, values=values):
+            return joined(kind, [part(v) for v in values])
+        case ast.Compare(left=left, ops=[kind], comparators=[right]) if type(kind) in _CONDITIONS:
+            return joined(kind, [part(left), part(right)])
+        case ast.Call(func=ast.Name(id="max" | "min" as name), args=values):
+            extreme = max if name == "max" else min
+            return reduce(lambda a, b: graph.call_function(extreme, (a, b)), [part(v) for v in values])
+    raise Unsupported(f"TorchScript has no form for the condition on sizes {text}", hint=_FIX)
 
 
 def _copy_records(file: io.BytesIO, out: Any) -> None:

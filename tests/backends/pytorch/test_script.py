@@ -9,6 +9,8 @@ import onnx
 import onnx.parser
 import pytest
 import torch
+from convert.backends.pytorch.writer.script import script_of
+from torch.export import Dim
 
 import convert
 from convert.errors import Unsupported
@@ -88,3 +90,24 @@ def test_a_branch_that_the_run_decides_is_refused(tmp_path: Path) -> None:
     convert.convert(model, "torch", tmp_path / "m.pt2", verify=False)  # both branches read x: one operand
     program, x = torch.export.load(tmp_path / "m.pt2").module(), torch.tensor([1.0, -2.0])
     assert [program(torch.tensor(c), x)["y"].tolist() for c in (True, False)] == [[-1, 2], [1, 2]]
+
+
+class _Branching(torch.nn.Module):
+    """What holds for up to four rows."""
+
+    def forward(self, rows: torch.Tensor, other: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"y": (rows * 2 if rows.shape[0] <= 4 else rows * 3).reshape(-1, 3), "z": torch.cat([rows, other], 1)}
+
+
+def test_conditions_on_sizes_are_checked_as_the_program_checks_them() -> None:
+    """A script without them would give the numbers of the other way, without a word."""
+    dims = ({0: Dim.AUTO}, {0: Dim.AUTO, 1: Dim.AUTO})
+    program = torch.export.export(_Branching(), (torch.randn(3, 2), torch.randn(3, 5)), dynamic_shapes=dims)
+    script = script_of(program)
+    y = script(torch.ones(3, 2), torch.ones(3, 4))["y"]
+    assert torch.equal(y, torch.full((2, 3), 2.0))
+    for given in ((torch.ones(6, 2), torch.ones(6, 4)), (torch.ones(3, 2), torch.ones(2, 4))):
+        with pytest.raises(AssertionError):
+            program.module()(*given)
+        with pytest.raises(torch.jit.Error, match="does not hold for these sizes"):
+            script(*given)
