@@ -18,6 +18,15 @@ def plain(dtype: ir.DataType = ir.DataType.FLOAT, shape: Any = ("n", 4), name: s
     return g.model()
 
 
+def identities(*dims: int | str, dtype: ir.DataType = ir.DataType.FLOAT, outputs: str = "y") -> ir.Model:
+    """Each output, a letter, is x."""
+    g = Graph()
+    x = g.input("x", dtype, dims)
+    for name in outputs:
+        g.output(g.Identity(x), name)
+    return g.model()
+
+
 def sized(shape: Any, bounds: Any = None, examples: Any = None, guards: Any = None) -> ir.Model:
     """y = x, with what is known of its dims."""
     model = plain(shape=shape)

@@ -25,14 +25,6 @@ from convert.verdict import FAIL, INCONCLUSIVE, Place
 F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
 
 
-def model(*dims: int | str, dtype: ir.DataType = F, outputs: str = "y") -> ir.Model:
-    g = Graph()
-    x = g.input("x", dtype, dims)
-    for name in outputs:
-        g.output(g.Identity(x), name)
-    return g.model()
-
-
 # -- generation -------------------------------------------------------------------------------------------------------
 
 

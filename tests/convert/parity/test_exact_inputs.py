@@ -34,18 +34,11 @@ from convert.parity.special_verdict import operators_behind
 from convert.parity.verify import _completed, _in_dtypes_of, _worst_feed, runs_of_every_feed
 from convert.source import Source
 from convert.verdict import FAIL, PASS, Element, OutputVerdict, Verdict
+from tests.convert.parity.input_models import identities as model
 
 F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
 SOURCE = Source("onnx-object", model="source")
 NO = Unsupported("no")
-
-
-def model(*dims: int | str, dtype: ir.DataType = F, outputs: str = "y") -> ir.Model:
-    g = Graph()
-    x = g.input("x", dtype, dims)
-    for name in outputs:
-        g.output(g.Identity(x), name)
-    return g.model()
 
 
 # -- inputs, sizes and names ------------------------------------------------------------------------------------------

@@ -19,18 +19,11 @@ from convert.parity.judge import RunOutputs
 from convert.parity.special import _of_row, _told, _wrong_floats, reaches_shapes
 from convert.parity.special_verdict import _with_denormals, _with_nan
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, SetErrors, Verdict
+from tests.convert.parity.input_models import identities as model
 
 F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
 NO = Unsupported("no")
 FEED = Feed("one", {})
-
-
-def model(*dims: int | str, dtype: ir.DataType = F, outputs: str = "y") -> ir.Model:
-    g = Graph()
-    x = g.input("x", dtype, dims)
-    for name in outputs:
-        g.output(g.Identity(x), name)
-    return g.model()
 
 
 # -- floors -----------------------------------------------------------------------------------------------------------
