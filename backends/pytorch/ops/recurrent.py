@@ -40,15 +40,14 @@ _WRITTEN_OUT = 64
 """Steps of a cell that PyTorch has no layer for, up to which they are written out; more are a scan."""
 
 
-def _functions(
-    operator: str,
-    names: Sequence[str] | None,
-    alphas: Sequence[float] | None,
-    betas: Sequence[float] | None,
-    directions: int,
-) -> list[list[Function]]:
-    found = activations_of(operator, names, alphas, betas, directions)
+def _functions(found: Sequence[Sequence[Activation]]) -> list[list[Function]]:
+    """The functions of each direction."""
     return [[_function(f) for f in one] for one in found]
+
+
+def _names(found: Sequence[Sequence[Activation]]) -> set[tuple[str, ...]]:
+    """What the functions of the directions are called."""
+    return {tuple(f.name for f in one) for one in found}
 
 
 def _function(f: Activation) -> Function:
@@ -185,11 +184,11 @@ def rnn(t, x, w, r, b, sequence_lens, initial_h, *, activation_alpha, activation
         hidden_size, layout):  # fmt: skip
     states = [_start(x, initial_h, r, layout)]
     found = activations_of("RNN", activations, activation_alpha, activation_beta, r.shape[0])
-    names = {f.name for one in found for f in one}
-    if sequence_lens is None and clip is None and len(names) == 1 and names <= {"Tanh", "Relu"}:
-        layer = torch.rnn_tanh if names == {"Tanh"} else torch.rnn_relu
+    names = _names(found)
+    if sequence_lens is None and clip is None and names in ({("Tanh",)}, {("Relu",)}):
+        layer = torch.rnn_tanh if names == {("Tanh",)} else torch.rnn_relu
         return _as_layer(layer, x, (w, r, b), states, (0,), direction, layout)
-    functions = _functions("RNN", activations, activation_alpha, activation_beta, r.shape[0])
+    functions = _functions(found)
 
     def cell(d: int, w: Tensor, r: Tensor, b: Tensor | None) -> Step:
         (f,), (wb, rb) = functions[d], _biases(b, r)
@@ -210,11 +209,12 @@ def _clipped(x: Tensor, clip: float | None) -> Tensor:
 def gru(t, x, w, r, b, sequence_lens, initial_h, *, activation_alpha, activation_beta, activations, clip, direction,
         hidden_size, layout, linear_before_reset):  # fmt: skip
     states = [_start(x, initial_h, r, layout)]
-    usual = _names(activations, "GRU") == {("Sigmoid", "Tanh")}
+    found = activations_of("GRU", activations, activation_alpha, activation_beta, r.shape[0])
+    usual = _names(found) == {("Sigmoid", "Tanh")}
     if sequence_lens is None and clip is None and usual and linear_before_reset:
         # ONNX has the gates as update, reset, new; PyTorch as reset, update, new.
         return _as_layer(torch.gru, x, (w, r, b), states, (1, 0, 2), direction, layout)
-    functions = _functions("GRU", activations, activation_alpha, activation_beta, r.shape[0])
+    functions = _functions(found)
 
     def cell(d: int, w: Tensor, r: Tensor, b: Tensor | None) -> Step:
         (f, g), (wb, rb) = functions[d], _biases(b, r)
@@ -234,22 +234,16 @@ def gru(t, x, w, r, b, sequence_lens, initial_h, *, activation_alpha, activation
     return _by_steps(x, sequence_lens, states, cell, (w, r, b), direction, layout)
 
 
-def _names(activations: Sequence[str] | None, operator: str) -> set[tuple[str, ...]]:
-    """The activation functions of each direction."""
-    directions = 1 if not activations else max(1, len(activations) // {"GRU": 2, "LSTM": 3}[operator])
-    found = activations_of(operator, activations, None, None, directions)
-    return {tuple(f.name for f in one) for one in found}
-
-
 @onnx_op("LSTM")
 def lstm(t, x, w, r, b, sequence_lens, initial_h, initial_c, p, *, activation_alpha, activation_beta, activations, clip,
          direction, hidden_size, input_forget, layout):  # fmt: skip
     states = [_start(x, v, r, layout) for v in (initial_h, initial_c)]
-    usual = _names(activations, "LSTM") == {("Sigmoid", "Tanh", "Tanh")}
+    found = activations_of("LSTM", activations, activation_alpha, activation_beta, r.shape[0])
+    usual = _names(found) == {("Sigmoid", "Tanh", "Tanh")}
     if sequence_lens is None and clip is None and p is None and not input_forget and usual:
         # ONNX has the gates as input, output, forget, cell; PyTorch as input, forget, cell, output.
         return _as_layer(torch.lstm, x, (w, r, b), states, (0, 2, 3, 1), direction, layout)
-    functions = _functions("LSTM", activations, activation_alpha, activation_beta, r.shape[0])
+    functions = _functions(found)
 
     def cell(d: int, w: Tensor, r: Tensor, b: Tensor | None, p: Tensor | None) -> Step:
         (f, g, shown), (wb, rb) = functions[d], _biases(b, r)

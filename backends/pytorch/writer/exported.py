@@ -113,14 +113,14 @@ def _captured(model: ir.Model, module: torch.nn.Module, examples: tuple[torch.Te
             return _export(module, examples, _dynamic(model, Dim.DYNAMIC))
     except failures as first:
         if not is_dynamic:
-            raise _refusal(first) from first
+            raise _refusal(first, is_dynamic) from first
     try:
         return _export(module, examples, _dynamic(model, Dim.DYNAMIC))
     except failures:
         try:
             program = _export(module, examples, _dynamic(model, Dim.AUTO))
         except failures as error:
-            raise _refusal(error) from error
+            raise _refusal(error, is_dynamic) from error
     _check_dynamic(model, program)
     return program
 
@@ -147,7 +147,9 @@ def _name_inputs(program: ExportedProgram, names: Sequence[str]) -> None:
     program.graph_module.recompile()
 
 
-def _refusal(error: Exception) -> ConvertError:
+def _refusal(error: Exception, is_dynamic: bool) -> ConvertError:
+    if isinstance(error, ConvertError) and is_dynamic and isinstance(error.__cause__, RuntimeError):
+        return Unsupported(f"{error.message} (of sizes that are not known)", hint="say the sizes with --input")
     if isinstance(error, ConvertError):
         return error
     text = " ".join(str(error).split("\n\n")[0].split())[:600]

@@ -203,3 +203,12 @@ def test_a_trained_network_of_keras_reads_digits_as_well(tmp_path: Path) -> None
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
     assert (got.argmax(1) == wanted.argmax(1)).all()
     assert (got.argmax(1) == digits["labels"]).mean() > 0.9
+
+
+def test_sizes_that_are_not_known_and_do_not_fit_are_refused(tmp_path: Path) -> None:
+    """Dims of two names are never the same to PyTorch: a refusal, and no defect."""
+    graph = "g (float[n, 4] x, float[m, 4] z) => (float[k, 4] y) { y = Add(x, z) }"
+    text = f'<ir_version: 10, opset_import: ["" : 20]> {graph}'
+    with pytest.raises(Unsupported, match="sizes that are not known") as refused:
+        convert.convert(onnx.parser.parse_model(text), "torch", tmp_path / "m.pt2", verify=False)
+    assert refused.value.hint == "say the sizes with --input"
