@@ -23,6 +23,7 @@ import onnxruntime as ort
 from clocks import record
 
 import convert
+from tests.support.timm_helper import declare_torchvision_operators
 
 WAYS: dict[str, dict[str, Any]] = {
     "float32": {},
@@ -36,6 +37,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 def decoder(folder: Path, hidden: int, layers: int) -> Path:
     """The folder of a Llama of `layers` layers."""
+    declare_torchvision_operators()  # which transformers asks for, where torchvision lacks them
     from transformers import LlamaConfig, LlamaForCausalLM
 
     size = {"hidden_size": hidden, "intermediate_size": 3 * hidden, "num_hidden_layers": layers}
