@@ -12,7 +12,8 @@ from convert.activity import temporary_folder_at
 from convert.errors import ConvertError, ResourceLimit, UsageError
 from convert.files.exchange import rename_new, rename_over
 from convert.files.output_place import check_apart
-from convert.files.own_folders import NEW, OLD, release_folder, sweep_folders, take_folder
+from convert.files.own_folders import release_folder, sweep_folders, take_folder
+from convert.files.replacement import NEW, OLD, undo, write_down
 
 
 @contextmanager
@@ -74,7 +75,7 @@ def _put_in_place(folder: Path, destination: Path, force: bool, read: Sequence[P
     """Rename what is complete: companions first, which are harmless without their artefact, as it is not without them.
 
     Companions that replace others must not lie beside the old artefact for a moment: all of the old steps aside. After
-    an error nothing that is new is left there.
+    an error or a kill all of it is undone, now or by who sweeps.
     """
     parent, old = destination.parent, folder / OLD
     written = sorted((folder / NEW).iterdir(), key=lambda p: p.name == destination.name)
@@ -87,23 +88,18 @@ def _put_in_place(folder: Path, destination: Path, force: bool, read: Sequence[P
     companions = [p for p in present if p != destination]
     if folders := [p for p in companions if p.is_dir() and not (folder / NEW / p.name).is_dir()]:
         raise UsageError(f"{folders[0]} is a folder, where weights have to go", hint="give another -o")
-    if companions:
-        for path in reversed(present):
-            os.rename(path, old / path.name)
-    placed: list[Path] = []
+    write_down(folder, written)
     try:
+        if companions:
+            for path in reversed(present):
+                os.rename(path, old / path.name)
         for path in written:
             if force:
                 rename_over(path, parent / path.name, old / path.name)
             else:
                 rename_new(path, parent / path.name)
-            placed.append(path)
     except BaseException:
-        for path in placed:
-            os.rename(parent / path.name, path)
-        for path in present:
-            if not os.path.lexists(path):
-                os.rename(old / path.name, path)
+        undo(folder)
         raise
     _fsync_folder(parent)
 

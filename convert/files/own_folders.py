@@ -12,10 +12,7 @@ import time
 from pathlib import Path
 
 from convert.errors import UsageError
-from convert.files.exchange import rename_over
-
-NEW, OLD = "new", "old"
-"""What is to be renamed to its place when complete; what stepped aside for it, and comes back if it never came."""
+from convert.files.replacement import NEW, OLD, is_known, undo
 
 _PATIENCE = 1.0
 """Seconds in which a process that only sweeps has let go of a lock."""
@@ -32,7 +29,7 @@ def take_folder(destination: Path) -> tuple[Path, int]:
     """The folder for what is to be written at `destination`, and a descriptor that holds the lock on it.
 
     It holds `NEW` and `OLD`, empty; what a killed process left in it goes. Raises `UsageError` while another process
-    writes there, and for a folder that another user has put in its place.
+    writes there, and for a folder that another user or an archive has put in its place.
     """
     folder = folder_for(destination)
     while True:
@@ -52,7 +49,11 @@ def take_folder(destination: Path) -> tuple[Path, int]:
                 f"another process is writing {destination}", hint="wait for it, or name another place with -o"
             )
         if _is_still_there(folder, descriptor):
-            _clear(folder)
+            try:
+                _clear(folder)
+            except BaseException:
+                os.close(descriptor)
+                raise
             (folder / NEW).mkdir()
             (folder / OLD).mkdir()
             return folder, descriptor
@@ -89,7 +90,7 @@ def discard_folder(folder: Path) -> None:
         if _is_own(descriptor) and _lock(descriptor):
             _clear(folder)
             folder.rmdir()
-    except OSError:
+    except (OSError, UsageError):
         pass
     finally:
         os.close(descriptor)
@@ -143,14 +144,17 @@ def _is_still_there(folder: Path, descriptor: int) -> bool:
 
 
 def _clear(folder: Path) -> None:
-    """Empty a folder that nobody else has; what stepped aside and has no successor goes back to its place.
+    """Empty a folder that nobody else has, once what was not completed in it is undone.
 
-    Files beside a model step aside after it and return before it, so that none is ever beside another's model.
+    Raises `UsageError` where something has stepped aside in it that none of our runs tells of.
     """
-    stepped = [p for p in (folder / OLD).glob("*") if folder_for(folder.parent / p.name) == folder]
-    if stepped and not os.path.lexists(folder.parent / stepped[0].name):
-        for old in sorted((folder / OLD).iterdir(), key=lambda p: p == stepped[0]):
-            rename_over(old, folder.parent / old.name, folder / NEW / old.name)
+    if not is_known(folder):
+        raise UsageError(
+            f"{folder} holds what no run of convert has put there", hint="look into it and remove it yourself"
+        )
+    undo(folder)
+    for name in (NEW, OLD):
+        shutil.rmtree(folder / name, ignore_errors=True)
     for part in list(folder.iterdir()):
         if part.is_dir() and not part.is_symlink():
             shutil.rmtree(part, ignore_errors=True)

@@ -16,7 +16,7 @@ import pytest
 
 import convert
 from convert.errors import ResourceLimit, UsageError
-from convert.files import exchange, own_folders
+from convert.files import exchange, own_folders, replacement
 from convert.files.output import atomic_replacement, discard_unfinished, size_of
 from convert.files.own_folders import discard_folder
 
@@ -113,41 +113,125 @@ def test_a_folder_that_is_gone_is_a_usage_error(tmp_path: Path) -> None:
         write()
 
 
-def killed_writer(out: Path, steps: int) -> None:
-    """Replace `out` and its weights in another process, which is killed before the rename of this number."""
+CALLS = ("rename", "replace", "unlink", "rmdir", "mkdir")
+
+
+def killed_at(step: int, work: Callable[[], None]) -> bool:
+    """Do it in another process, which is killed before the call of this number that changes a disk; whether it was."""
     pid = os.fork()
-    if not pid:
-        done = 0
+    if pid:
+        return os.waitpid(pid, 0)[1] != 0
+    left = step
 
-        def die_at(rename: Callable[..., None]) -> Callable[..., None]:
-            def step(*places: Path) -> None:
-                nonlocal done
-                if done == steps:
-                    os._exit(9)
-                done += 1
-                rename(*places)
+    def counted(call: Callable[..., object]) -> Callable[..., object]:
+        def die_or_call(*places: object, **options: object) -> object:
+            nonlocal left
+            if not left:
+                os._exit(9)
+            left -= 1
+            return call(*places, **options)
 
-            return step
+        return die_or_call
 
-        os.rename = die_at(os.rename)  # type: ignore[assignment]
-        with atomic_replacement(out, force=True) as temporary:
+    for name in CALLS:
+        setattr(os, name, counted(getattr(os, name)))
+    exchange._renameat2 = counted(exchange._renameat2)  # type: ignore[assignment]
+    os.fsync = lambda _: None
+    work()
+    os._exit(0)
+
+
+def state(folder: Path) -> dict[str, str]:
+    return {p.name: p.read_text() for p in folder.iterdir() if p.is_file()}
+
+
+PARTS = ["a.onnx.data", "a.onnx", "m.onnx.data", "m.onnx"]
+
+
+@pytest.mark.parametrize(
+    ("old", "force"),
+    [
+        pytest.param([], False),
+        pytest.param(["m.onnx"], True),
+        pytest.param(["a.onnx", "m.onnx.data"], True),
+        pytest.param(["m.onnx", "m.onnx.data"], True, marks=pytest.mark.long),
+        pytest.param(["a.onnx", "m.onnx"], True, marks=pytest.mark.long),
+        pytest.param(["a.onnx"], True, marks=pytest.mark.long),
+        pytest.param(PARTS, True, marks=pytest.mark.long),
+    ],
+)
+def test_several_files_replace_what_is_there_all_or_none(tmp_path: Path, old: list[str], force: bool) -> None:
+    """Killed before each call that changes the disk, and who sweeps killed before one of its own as well."""
+    before, after, steps, killed = dict.fromkeys(old, "old"), dict.fromkeys(PARTS, "new"), 0, True
+    outcomes = []
+
+    def write() -> None:
+        with atomic_replacement(tmp_path / "m.onnx", force=force) as temporary:
+            for name in PARTS:
+                temporary.with_name(name).write_text("new")
+
+    def sweep() -> None:
+        discard_unfinished(tmp_path / "m.onnx")
+
+    while killed:
+        for place in tmp_path.iterdir():
+            place.unlink()
+        for name in old:
+            (tmp_path / name).write_text("old")
+        killed = killed_at(steps, write)
+        if "m.onnx" in (now := state(tmp_path)):  # what it names is its own at every moment
+            assert now.get("m.onnx.data", now["m.onnx"]) == now["m.onnx"] or "m.onnx.data" not in old
+        killed_at(steps % 12, sweep)
+        sweep()
+        assert state(tmp_path) in (before, after), steps
+        assert not [p for p in tmp_path.iterdir() if p.is_dir()]
+        outcomes.append(state(tmp_path) == after)
+        steps += 1
+    assert outcomes == sorted(outcomes)
+    assert outcomes[-1]
+
+
+def test_what_the_user_made_after_a_kill_stays(tmp_path: Path) -> None:
+    def write() -> None:
+        with atomic_replacement(tmp_path / "m.onnx", force=True) as temporary:
             temporary.write_text("new")
             temporary.with_name("m.onnx.data").write_text("new")
-        os._exit(0)
-    os.waitpid(pid, 0)
+
+    for name in ("m.onnx", "m.onnx.data"):
+        (tmp_path / name).write_text("old")
+    steps = 0
+    while killed_at(steps, write) and state(tmp_path) != {"m.onnx.data": "new"}:
+        steps += 1
+    (tmp_path / "m.onnx").write_text("mine")
+    (tmp_path / "m.onnx.data").write_text("mine")
+    discard_unfinished(tmp_path / "m.onnx")
+    assert state(tmp_path) == {"m.onnx": "mine", "m.onnx.data": "mine"}
 
 
-@pytest.mark.parametrize("steps", range(5))
-def test_a_model_is_never_beside_the_weights_of_another(tmp_path: Path, steps: int) -> None:
-    out, data = tmp_path / "m.onnx", tmp_path / "m.onnx.data"
-    out.write_text("old")
-    data.write_text("old")
-    killed_writer(out, steps)
-    if out.exists():
-        assert out.read_text() == data.read_text()
-    discard_unfinished(out)
-    assert out.read_text() == data.read_text() == ("new" if steps == 4 else "old")
-    assert names(tmp_path) == ["m.onnx", "m.onnx.data"]
+@pytest.mark.parametrize("record", [False, True])
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_folder_from_an_archive_moves_nothing(tmp_path: Path, linked: bool, record: bool) -> None:
+    """One may hold a folder called like ours, with a link to where the user's files are, or files to put over them."""
+    zoo, mine = tmp_path / "zoo", tmp_path / "mine"
+    folder = own_folders.folder_for(zoo / "id_rsa")
+    folder.mkdir(parents=True)
+    mine.mkdir()
+    for place in (mine, folder / "old"):
+        place.mkdir(exist_ok=True)
+        (place / "id_rsa").write_text("key")
+    if linked:
+        shutil.rmtree(folder / "old")
+        (folder / "old").symlink_to(mine)
+    if record:
+        (folder / "new").mkdir()
+        (folder / "new" / "id_rsa").touch()
+        replacement.write_down(mine, [folder / "new" / "id_rsa"])
+        (mine / "replacement.json").rename(folder / "replacement.json")
+    discard_unfinished(zoo / "m.onnx")
+    assert state(zoo) == {}
+    assert state(mine) == {"id_rsa": "key"}
+    with pytest.raises(UsageError, match="no run of convert has put there"):
+        own_folders.take_folder(zoo / "id_rsa")
 
 
 @pytest.mark.parametrize("can_exchange", [True, False])
