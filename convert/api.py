@@ -72,10 +72,14 @@ def convert(
     opened = open_source(source)
     chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(opened))
     place, form = destination(opened, to, output)
-    if parts := plugin.parts_of(opened, chosen):
+    single = output is not None and Path(output).name.lower().endswith(form.suffix)
+    if parts := plugin.parts_of(opened, chosen, single):
         given = {"inputs": inputs, "verify": verify, "force": force, "skip_existing": skip_existing, "dry_run": dry_run,
                  "rules": rules, "dump_passes": dump_passes, "method": method, **options}  # fmt: skip
-        return convert_parts(partial(convert, opened, form.name), parts, form, opened, output, given, report)
+        each = partial(convert, opened, form.name)
+        return convert_parts(each, parts, form, opened, output, chosen, given, report)
+    if single and (parts := plugin.parts_of(opened, chosen)):
+        report.note(f"one graph, as one file is named for it: a folder as output gets {', '.join(parts)}")
     report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(place), form.name
     _check_narrowing(chosen, form)
     if not dry_run:

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from convert.destination import exists_error, stem_of
-from convert.errors import ConvertError, UsageError
+from convert.errors import ConvertError, ParityError, UsageError
 from convert.files.companions import keep_present
 from convert.files.output import atomic_replacement, discard_unfinished
 from convert.files.output_place import check_apart, check_replaceable
+from convert.options import Options
 from convert.plugin import Format, formats
 from convert.report import Report
 from convert.source import Source
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, GenerationVerdict, Verdict
 
 
 def convert_parts(
@@ -25,14 +26,16 @@ def convert_parts(
     form: Format,
     source: Source,
     output: str | Path | None,
+    chosen: Options,
     given: Mapping[str, Any],
     report: Report,
 ) -> Report:
     """Convert each part into the folder `output`, all of them or none; `report` gets what each has found.
 
     They are written beside their places, and take them when the last is whole: what was there before stays after an
-    error in any of them. parts: the options that choose a part, by the stem of its file. convert: of a place and
-    `given` options. Raises as it does, and `UsageError` for an output that names a single file.
+    error in any of them. Where each was verified, they generate together before that. parts: the options that choose a
+    part, by the stem of its file. convert: of a place and `given` options, of which `chosen` are those of the source.
+    Raises as it does, `UsageError` for an output that names a single file, and `ParityError` for other tokens.
     """
     folder = Path(f"{stem_of(source)}-{form.name}" if output is None else output)
     if folder.name.lower().endswith(form.suffix):
@@ -57,8 +60,43 @@ def convert_parts(
             with _names_of_places(new, folder):
                 convert(new / name, **{**options[stem], "force": False, "skip_existing": False}, report=found[stem])
         keep_present(new, folder, wanted, report)
+        generation = None
+        if not kept and all(part.verdict is not None for part in found.values()):
+            written = {stem: new / name for stem, name in names.items()}
+            generation = _hold_generation(written, form, source, found, chosen, given, report)
     _sum_up(report, found)
+    if report.verdict is not None:
+        report.verdict.generation = generation
     return report
+
+
+def _hold_generation(
+    files: Mapping[str, Path],
+    form: Format,
+    source: Source,
+    found: Mapping[str, Report],
+    chosen: Options,
+    given: Mapping[str, Any],
+    report: Report,
+) -> GenerationVerdict | None:
+    """What the parts generate together, if they do. Raises `ParityError` where it is something else than the source."""
+    from convert.parity.encoder_generation import STEMS, verify_encoder_generation
+    from convert.parity.judge import VerifyMethod
+
+    if set(files) != set(STEMS):
+        return None
+    with report.stage("verify"):
+        method = given["method"] or VerifyMethod()
+        made = verify_encoder_generation(source, files, form.kind, found, chosen, method)
+    if isinstance(made, str):
+        report.note(made)
+        return None
+    if made.status == FAIL:
+        raise ParityError(
+            f"{report.target} would not generate what {source.label} does: {made.reason}",
+            hint="nothing was written; --no-verify writes it all the same. Please report this model",
+        )
+    return made
 
 
 def _dump_of(stem: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -324,10 +324,10 @@ def skeleton(operator: str, room: Frontend | Backend | None = None) -> str:
     raise UsageError("this has no rules for operators", hint="give --from FRONTEND or --to FORMAT of another")
 
 
-def parts_of(source: Source, options: Options) -> dict[str, dict[str, Any]]:
-    """The files that `source` is written as, as its frontend says (`parts(source, options)`); none where it is one."""
+def parts_of(source: Source, options: Options, single: bool = False) -> dict[str, dict[str, Any]]:
+    """The files that `source` is written as, as its frontend's `parts` says; `single` where one file was named."""
     tell = getattr(frontend_for(source), "parts", None)
-    return {} if tell is None else dict(tell(source, options))
+    return {} if tell is None else dict(tell(source, options, single))
 
 
 def takes_fixed_values(source: Source) -> bool | str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import onnx_ir as ir
 
@@ -12,13 +14,12 @@ from convert.graph.values import known_dims
 from convert.options import Options
 from convert.parity.compare import FACTOR, LEAST, OUTLIER, rms
 from convert.parity.judge import VerifyMethod
-from convert.runners.generation import CachePart, Generation
-from convert.runners.process import GENERATE, execute
+from convert.runners.generation import PAST, PRESENT, CachePart, EncoderGeneration, Generation
+from convert.runners.process import GENERATE, HOW, execute
 from convert.source import Source
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, GenerationVerdict, Verdict
 
 TOKENS = 32
-_PAST, _PRESENT = "past_key_values.", "present."
 _ROWS, _LENGTH, _PADDING = 2, 6, 2
 
 
@@ -35,16 +36,10 @@ def hold_generation(
     if how is None or not able or logits is None or verdict.status == FAIL:
         return
     words, mask = _prompt(graph, how)
-    feeds = [
-        {"how": np.array(g.to_json(), object), "words": words, "mask": mask} for g in (how, _in_target(how, method))
-    ]
+    prompt = {"words": words, "mask": mask}
     try:
-        theirs = execute(source, feeds[:1], (GENERATE,), options, method.limits)
-        with doing("generating with the source", f"{TOKENS} tokens"):
-            wanted = _only(theirs.results()[GENERATE])
-        ours = execute(target, feeds[1:], (GENERATE,), method.target, method.limits)
-        with doing("generating with the target", f"{TOKENS} tokens"):
-            got = _only(ours.results()[GENERATE])
+        wanted = generate_with(source, "source", how, prompt, options, method)
+        got = generate_with(target, "target", _in_target(how, method), prompt, method.target, method)
     except ConvertError as error:
         verdict.notes.append(f"generation was not compared: {error.message}")
         return
@@ -54,15 +49,35 @@ def hold_generation(
         verdict.guilty = "backend"
 
 
+def generate_with(
+    model: Source,
+    side: str,
+    how: Generation | EncoderGeneration,
+    prompt: Mapping[str, np.ndarray],
+    options: Options,
+    method: VerifyMethod,
+) -> dict[str, np.ndarray]:
+    """What a model generates in a process of its own: `tokens` and `scores`, as `convert.runners.generation` says.
+
+    Raises as `RunningChild.results` does, and `Unsupported` where its runner cannot.
+    """
+    running = execute(model, [{HOW: np.array(how.to_json(), object), **prompt}], (GENERATE,), options, method.limits)
+    with doing(f"generating with the {side}", f"{how.tokens} tokens"):
+        found = running.results()[GENERATE]
+    if isinstance(found, Unsupported):
+        raise found
+    return dict(found[0])
+
+
 def generation_of(graph: ir.Model) -> Generation | None:
     """What a graph's inputs and outputs are in a generation, if it is a decoder with a cache."""
     inputs = {str(v.name): v for v in graph.graph.inputs}
     outputs = {str(v.name) for v in graph.graph.outputs}
     cache = []
     for name, value in inputs.items():
-        if name.startswith(_PAST):
+        if name.startswith(PAST):
             dims = known_dims(value) or ()
-            after = _PRESENT + name.removeprefix(_PAST)
+            after = PRESENT + name.removeprefix(PAST)
             if len(dims) != 4 or not isinstance(dims[1], int) or not isinstance(dims[3], int) or after not in outputs:
                 return None
             cache.append(CachePart(name, after, dims[1], dims[3]))
@@ -135,10 +150,3 @@ def _in_target(how: Generation, method: VerifyMethod) -> Generation:
 
     cache = tuple(CachePart(inside(p.before), outside(p.after), p.heads, p.size) for p in how.cache)
     return Generation(how.tokens, inside(how.ids), outside(how.logits), cache, inside(how.mask), inside(how.positions))
-
-
-def _only(found: object) -> dict[str, np.ndarray]:
-    if isinstance(found, Unsupported):
-        raise found
-    assert isinstance(found, list)
-    return dict(found[0])

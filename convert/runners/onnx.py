@@ -16,7 +16,7 @@ from convert.options import Options
 from convert.source import Source
 
 if TYPE_CHECKING:
-    from convert.runners.generation import Generation
+    from convert.runners.generation import EncoderGeneration, Generation, Step
     from convert.runners.trace import Trace
 
 KINDS = ("onnx", "onnx-object")
@@ -54,18 +54,22 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> Ou
 
 
 def generate(
-    source: Source, how: Generation, words: np.ndarray, mask: np.ndarray, options: Options
+    source: Source, how: Generation | EncoderGeneration, prompt: Mapping[str, np.ndarray], options: Options
 ) -> dict[str, np.ndarray]:
-    """Greedy generation, as `convert.runners.generation.greedy` says. Raises `Unsupported` for a model in memory."""
-    from convert.runners.generation import greedy
+    """Greedy generation, as `generate_by_steps` says. Raises `Unsupported` for a model in memory."""
+    from convert.runners.generation import generate_by_steps
 
     if source.path is None:
         raise Unsupported("a model in memory is not generated with")
-    session = _session(source.path)
+    return generate_by_steps(_step, source.path, how, prompt)
+
+
+def _step(path: Path) -> tuple[Step, dict[str, np.dtype]]:
+    session = _session(path)
     names = [o.name for o in session.get_outputs()]
     kinds = {"tensor(float16)": np.float16, "tensor(double)": np.float64, "tensor(int32)": np.int32}
     dtypes = {i.name: np.dtype(kinds[i.type]) for i in session.get_inputs() if i.type in kinds}
-    return greedy(lambda feed: dict(zip(names, session.run(names, feed), strict=True)), dtypes, how, words, mask)
+    return lambda feed: dict(zip(names, session.run(names, feed), strict=True)), dtypes
 
 
 def stored(source: Source) -> str:

@@ -47,7 +47,9 @@ PROBE, PROBE_FIRST = "probe", "probe until one runs"
 """Asked for like a precision: whether each feed runs by itself, as `runs`; of the second until one does."""
 
 GENERATE = "generate"
-"""Asked for like a precision: greedy generation, where the one feed says how and with what it begins."""
+"""Asked for like a precision: greedy generation, where the one feed says how (`HOW`) and with what it begins."""
+
+HOW = "how"
 
 
 @dataclass(frozen=True)
@@ -271,10 +273,11 @@ def _run_as_used(runner: plugin.Runner, source: Source, options: Options, feeds:
 def _generated(
     runner: plugin.Runner, source: Source, feed: Mapping[str, np.ndarray], options: Options
 ) -> dict[str, np.ndarray]:
-    from convert.runners.generation import Generation
+    from convert.runners.generation import generation_from_json
 
     run: Callable[..., dict[str, np.ndarray]] = runner.generate  # type: ignore[attr-defined]
-    return run(source, Generation.from_json(str(feed["how"].item())), feed["words"], feed["mask"], options)
+    how = generation_from_json(str(feed[HOW].item()))
+    return run(source, how, {name: array for name, array in feed.items() if name != HOW}, options)
 
 
 def _probe(runner: plugin.Runner, source: Source, feeds: Feeds, options: Options, *, once: bool) -> Outputs:

@@ -51,13 +51,17 @@ _CLASSES = {
 }
 
 
-def parts(source: Source, options: Options) -> dict[str, dict[str, str]]:
+def parts(source: Source, options: Options, single: bool = False) -> dict[str, dict[str, str]]:
     """The files that a source is written as, by stem, each with the options that choose it; none where it is one.
 
-    An encoder with a decoder is two or three, where a task is asked for that generates.
+    An encoder with a decoder is two or three, where a task is asked for that generates, and three where the model's
+    class generates and neither a task nor inputs are asked for, nor a `single` file.
     """
     file = source.file / "config.json" if source.path is not None else None
-    if source.kind != "hf-folder" or PART.of(options) or not TASK.of(options) or file is None or not file.is_file():
+    one = single or options.inputs or options.examples
+    if source.kind != "hf-folder" or PART.of(options) or (one and not TASK.of(options)):
+        return {}
+    if file is None or not file.is_file():
         return {}
     try:
         with open(file, "rb") as stream:

@@ -52,16 +52,24 @@ _WITH_PAST_TOO = "-with-past"
 
 
 def parts_of_task(config: Mapping[str, Any], task: str) -> dict[str, str]:
-    """The files that a model is written as for a task, without suffix, each with its part; none for a single model."""
+    """The files that a model is written as for a task, without suffix, each with its part; none for a single model.
+
+    Without a task it is the one that the model's class is for.
+    """
     if not config.get("is_encoder_decoder", config.get("model_type") in _ALWAYS_BOTH):
         return {}
     files = {"encoder_model": "encoder", "decoder_model": "decoder", "decoder_with_past_model": "decoder-with-past"}
     if task in ("text2text-generation", "automatic-speech-recognition"):
         return {name: part for name, part in files.items() if _WITH_PAST_TOO not in part}
-    return files if task.endswith(_WITH_PAST_TOO) else {}
+    names = config.get("architectures")
+    generates = isinstance(names, list) and any(str(name).endswith(_GENERATING) for name in names)
+    by_itself = not task and generates and config.get("model_type") in _ALWAYS_BOTH
+    return files if by_itself or task.endswith(_WITH_PAST_TOO) else {}
 
 
 _ALWAYS_BOTH = ("t5", "mt5", "bart", "mbart", "marian", "pegasus", "whisper")
+_GENERATING = ("ForConditionalGeneration", "MTModel")
+"""How the classes are called that generate."""
 
 
 def model_class(transformers: Any, config: Mapping[str, Any], task: str) -> Any:

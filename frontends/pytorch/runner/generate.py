@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -13,26 +16,34 @@ from ..files.hugging_face import is_hugging_face
 from ..files.loader import load
 
 
-def generate(
-    source: Source, tokens: int, words: np.ndarray, mask: np.ndarray, options: Options
-) -> dict[str, np.ndarray]:
-    """`tokens` [rows, steps] and `scores` [rows, steps, words] of each; raises `Unsupported` for other models."""
+def generate(source: Source, tokens: int, prompt: Mapping[str, np.ndarray], options: Options) -> dict[str, np.ndarray]:
+    """`tokens` [rows, steps] and `scores` [rows, steps, words] of each; raises `Unsupported` for other models.
+
+    prompt: `words` and `mask` of a decoder, or the inputs of an encoder, of which `first` [rows, 1] is what its decoder
+    has begun with.
+    """
     if not is_hugging_face(source):
         raise Unsupported("only models of transformers generate")
-    from transformers import GenerationConfig
+    from transformers import GenerationConfig, GenerationMixin
 
     model = load(source, options)
     vars(model).pop("forward", None)  # the one that was made for capture
     # Nothing ends a row, and nothing is done to scores: what is compared is the model.
     plain = GenerationConfig(max_new_tokens=tokens, do_sample=False, num_beams=1, pad_token_id=0, use_cache=True)
+    names = {"words": "input_ids", "mask": "attention_mask"} if "words" in prompt else {}
+    if not names:
+        plain.decoder_start_token_id = model.generation_config.decoder_start_token_id
     model.generation_config = plain
     with torch.no_grad():
-        found = model.generate(
-            torch.from_numpy(words),
-            attention_mask=torch.from_numpy(mask),
+        # Not the model's own: Whisper's adds tokens of languages and tasks, and cuts sound into pieces.
+        generate_plainly: Any = GenerationMixin.generate
+        found = generate_plainly(
+            model,
+            **{names.get(name, name): torch.from_numpy(array) for name, array in prompt.items()},
             generation_config=plain,
             output_logits=True,
             return_dict_in_generate=True,
         )
+    before, after = found.sequences[:, :-tokens].numpy(), found.sequences[:, -tokens:].numpy()
     scores = torch.stack(found.logits, 1).double().numpy()
-    return {"tokens": found.sequences[:, words.shape[1] :].numpy(), "scores": scores}
+    return {"tokens": after, "scores": scores, **({} if names else {"first": before})}

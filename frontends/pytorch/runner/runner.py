@@ -13,7 +13,7 @@ from convert.options import Options
 from convert.source import Source
 
 if TYPE_CHECKING:
-    from convert.runners.generation import Generation
+    from convert.runners.generation import EncoderGeneration, Generation
     from convert.runners.trace import Trace
 
 KINDS: Sequence[str] = (
@@ -47,9 +47,9 @@ def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> T
 
 
 def generate(
-    source: Source, how: Generation, words: np.ndarray, mask: np.ndarray, options: Options
+    source: Source, how: Generation | EncoderGeneration, prompt: Mapping[str, np.ndarray], options: Options
 ) -> dict[str, np.ndarray]:
     """Greedy generation by transformers' `generate`. Raises `Unsupported` for models of others."""
     from .generate import generate as generate_source
 
-    return generate_source(source, how.tokens, words, mask, options)
+    return generate_source(source, how.tokens, prompt, options)

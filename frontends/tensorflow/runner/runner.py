@@ -32,7 +32,7 @@ from .stateful import (
 )
 
 if TYPE_CHECKING:
-    from convert.runners.generation import Generation
+    from convert.runners.generation import EncoderGeneration, Generation, Step
     from convert.runners.trace import Trace
 
 __all__ = [
@@ -130,16 +130,20 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
 
 
 def generate(
-    source: Source, how: Generation, words: np.ndarray, mask: np.ndarray, options: Options
+    source: Source, how: Generation | EncoderGeneration, prompt: Mapping[str, np.ndarray], options: Options
 ) -> dict[str, np.ndarray]:
-    """Greedy generation, as `convert.runners.generation.greedy` says; of a SavedModel by its signature."""
-    from convert.runners.generation import greedy
+    """Greedy generation, as `generate_by_steps` says; of a SavedModel by its signature."""
+    from convert.runners.generation import generate_by_steps
 
-    check_file(source, options)
     import_tensorflow()
     check_kernels()
-    opened = _OPENERS[source.kind](source, options)
-    return greedy(opened.call, {}, how, words, mask)
+
+    def opened(path: Path) -> tuple[Step, dict[str, np.dtype]]:
+        part = Source(source.kind, path)
+        check_file(part, options)
+        return _OPENERS[part.kind](part, options).call, {}
+
+    return generate_by_steps(opened, source.file, how, prompt)
 
 
 def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:

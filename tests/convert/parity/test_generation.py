@@ -9,7 +9,7 @@ import pytest
 from onnx import helper
 
 from convert.parity.generation import compare_generation, generation_of
-from convert.runners.generation import Generation, greedy
+from convert.runners.generation import Generation, generation_from_json, greedy
 from convert.verdict import FAIL, INCONCLUSIVE, PASS
 from tests.support.onnx_support import info, model, read
 
@@ -51,7 +51,8 @@ def test_a_step_feeds_what_the_step_before_has_left() -> None:
 
     how = generation_of(read(decoder()))
     assert how is not None
-    how = Generation.from_json(how.to_json())
+    how = generation_from_json(how.to_json())
+    assert isinstance(how, Generation)
     words, mask = np.array([[0, 1, 5], [2, 3, 7]]), np.array([[0, 1, 1], [1, 1, 1]])
     found = greedy(step, {}, how, words, mask)
     np.testing.assert_array_equal(found["tokens"][:, :3], [[6, 7, 8], [8, 0, 1]])

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,19 @@ import onnx
 import pytest
 import torch
 from convert.frontends.pytorch import parts
+from onnx import numpy_helper
 
 import convert
-from convert.errors import ResourceLimit, UsageError
+from convert import plugin
+from convert.errors import ParityError, ResourceLimit, UsageError
 from convert.files.exchange import rename_over
 from convert.options import Options
+from convert.parity.encoder_generation import STEMS, verify_encoder_generation
+from convert.parity.judge import VerifyMethod
+from convert.report import Tensor
+from convert.runners.process import _generated
 from convert.source import Source
+from convert.verdict import GenerationVerdict, OutputVerdict, Verdict
 from tests.support.greedy import greedy_with_encoder
 from tests.support.timm_helper import declare_torchvision_operators
 
@@ -59,13 +67,74 @@ def test_three_files_generate_what_the_source_generates(t5: Any, tmp_path: Path)
         )
     got = greedy_with_encoder(out, given, np.zeros((2, 1), np.int64), 8, [model.generation_config.eos_token_id])
     np.testing.assert_array_equal(got, want.numpy())
+    # The verdict's own generation says the same, and that a decoder with other weights generates something else.
+    parts = {stem: convert.Report("convert") for stem in STEMS}
+    for stem, part in parts.items():
+        file = onnx.load(out / f"{stem}.onnx").graph
+        part.inputs, part.outputs = ([tensor_of(v) for v in ends] for ends in (file.input, file.output))
+        part.verdict = Verdict("PASS", outputs=[OutputVerdict("logits", floor=1e-7)])
+    assert generated_by_files(folder, out, parts).status == "PASS"
+    wrong = onnx.load(out / "decoder_with_past_model.onnx")
+    weight = next(t for t in wrong.graph.initializer if t.name.endswith("final_layer_norm.weight"))
+    weight.CopyFrom(numpy_helper.from_array(-numpy_helper.to_array(weight), weight.name))
+    onnx.save(wrong, out / "decoder_with_past_model.onnx")
+    found = generated_by_files(folder, out, parts)
+    assert (found.status, found.same) == ("FAIL", 1)
+
+
+def generated_by_files(folder: Path, out: Path, parts: Any) -> GenerationVerdict:
+    files = {stem: out / f"{stem}.onnx" for stem in STEMS}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("convert.parity.generation.execute", run_here)
+        found = verify_encoder_generation(Source("hf-folder", folder), files, "onnx", parts, Options(), VerifyMethod())
+    assert isinstance(found, GenerationVerdict)
+    return found
+
+
+def run_here(source: Source, feeds: Any, precisions: Any, options: Options, *rest: Any) -> Any:
+    """In this process, which knows of torchvision's operators, instead of one of its own."""
+    found = _generated(plugin.runner_for(source.kind), source, feeds[0], options)
+    return SimpleNamespace(results=lambda: {precisions[0]: [found]})
+
+
+def tensor_of(value: onnx.ValueInfoProto) -> Tensor:
+    kind = value.type.tensor_type
+    dims = tuple(d.dim_value or d.dim_param or None for d in kind.shape.dim)
+    return Tensor(value.name, onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name, dims)
+
+
+@pytest.mark.parametrize("status", ["PASS", "INCONCLUSIVE", "FAIL"])
+def test_what_the_files_generate_together_is_in_the_verdict(
+    t5: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    found = GenerationVerdict(status, 32, 2, 32)
+
+    def verify_part(source: Any, target: Any, graph: Any, options: Any, report: convert.Report, method: Any) -> None:
+        report.verdict = Verdict("PASS", outputs=[OutputVerdict("logits")])
+
+    def verify_generation(source: Any, files: dict[str, Path], *rest: Any) -> GenerationVerdict:
+        assert [file.read_bytes() for file in files.values()] == [f"{stem}.onnx".encode() for stem in STEMS]
+        return found
+
+    monkeypatch.setattr("convert.backends.onnx.write", write_parts())
+    monkeypatch.setattr("convert.api._verify_written", verify_part)
+    monkeypatch.setattr("convert.parity.encoder_generation.verify_encoder_generation", verify_generation)
+    if status == "FAIL":
+        with pytest.raises(ParityError, match="would not generate what"):
+            convert.convert(t5[1], "onnx", tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+    else:
+        assert convert.convert(t5[1], "onnx", tmp_path / "out").verdict.generation is found  # type: ignore[union-attr]
+        one = convert.convert(t5[1], "onnx", tmp_path / "t5.onnx", verify=False)
+        assert f"one graph, as one file is named for it: a folder as output gets {', '.join(STEMS)}" in one.notes
 
 
 @pytest.mark.parametrize("task", ["text2text-generation", WITH_PAST, "feature-extraction", ""])
 def test_the_task_says_which_files(t5: Any, task: str) -> None:
-    names = ["encoder_model", "decoder_model", "decoder_with_past_model"]
-    wanted = {"text2text-generation": names[:2], WITH_PAST: names}.get(task, [])
-    assert list(parts(Source("hf-folder", t5[1]), Options(extra={"task": task}))) == wanted
+    wanted = {"text2text-generation": STEMS[:2], WITH_PAST: STEMS, "": STEMS}.get(task, ())
+    source, options = Source("hf-folder", t5[1]), Options(extra={"task": task})
+    assert list(parts(source, options)) == [*wanted]
+    assert list(parts(source, options, single=True)) == ([*wanted] if task else [])
 
 
 def test_an_output_is_a_folder_and_whole_or_not_there(t5: Any, tmp_path: Path, monkeypatch: Any) -> None:
@@ -115,10 +184,9 @@ def test_parts_replace_those_that_are_there_all_or_none(
             convert.convert(t5[1], "onnx", tmp_path, force=True, **given)
         assert contents(tmp_path) == before
     report = convert.convert(t5[1], "onnx", tmp_path, force=True, **given)
-    stems = ["encoder_model", "decoder_model", "decoder_with_past_model"]
     assert contents(tmp_path) == {
-        **{f"{stem}.onnx": f"{stem}.onnx".encode() for stem in stems},
-        **{f"{stem}.onnx.data": b"new weights" for stem in stems},
+        **{f"{stem}.onnx": f"{stem}.onnx".encode() for stem in STEMS},
+        **{f"{stem}.onnx.data": b"new weights" for stem in STEMS},
         "config.json": b"{}",
         "generation_config.json": (t5[1] / "generation_config.json").read_bytes(),
     }

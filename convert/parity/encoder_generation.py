@@ -1,0 +1,85 @@
+"""Whether an encoder with a decoder, written as three files, generates what its source generates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from convert import plugin
+from convert.errors import ConvertError
+from convert.options import Options
+from convert.parity.generation import TOKENS, compare_generation, generate_with
+from convert.parity.judge import VerifyMethod
+from convert.report import Report, Tensor
+from convert.runners.generation import EncoderGeneration, GenerationPart
+from convert.source import Source
+from convert.verdict import FAIL, GenerationVerdict
+
+STEMS = ("encoder_model", "decoder_model", "decoder_with_past_model")
+"""The files of such a model, without suffix: those of the first token, and of all others."""
+_ROWS, _LENGTH, _PADDING = 2, 6, 2
+
+
+def verify_encoder_generation(
+    source: Source,
+    files: Mapping[str, Path],
+    kind: str,
+    parts: Mapping[str, Report],
+    options: Options,
+    method: VerifyMethod,
+) -> GenerationVerdict | str:
+    """Generate 32 tokens with both, for two rows; or why that was not compared.
+
+    files: the written parts by their stems, of the runner's `kind`, in one folder. parts: the report of each, verified.
+    """
+    if not all(hasattr(plugin.runner_for(each), "generate") for each in (source.kind, kind)):
+        return "generation was not compared: what runs the artefact does not generate"
+    verdict = parts[STEMS[2]].verdict
+    logits = next((row for row in verdict.outputs if row.name == "logits"), None) if verdict is not None else None
+    words = next((t.shape[-1] for t in parts[STEMS[1]].outputs if t.name == "logits" and t.shape), None)
+    if logits is None or not isinstance(words, int) or any(p.verdict is None or p.verdict.status == FAIL
+                                                           for p in parts.values()):  # fmt: skip
+        return "generation was not compared: a part was not found to be right"
+    how = EncoderGeneration(TOKENS, *(_part(files[stem], parts[stem]) for stem in STEMS))
+    prompt = encoder_prompt(parts[STEMS[0]].inputs, words)
+    try:
+        wanted = generate_with(source, "source", how, prompt, options, method)
+        prompt["first"] = wanted.pop("first")
+        got = generate_with(Source(kind, files[STEMS[2]]), "target", how, prompt, method.target, method)
+    except ConvertError as error:
+        return f"generation was not compared: {error.message}"
+    return compare_generation(wanted, got, logits.noise)
+
+
+def encoder_prompt(inputs: list[Tensor], words: int) -> dict[str, np.ndarray]:
+    """Numbers for the inputs of an encoder: two rows, of which one is shorter where there is a mask.
+
+    words: how many there are. Dims of unknown size besides the rows are as long as a prompt.
+    """
+    rng = np.random.default_rng(0)
+    found = {}
+    for tensor in inputs:
+        dims = [size if isinstance(size, int) else _LENGTH for size in (tensor.shape or ())[1:]]
+        drawn = (
+            rng.standard_normal((_ROWS, *dims)) if "float" in tensor.dtype else rng.integers(1, words, (_ROWS, *dims))
+        )
+        found[tensor.name] = drawn.astype(tensor.dtype)
+    if "attention_mask" in found:
+        mask = found["attention_mask"]
+        mask[:] = 1
+        mask[0, -_PADDING:] = 0
+    if "input_ids" in found and "attention_mask" in found:
+        found["input_ids"] *= found["attention_mask"]
+    return found
+
+
+def _part(path: Path, report: Report) -> GenerationPart:
+    """The names of a part's inputs and outputs in its file, as its report says what was renamed."""
+    inputs, outputs = report.renamed.get("inputs", {}), report.renamed.get("outputs", {})
+    return GenerationPart(
+        path.name,
+        {t.name: inputs.get(t.name, t.name) for t in report.inputs},
+        {t.name: outputs.get(t.name, t.name) for t in report.outputs},
+    )
