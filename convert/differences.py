@@ -19,6 +19,7 @@ class Difference:
     """What a runtime makes of special values in some operators of the shared graph, other than these would have it."""
 
     operators: tuple[str, ...]
+    """Of the shared graph; () for whatever `sources` are read as."""
     reason: str
     integers: bool | None = None
     """Whether it concerns integers (of the first input) or, False, floats; None for both."""
@@ -41,7 +42,7 @@ class Difference:
 
     def of(self, node: ir.Node) -> bool:
         """Whether it concerns this node."""
-        if node.op_type not in self.operators:
+        if self.operators and node.op_type not in self.operators:
             return False
         if self.reductions and node.attributes.get_string("reduction", "none") not in self.reductions:
             return False

@@ -7,10 +7,12 @@ of a weighted resize may be one of dims that the kernel does not know: a reshape
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph import register_initializer
+from convert.graph import Dim, register_initializer
 from convert.graph.values import known_dims
 
 # What a Transpose does not pass.
@@ -30,13 +32,17 @@ def full_resize(model: ir.Model) -> bool:
 def _keep_apart(node: ir.Node) -> bool:
     """Resize [1, N·C, spatial…] instead of [N, C, spatial…], if a Transpose before would make the dims others."""
     x, y = node.inputs[0], node.outputs[0]
-    shape, axes = None if x is None else known_dims(x), list(node.attributes.get_ints("axes") or ())
-    if x is None or shape is None or axes != list(range(2, len(shape))):
+    shape = None if x is None else known_dims(x)
+    if x is None or shape is None or node.attributes.get_string("mode", "nearest") == "nearest":
         return False
-    weighted = node.attributes.get_string("mode", "nearest") != "nearest"
-    if not weighted or not any(_makes_other_dims(perm, axes) for perm in _permutations_before(x)):
+    axes = list(range(2, len(shape)))
+    if not any(_makes_other_dims(perm, axes) for perm in _permutations_before(x)):
         return False
     if not any(isinstance(d, int) and d for d in shape[:2]) or not isinstance(node.graph, ir.Graph):
+        return False
+    if "axes" not in node.attributes and _keeps_first_two(node, shape):
+        _narrow(node, axes)
+    if list(node.attributes.get_ints("axes") or ()) != axes:
         return False
     first, second = shape[:2]
     front = [first, -1] if isinstance(first, int) else [-1, second if isinstance(second, int) else -1]
@@ -50,6 +56,45 @@ def _keep_apart(node: ir.Node) -> bool:
     outside.outputs[0].name, y.name = y.name, f"{y.name}_flat"
     outside.outputs[0].shape, y.shape = y.shape, None
     return True
+
+
+def _keeps_first_two(node: ir.Node, shape: Sequence[Dim]) -> bool:
+    """Whether a Resize that says something of every dim has the first two of its result from its input."""
+    if node.attributes.get_string("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
+        return False
+    if node.attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return False
+    scales, result = _given(node, 2), known_dims(node.outputs[0])
+    if scales is not None:
+        content = scales.const_value
+        return content is not None and bool((content.numpy()[:2] == 1).all())
+    return result is not None and None not in shape[:2] and result[:2] == shape[:2]
+
+
+def _given(node: ir.Node, index: int) -> ir.Value | None:
+    """The scales (2) or the sizes (3), where they are not left out."""
+    value = [*node.inputs, None, None, None][index]
+    return None if value is None or value.shape == ir.Shape([0]) else value
+
+
+def _narrow(node: ir.Node, axes: list[int]) -> None:
+    """Give the scales or sizes for these axes only."""
+    index = 2 if _given(node, 2) is not None else 3
+    given, graph = _given(node, index), node.graph
+    assert given is not None
+    assert isinstance(graph, ir.Graph)
+    name = f"{node.outputs[0].name}_{given.name}_of_some"
+    if given.const_value is not None:
+        narrow = register_initializer(graph, name, ir.tensor(given.const_value.numpy()[axes]))
+    else:
+        places = register_initializer(graph, f"{name}_order", ir.tensor(np.array(axes, np.int64)))
+        gather = ir.Node("", "Gather", [given, places], num_outputs=1, name=name)
+        narrow = gather.outputs[0]
+        narrow.name, narrow.type, narrow.shape = f"{name}_value", given.type, ir.Shape([len(axes)])
+        gather.metadata_props.update(node.metadata_props)
+        graph.insert_before(node, gather)
+    node.replace_input_with(index, narrow)
+    node.attributes["axes"] = ir.AttrInt64s("axes", axes)
 
 
 def _reshaped(node: ir.Node, x: ir.Value, target: list[int], name: str) -> ir.Node:

@@ -33,7 +33,8 @@ def incomplete_beta(g: Graph, a: ir.Value, b: ir.Value, x: ir.Value) -> ir.Value
     part = g.Div(g.Mul(g.Exp(g.Add(logs, scale)), _continued_fraction(g, first, second, point)), first)
     out = g.Where(turned, g.Sub(one, part), part)
     ends = g.Where(g.Equal(x, zero), zero, g.Where(g.Equal(x, one), one, constant_like(g, math.nan, x)))
-    ends = g.Where(g.And(g.Greater(a, zero), g.Greater(b, zero)), ends, constant_like(g, math.nan, x))
+    # Parameters of NaN do not matter there, as in TensorFlow.
+    ends = g.Where(g.Or(g.LessOrEqual(a, zero), g.LessOrEqual(b, zero)), constant_like(g, math.nan, x), ends)
     return g.Where(inside, out, ends)
 
 

@@ -32,7 +32,8 @@ def operator_rows(
     bounds, differs = {**table.limits, **limits}, reasons_by_operator(differences)
     for name, why in sorted(reasons.items()):
         if not name.startswith("convert."):
-            yield Operator(name, why, *("" if why else found.get(name, "") for found in (bounds, differs)))
+            limit, differing = bounds.get(name, ""), differs.get(name.partition(".")[0], "")
+            yield Operator(name, why, *(() if why else (limit, differing)))
 
 
 def lazy_attributes(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from convert import limits
 from convert.rules.listing import lazy_attributes, operator_rows
 
-from .differences import DIFFERENCES  # noqa: F401  (part of what a frontend offers)
+from .differences import DIFFERENCES
 from .files.hugging_face_tasks import PART, TASK, parts_of_task
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def operators() -> Iterable[Operator]:
     from . import ops  # noqa: F401  (fills the table)
     from .rules import torch_op
 
-    return operator_rows(torch_op)
+    return operator_rows(torch_op, differences=DIFFERENCES)
 
 
 # The decorator for rules of one's own; its old name stays for one release.

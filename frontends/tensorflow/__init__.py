@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from convert.plugin import Operator
 from convert.rules.listing import lazy_attributes
 
+from .differences import DIFFERENCES
+
 if TYPE_CHECKING:
     import onnx_ir as ir
 
@@ -80,13 +82,17 @@ def preload() -> None:
 
 def operators() -> Iterable[Operator]:
     """Every operator with a rule, and the declared gaps with their reasons; TensorFlow Lite's as `tflite::ADD`."""
+    from convert.differences import reasons_by_operator
+
     from .graph.control_flow_v1 import OPERATORS
     from .lite import ops as lite_ops  # noqa: F401  (fills the table)
     from .lite.rules import tflite_op
     from .rules import tf_op
     from .walker import PLUMBING
 
-    yield from (Operator(name) for name in sorted({*tf_op.entries, *PLUMBING, *OPERATORS}))
+    differs = reasons_by_operator(DIFFERENCES)
+    names = sorted({*tf_op.entries, *PLUMBING, *OPERATORS})
+    yield from (Operator(name, differs=differs.get(name, "")) for name in names)
     yield from (Operator(name, reason) for name, reason in sorted(tf_op.gaps.items()))
     yield from (Operator(f"tflite::{name}") for name in sorted(tflite_op.entries))
     yield from (Operator(f"tflite::{name}", reason) for name, reason in sorted(tflite_op.gaps.items()))

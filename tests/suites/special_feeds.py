@@ -179,6 +179,9 @@ def difference(got: np.ndarray, want: np.ndarray, wide: np.ndarray | None = None
 
 
 def _close(got: np.ndarray, want: np.ndarray) -> np.ndarray:
+    if want.dtype.kind == "O":
+        same = [_text(a) == _text(b) for a, b in zip(got.flat, want.flat, strict=True)]
+        return np.array(same, bool).reshape(want.shape)
     if want.dtype.kind not in "fc":
         return np.asarray(got == want)
     a, b = got.astype(np.float64), want.astype(np.float64)
@@ -188,3 +191,8 @@ def _close(got: np.ndarray, want: np.ndarray) -> np.ndarray:
         return np.asarray(
             np.isclose(a, b, rtol=rtol, atol=rtol / 10 * max(1.0, usual.max(initial=0.0)), equal_nan=True)
         )
+
+
+def _text(value: str | bytes) -> bytes:
+    """A string as TensorFlow has it."""
+    return value.encode() if isinstance(value, str) else value

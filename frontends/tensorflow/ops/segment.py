@@ -197,11 +197,14 @@ def dynamic_stitch(g: Graph, indices: Sequence[ir.Value], data: Sequence[ir.Valu
 
 @tf_op("Bucketize")
 def bucketize(g: Graph, input: ir.Value, *, boundaries: Sequence[float]) -> ir.Value:
-    """The boundaries are float32 whatever the input is; numbers in float64 are compared as they are."""
+    """The boundaries are float32 whatever the input is; numbers in float64 are compared as they are.
+
+    NaN is above all of them: it is below none, which is what std::upper_bound asks.
+    """
     kind = ir.DataType.DOUBLE if input.dtype == ir.DataType.DOUBLE else ir.DataType.FLOAT
     limits = g.const(np.array(boundaries, np.float32).astype(kind.numpy()))
     x = cast(g, input, kind)
-    return _count_hits(g, g.GreaterOrEqual(g.Unsqueeze(x, [-1]), limits), ir.DataType.INT32)
+    return _count_hits(g, g.Not(g.Less(g.Unsqueeze(x, [-1]), limits)), ir.DataType.INT32)
 
 
 @tf_op("LowerBound")
@@ -211,7 +214,7 @@ def lower_bound(g: Graph, sorted_inputs: ir.Value, values: ir.Value, *, out_type
 
 @tf_op("UpperBound")
 def upper_bound(g: Graph, sorted_inputs: ir.Value, values: ir.Value, *, out_type: ir.DataType) -> ir.Value:
-    return _count_hits(g, g.LessOrEqual(g.Unsqueeze(sorted_inputs, [1]), g.Unsqueeze(values, [2])), out_type)
+    return _count_hits(g, g.Not(g.Greater(g.Unsqueeze(sorted_inputs, [1]), g.Unsqueeze(values, [2]))), out_type)
 
 
 def _count_hits(g: Graph, hits: ir.Value, dtype: ir.DataType) -> ir.Value:

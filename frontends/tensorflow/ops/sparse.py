@@ -81,8 +81,17 @@ def sparse_dense_mat_mul(
     adjoint_a: bool,
     adjoint_b: bool,
 ) -> ir.Value:
-    a = _scatter_to_dense(g, a_indices, a_values, a_shape)
-    return g.MatMul(transpose(g, a, [1, 0]) if adjoint_a else a, transpose(g, b, [1, 0]) if adjoint_b else b)
+    """Each entry times a row of b, added to a row of the result: what has no entry is not multiplied at all."""
+    b = transpose(g, b, [1, 0]) if adjoint_b else b
+    at, shape = int64(g, a_indices), int64(g, a_shape)
+    own, other = (1, 0) if adjoint_a else (0, 1)
+    rows = g.Gather(b, g.Gather(at, np.int64(other), axis=1), axis=0)
+    count = shape_values.content(a_shape)
+    sizes = g.Concat(g.Slice(shape, [own], [own + 1], [0]), g.Shape(b, start=1, end=2), axis=0)
+    zeros = g.Expand(g.const(0, b.dtype), sizes)
+    g.facts(zeros, shape=[None if count is None else int(count[own]), g.shape(b)[1]])
+    places = g.Slice(at, [own], [own + 1], [1])
+    return g.ScatterND(zeros, places, g.Mul(g.Unsqueeze(a_values, [1]), rows), reduction="add")
 
 
 @tf_op("SparseReduceSum")

@@ -26,6 +26,8 @@ def extract_image_patches(
     _, height, width, depth = g.shape(images)
     if not isinstance(height, int) or not isinstance(width, int) or not isinstance(depth, int):
         raise Unsupported("patches of a picture whose size is not static")
+    if not depth:
+        raise Unsupported("patches of a picture without channels")
     pads = list(padding_attributes([height, width], kernel, steps, spread, padding)["pads"])
     x = g.Pad(images, np.array([0, *pads[:2], 0, 0, *pads[2:], 0], np.int64)) if any(pads) else images
     counts = []

@@ -8,6 +8,8 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 from torch.nn import functional
 
 import convert
@@ -38,3 +40,28 @@ def test_several_resizes_to_one_size(tmp_path: Path, size: tuple[int, int] | Non
         feed = {"x": torch.randn(batch, 2, h, w), "y": torch.randn(batch, 4, 3, 3), "z": torch.randn(batch, c, d, 2)}
         (got,) = session.run(None, {n: t.numpy() for n, t in feed.items()})
         np.testing.assert_allclose(got, Pyramid(size)(**feed).numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("computed", "scaled"), [(False, False), (False, True), (True, False)])
+def test_a_resize_that_tells_of_all_dims_is_kept_from_the_transpose_before(
+    tmp_path: Path, computed: bool, scaled: bool
+) -> None:
+    """The Transpose makes the resized dims those of rows and channels, which the kernel has no linear resize for."""
+    numbers = np.float32([1, 1, 2, 0.5]) if scaled else np.int64([2, 5, 10, 3])
+    kind, rest = (helper.TensorProto.FLOAT, [""]) if scaled else (helper.TensorProto.INT64, ["", ""])
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["moved"], perm=[0, 2, 3, 1]),
+        helper.make_node("Resize", ["moved", *rest, "numbers"], ["y"], mode="linear"),
+    ]
+    inputs = [helper.make_tensor_value_info("x", helper.TensorProto.FLOAT, [2, 6, 5, 5])]
+    given = helper.make_tensor_value_info("numbers", kind, [4])
+    graph = helper.make_graph(nodes, "g", [*inputs, *[given] * computed],
+                              [helper.make_tensor_value_info("y", helper.TensorProto.FLOAT, [2, 5, 10, 3])],
+                              [] if computed else [numpy_helper.from_array(numbers, "numbers")])  # fmt: skip
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    convert.convert(source, "onnx", tmp_path / "m.onnx", verify=False)
+    feed = {"x": np.random.default_rng(0).normal(size=(2, 6, 5, 5)).astype(np.float32)}
+    feed |= {"numbers": numbers} if computed else {}
+    (want,) = ReferenceEvaluator(source).run(None, feed)
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, feed)[0], want, rtol=1e-5, atol=1e-5)

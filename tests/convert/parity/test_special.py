@@ -10,7 +10,7 @@ import pytest
 
 from convert.differences import Difference, difference_notes
 from convert.graph import Graph
-from convert.graph.metadata import DIMS_KEY
+from convert.graph.metadata import DIMS_KEY, OPERATOR_KEY
 from convert.parity.inputs import generate_feeds, smallest_feed, special_feed
 from convert.parity.special import reaches_shapes, special_difference
 from convert.parity.special_verdict import SpecialRun, judge_special, operators_behind
@@ -214,6 +214,18 @@ def test_a_difference_beside_an_output_is_no_excuse() -> None:
         verdict = Verdict(PASS)
         judge_special(verdict, g.model(), run, declared)
         assert verdict.status == status
+
+
+def test_a_difference_of_a_source_s_operator_is_of_all_that_it_is_read_as() -> None:
+    g = Graph()
+    x = g.input("x", F, ["n"])
+    g.output(g.Abs(g.Neg(x)), "y")
+    model = g.model()
+    for node in model.graph:
+        node.metadata_props[OPERATOR_KEY] = "Lgamma" if node.op_type == "Neg" else "Lgammas"
+    declared = [Difference((), "float32", sources=("Lgamma",)), Difference((), "more", sources=("Zeta",))]
+    assert difference_notes(model, declared) == ["special values: Lgamma: float32"]
+    assert [declared[0].of(node) for node in model.graph] == [True, False]
 
 
 def test_what_is_only_told_excuses_nothing() -> None:

@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 
+from convert.differences import Difference
 from convert.plugin import Operator
 from convert.rules import Rules
 from convert.rules.listing import lazy_attributes, operator_rows
@@ -36,6 +37,15 @@ def test_a_format_may_lack_more_than_its_table() -> None:
         Operator("Relu", "", "not of int8"),
         Operator("StringSplit", "there are no strings", ""),
     ]
+
+
+def test_what_differs_is_told_of_each_overload_with_a_rule() -> None:
+    rules = table()
+    rules("Conv.vec")(lambda out, x: x)
+    differing = [Difference(("Relu",), "of NaN"), Difference((), "of infinities", sources=("Conv", "StringSplit"))]
+    assert {row.name: row.differs for row in operator_rows(rules, differences=differing)} == {
+        "Conv": "of infinities", "Conv.vec": "of infinities", "Relu": "of NaN", "StringSplit": ""
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("old", ["racine", "zqrt"])

@@ -38,6 +38,11 @@ ROWS = [
         for name in ("DynamicStitch", "ParallelDynamicStitch")
     ),
     case("Bucketize", f32(2, 5), boundaries=[-1.0, 0.0, 0.5]),
+    case("Bucketize", np.float32([np.nan, -np.inf, 0, np.inf]), boundaries=[-1.0, 0.0]).named("NaN"),
+    *(
+        case(name, np.float32([[1, 2, 2]]), np.float32([[np.nan, 2, 3]])).named("NaN")
+        for name in ("LowerBound", "UpperBound")
+    ),
     *(
         case(name, np.array([[0, 1, 1, 4]], np.float32), np.array([[1, -1, 5]], np.float32))
         for name in ("LowerBound", "UpperBound")

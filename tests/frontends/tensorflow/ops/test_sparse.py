@@ -21,6 +21,13 @@ ROWS = [
     case("SparseSegmentMeanWithNumSegments", TABLE, PICKED, SEGMENTS, np.int32(4)),
     case("SparseTensorDenseMatMul", INDICES, f32(3), np.int64([3, 4]), f32(4, 2)),
     case("SparseTensorDenseMatMul", INDICES, f32(3), np.int64([3, 4]), f32(2, 3), adjoint_a=True, adjoint_b=True),
+    case(
+        "SparseTensorDenseMatMul",
+        np.int64([[0, 1], [0, 1], [2, 0]]),
+        f32(3),
+        np.int64([3, 4]),
+        np.float32([[1, 2], [3, np.inf], [np.nan, 4], [5, 6]]),
+    ).named("a place twice, NaN where nothing is"),
     case("SparseReduceSum", INDICES, f32(3), np.int64([3, 4]), [1]),
     case("SparseReduceSum", INDICES, f32(3), np.int64([3, 4]), [0], keep_dims=True),
     case("SparseReshape", INDICES, np.int64([3, 4]), np.int64([2, 6])),

@@ -19,6 +19,13 @@ POINTS = np.tile(np.array([0, 1e-4, 0.9, 13, 290, INF, -1]), 7)
 BOUNDS = (np.array([1.0, 1, -1, 2, 200]), np.array([2.0, 2, 2, 2, 1]), np.array([0, 1, 0.5, 1.5, 0.99]))
 MILD = (f32(2, 5, low=0.5, high=9.0), f32(5, low=0.1, high=9.0))
 PAIR = (f64(2, 3, low=0.1, high=20.0), f64(3, low=0.1, high=20.0))
+BELOW = np.array([-1.5, -INF, 0], np.float32)
+ZETA_ENDS = (
+    np.array([INF, INF, INF, INF, 2.5, 4, 5, NAN, 2.5, INF], np.float32),
+    np.array([2.5, 1, 0.5, NAN, INF, -1, -1, 0, -2, -INF], np.float32),
+)
+GAMMA_ENDS = (np.array([NAN, INF, INF, NAN, 2, 2]), np.array([INF, NAN, INF, 0, NAN, 3]))
+BETA_ENDS = (np.array([NAN, NAN, 2, NAN, 0, NAN]), np.array([2, NAN, NAN, 2, NAN, -1]), np.array([0, 1, 0, 0.5, 0, 0]))
 HALF = f32(2, 3, low=0.1, high=2.0).astype(np.float16)
 
 ROWS = [
@@ -33,10 +40,18 @@ ROWS = [
     *(case(f"Bessel{name}", f32(3, 5, low=-9, high=9)) for name in ("I0", "I1")),
     *(case(f"Bessel{name}", POSITIVE) for name in ("Y0", "Y1", "K0", "K1", "K0e", "K1e")),
     *(case(f"Bessel{name}", f64(2, 3, low=0.1, high=20.0)).named("float64") for name in ("I0e", "I1e", "J0", "K1")),
+    *(case(f"Bessel{name}", BELOW).named("below") for name in ("Y0", "K0", "K1", "K0e", "K1e")),
+    case("BesselY1", BELOW[:2]).named("below"),
     *(case(name, *MILD) for name in ("Igamma", "Igammac")),
     *(case(name, *PAIR).named("float64") for name in ("Igamma", "Igammac")),
     *(case(name, ORDERS, POINTS).named("ends") for name in ("Igamma", "Igammac")),
     case("Zeta", np.array([1.5, 2, 5, 30, 1, 2, 0.5], np.float32), np.array([0.5, 3, 1, 2, 2, -1, 2], np.float32)),
+    *(case(name, *GAMMA_ENDS).named("no number") for name in ("Igamma", "Igammac")),
+    case("Zeta", *ZETA_ENDS).named("ends"),
+    case("Polygamma", np.array([INF, INF, 3e38, 1], np.float32), np.array([0.5, -1, 0.5, INF], np.float32)).named(
+        "ends"
+    ),
+    case("Betainc", *BETA_ENDS).named("no number"),
     case("Polygamma", np.array([0, 1, 2, 3, 1.5, 6], np.float32), np.array([1.5, 0.5, 2, 10, 1, 3], np.float32)),
     case("Betainc", f32(3, 4, low=0.1, high=9), f32(3, 4, low=0.1, high=5), f32(3, 4, low=0, high=1)),
     case("Betainc", *BOUNDS).named("ends"),
