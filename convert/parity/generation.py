@@ -114,7 +114,7 @@ def compare_generation(wanted: dict[str, np.ndarray], got: dict[str, np.ndarray]
     chosen, other = int(wanted["tokens"][row, step]), int(got["tokens"][row, step])
     finite = np.isfinite(scores) & np.isfinite(others)
     size = rms(scores[finite])
-    difference = float(np.abs(others - scores)[finite].max(initial=0.0))
+    difference = float(np.abs(others[finite] - scores[finite]).max(initial=0.0))
     margin = float(scores[chosen] - scores[other])
     bound = 2 * OUTLIER * max(noise, LEAST / FACTOR) * size
     told = (
