@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+from convert.errors import UnsafeInput
+
+_START = Path(__file__).with_name("start_module.py")
 
 
 @contextmanager
@@ -40,6 +46,22 @@ def module_command(name: str, *arguments: str) -> list[str]:
     """The command line of a process that runs a module of ours.
 
     Without -P Python looks for every module in the folder that the user is in first: a `numpy.py` beside a model would
-    be run before anything is confined.
+    be run before anything is confined. TensorFlow loads libraries from beside the script that it finds in the command
+    line, which after -m would be the module's name, as a path from that folder on.
     """
-    return [sys.executable, "-P", "-m", name, *arguments]
+    return [sys.executable, "-P", str(_START), name, *arguments]
+
+
+def leave_own_folder() -> None:
+    """What `python -m convert` needs to take nothing from the folder that the user is in, as the other commands do.
+
+    Raises `UnsafeInput` for a folder from which TensorFlow would load libraries (`module_command` says why).
+    """
+    if not sys.flags.safe_path:
+        del sys.path[0]
+    for place in ("convert/tensorflow/core/kernels", "convert.runfiles/org_tensorflow"):
+        if os.path.lexists(place):
+            raise UnsafeInput(
+                f"TensorFlow would load libraries from ./{place}",
+                hint="run it as convert-model, which takes nothing from here",
+            )

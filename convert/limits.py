@@ -31,7 +31,7 @@ FOLDER_ENTRIES = 100_000
 """entries: of a folder that are looked at to tell what it is"""
 
 FOLDER_CONFIG_BYTES = 10 << 20
-"""bytes: of config.json in a Hugging Face folder that are read"""
+"""bytes: of config.json in a Hugging Face folder, and of each other configuration beside it"""
 
 FOLDER_INDEX_BYTES = 100 << 20
 """bytes: of an index that says which file of a Hugging Face folder holds which weight; the largest have 10 MB"""

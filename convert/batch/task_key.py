@@ -16,6 +16,7 @@ from convert import plugin
 from convert.batch.plan import Task, path_options
 from convert.errors import ConvertError
 from convert.files import protobuf_wire
+from convert.files.holes import written_ranges
 from convert.files.sniff import sniff
 
 PACKAGES = (
@@ -23,6 +24,8 @@ PACKAGES = (
     "transformers",
 )  # fmt: skip
 """Whose versions may change the result."""
+
+_CHUNK = 1 << 20
 
 _GRAPH, _FUNCTION, _NODE, _BODY, _INITIALIZER, _ATTRIBUTE, _EXTERNAL = 7, 25, 1, 7, 5, 5, 13
 """Fields of onnx.proto: ModelProto.graph and .functions, GraphProto.node, FunctionProto.node, GraphProto.initializer,
@@ -44,11 +47,26 @@ def compute_key(task: Task, by: Mapping[str, str] | None = None) -> str:
     digest = hashlib.sha256()
     for path in dependency_files(task):
         digest.update(os.fsencode(path.name) + f"\0{path.stat().st_size}\0".encode())
-        with open(path, "rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
+        digest.update(_content_digest(path))
     told = {"format": task.format, "options": dict(task.options), "versions": dict(versions() if by is None else by)}
     digest.update(json.dumps(told, sort_keys=True, default=str).encode())
     return digest.hexdigest()
+
+
+def _content_digest(path: Path) -> bytes:
+    """SHA-256 of a file; of one with holes, which may be as long as no disk, of what was written of it and where."""
+    with open(path, "rb") as stream:
+        ranges = written_ranges(stream.fileno())
+        if next(ranges, (0, 0)) == (0, os.fstat(stream.fileno()).st_size):
+            stream.seek(0)
+            return hashlib.file_digest(stream, "sha256").digest()
+        digest = hashlib.sha256()
+        for start, end in written_ranges(stream.fileno()):
+            digest.update(f"{start} {end}\0".encode())
+            stream.seek(start)
+            for at in range(start, end, _CHUNK):
+                digest.update(stream.read(min(_CHUNK, end - at)))
+        return digest.digest()
 
 
 def versions() -> dict[str, str]:
@@ -111,7 +129,7 @@ def _external_files(path: Path) -> list[Path]:
         view = memoryview(data)
         try:
             names = set(_model_locations(view))
-        except protobuf_wire.TruncatedMessage:
+        except (protobuf_wire.TruncatedMessage, RecursionError):  # protobuf reads neither
             names = set()
         finally:
             view.release()

@@ -12,6 +12,8 @@ from convert.errors import BadInput, UnsafeInput
 from convert.files import foreign, protobuf_wire
 
 _WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin", "pytorch_model*.bin.index.json")
+_CONFIGS = ("config.json", "config.*.json", "generation_config.json", "adapter_config.json")
+"""What transformers reads besides weights."""
 _OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "rust_model.ot", "*.gguf")
 _MODELS = (".onnx", ".pt", ".pth", ".pt2", ".pb", ".h5", ".keras", ".tflite", ".safetensors")
 
@@ -105,6 +107,15 @@ def _hugging_face(path: Path, names: set[str]) -> str:
     # The hub's cache holds links into its folder of blobs: models--org--name/snapshots/<revision>/config.json
     root = path.parent.parent if path.absolute().parent.name == "snapshots" else path
     _check_files(path, root, ["config.json", *weights])
+    configs = sorted(name for name in names if _matches_any(name, _CONFIGS))
+    _check_links(path, root, configs)
+    _check_kinds(path, configs)
+    for name in configs:
+        if (path / name).is_file() and (path / name).stat().st_size > limits.FOLDER_CONFIG_BYTES:
+            raise BadInput(
+                f"{path / name} has {(path / name).stat().st_size:,} bytes; configurations have some thousand",
+                hint="get the file again",
+            )
     for name in weights:
         if name.endswith(".index.json"):
             _check_files(path, root, _shards_at_hand(path, name))

@@ -4,32 +4,40 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from convert import limits
 from convert.errors import BadInput
 
 
-def check_holes(path: Path) -> None:
-    """Raise `BadInput` for a large file that is made of holes, by the measure of archives that expand.
+def written_ranges(descriptor: int) -> Iterator[tuple[int, int]]:
+    """Where a file was ever written, from and to; all of it where the file system does not tell its holes."""
+    size, at = os.fstat(descriptor).st_size, 0
+    while at < size:
+        try:
+            start = os.lseek(descriptor, at, os.SEEK_DATA)
+            end = os.lseek(descriptor, start, os.SEEK_HOLE)
+        except (OSError, AttributeError) as error:
+            if getattr(error, "errno", None) != errno.ENXIO:  # which says that there is no more data
+                yield at, size
+            return
+        yield start, end
+        at = end
 
-    Where the file system does not tell its holes a file has none.
-    """
+
+def check_holes(path: Path) -> None:
+    """Raise `BadInput` for a large file that is made of holes, by the measure of archives that expand."""
     size = path.stat().st_size
-    if size <= limits.ARCHIVE_FREE_BYTES or not hasattr(os, "SEEK_DATA"):
+    if size <= limits.ARCHIVE_FREE_BYTES:
         return
-    enough = size // limits.ARCHIVE_EXPANSION
+    enough, written = size // limits.ARCHIVE_EXPANSION, 0
     with path.open("rb") as file:
-        written, at = 0, 0
-        while written < enough:
-            try:
-                start = os.lseek(file.fileno(), at, os.SEEK_DATA)
-                at = os.lseek(file.fileno(), start, os.SEEK_HOLE)
-            except OSError as error:
-                if error.errno != errno.ENXIO:  # which says that there is no more data
-                    return
-                raise BadInput(
-                    f"{path} says that it has {size / 1e9:,.1f} GB, and {written:,} bytes of it were ever written",
-                    hint="get the file again; the download or the copy was cut off",
-                ) from None
-            written += at - start
+        for start, end in written_ranges(file.fileno()):
+            written += end - start
+            if written >= enough:
+                return
+    raise BadInput(
+        f"{path} says that it has {size / 1e9:,.1f} GB, and {written:,} bytes of it were ever written",
+        hint="get the file again; the download or the copy was cut off",
+    )

@@ -8,7 +8,7 @@ ONNX, `verify` as the source and as the target beside a good model, and each cla
 forks of a process that has imported the frameworks, and so do the children that run models. `strace` follows all of
 them; without it that is left out, and said so. Counted are
 
-    executed     a program that is not this Python, or the canary of the file
+    executed     a program that is not this Python, a library from the folder of the command, or the canary of the file
     wrote        files made, changed, renamed or removed outside of the folder of the command
     connected    a connection or datagram to anywhere but a socket of the file system
     tracebacks   printed ones, and errors of Python that are told by their names (a rule that fails says its operator)
@@ -41,6 +41,7 @@ from tests.suites import hostile_watch as watch
 from tests.suites.hostile_files.archive_files import archive_files
 from tests.suites.hostile_files.caffe2_files import caffe2_files
 from tests.suites.hostile_files.case import Canary, Case, Maker
+from tests.suites.hostile_files.folder_files import folder_files
 from tests.suites.hostile_files.hugging_files import hugging_files
 from tests.suites.hostile_files.keras_files import keras_files
 from tests.suites.hostile_files.lite_files import lite_files
@@ -65,12 +66,13 @@ MAKERS: dict[str, Maker] = {
     "caffe2": caffe2_files,
     "places": place_files,
     "manifests": manifest_files,
+    "folders": folder_files,
 }
 ROOMS = {
     "pickles": "pt", "archives": "pt", "torchscript": "pt", "exported": "pt", "safetensors": "pt",
     "hugging": "pt", "onnx": "onnx",
     "tensorflow": "savedmodel", "keras": "savedmodel", "lite": "savedmodel", "caffe2": "caffe2", "places": "onnx",
-    "manifests": "onnx",
+    "manifests": "onnx", "folders": "onnx",
 }  # fmt: skip
 """A format of the fuzz that is read by the same room."""
 VERBS = ("inspect", "convert", "source", "target", "batch")
@@ -102,11 +104,11 @@ def arguments(case: Case, verb: str, timeout: float) -> list[str]:
     limit, path = ["--timeout", f"{timeout:g}", "--memory", MEMORY], str(case.path)
     match verb:
         case "inspect":
-            return ["inspect", *case.arguments, *limit, "--", path]
+            return ["inspect", *([] if case.here else case.arguments), *limit, "--", path]
         case "convert":
             return ["--to", "onnx", "-o", "model.onnx", *case.arguments, *limit, "--", path]
         case "source":
-            return ["verify", *case.arguments, *limit, "--", path, str(case.good)]
+            return ["verify", *([] if case.here else case.arguments), *limit, "--", path, str(case.good)]
         case "target":
             return ["verify", *limit, "--", str(case.good), path]
     return ["batch", path, "--to", "onnx", "-o", "out", "--jobs", "1", *limit]
@@ -119,7 +121,10 @@ def run_command(
     case: Case, kind: str, verb: str, words: list[str], folder: Path, canary: Canary, helper: watch.Helper | None = None
 ) -> Run:
     """Run it in a fork with a folder of its own, and look at it while it runs."""
-    folder.mkdir()
+    if case.here is None:
+        folder.mkdir()
+    else:
+        subprocess.run(["cp", "-r", str(case.here), str(folder)], check=True)  # pipes and links as they are
     run = Run(kind, case.name, verb, time.time())
     pid = os.fork()
     if not pid:
@@ -213,8 +218,11 @@ def made(kind: str, place: Path, canary: Canary) -> list[Case]:
     with open(reading) as pipe:
         text = pipe.read()
     os.waitpid(pid, 0)
-    rows = json.loads(text)
-    return [Case(r["name"], Path(r["path"]), tuple(r["arguments"]), Path(r["good"]), r["batch"]) for r in rows]
+    cases = []
+    for row in json.loads(text):
+        paths = {name: Path(row.pop(name)) for name in ("path", "good", "here") if row[name] is not None}
+        cases.append(Case(row["name"], arguments=tuple(row["arguments"]), batch=row["batch"], **paths))
+    return cases
 
 
 def commands(kind: str, cases: list[Case], verbs: list[str], timeout: float) -> Iterator[tuple[Case, str, list[str]]]:
@@ -225,15 +233,14 @@ def commands(kind: str, cases: list[Case], verbs: list[str], timeout: float) -> 
         else:
             yield from ((c, verb, arguments(c, verb, timeout)) for c in cases if c.batch)
     if "batch" in verbs and cases and not cases[0].batch:
-        folder = cases[0].path.parent
-        several = [str(c.path) for c in cases if c.path.parent == folder][:40]
-        whole = Case("a batch of forty", folder)
-        limit = ["--timeout", f"{timeout:g}"]
-        yield (
-            whole,
-            "batch",
-            ["batch", "--to", "onnx", "-o", "out", "--jobs", "1", "--no-verify", *limit, "--", *several],
-        )
+        # Those of a folder that lies in wait one by one, the first folder of the others.
+        folders = dict.fromkeys(c.path.parent for c in cases if c.here or c.path.parent == cases[0].path.parent)
+        for folder in folders:
+            found = [c for c in cases if c.path.parent == folder][:40]
+            here, target = found[0].here, "tf" if found[0].here else "onnx"
+            words = ["batch", "--to", target, "-o", "out", "--jobs", "1", "--no-verify", "--timeout", f"{timeout:g}"]
+            name = f"a batch in {folder.name}" if here else "a batch of forty"
+            yield Case(name, folder, here=here), "batch", [*words, "--", *(str(c.path) for c in found)]
 
 
 def main() -> None:

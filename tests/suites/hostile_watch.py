@@ -85,7 +85,8 @@ def _fault(call: str, rest: str, place: Path) -> tuple[str, str] | None:
         own = program in pythons or program in _OWN_PROGRAMS
         return None if own else ("executed", rest[:200])
     if call.startswith("open") and not _WRITES.search(rest):
-        return None
+        library = names and "/libtfkernel" in names[0]
+        return ("executed", f"loads {names[0]}"[:300]) if library else None
     folders = _FOLDER.findall(rest)
     base = folders[0] if folders else ""
     path = os.path.normpath(

@@ -188,6 +188,40 @@ def test_the_key_is_of_external_data_and_of_files_that_options_name(tmp_path: Pa
     assert len({before, changed, task_key.compute_key(task)}) == 3
 
 
+def test_a_key_reads_what_was_written_of_a_file_with_holes(tmp_path: Path) -> None:
+    """A tebibyte of them takes no disk, and hours to read; what lies between them counts."""
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"x" * 100)
+    task = Task("a", path, "onnx", tmp_path / "out", {})
+    keys = {task_key.compute_key(task)}
+    for end, at in ((1 << 40, None), (1 << 40, 1 << 39), (1 << 41, None)):
+        with path.open("r+b") as file:
+            file.truncate(end)
+            if at is not None:
+                file.seek(at)
+                file.write(b"y")
+        keys.add(task_key.compute_key(task))
+    assert len(keys) == 4
+
+
+def test_a_graph_too_deep_for_protobuf_has_a_key(tmp_path: Path) -> None:
+    """What it names beside itself is not looked for: it cannot be read, which its conversion says."""
+
+    def field(number: int, content: bytes) -> bytes:
+        size, length = len(content), b""
+        while size > 127:
+            size, length = size >> 7, length + bytes([size & 127 | 128])
+        return bytes([number << 3 | 2]) + length + bytes([size]) + content
+
+    graph = field(2, b"g")
+    for _ in range(3000):
+        attribute = field(1, b"body") + b"\xa0\x01\x05" + field(6, graph)
+        graph = field(2, b"g") + field(1, field(4, b"If") + field(5, attribute))
+    path = tmp_path / "a.onnx"
+    path.write_bytes(b"\x08\x08" + field(7, graph) + field(8, b"\x10\x17"))
+    assert task_key.compute_key(Task("a", path, "onnx", tmp_path / "out", {}))
+
+
 def test_the_key_is_of_all_files_of_a_checkpoint_and_of_what_the_content_is(tmp_path: Path, fixtures: Path) -> None:
     folder = tmp_path / "checkpoint"
     shutil.copytree(fixtures / "tensorflow1/checkpoint", folder)

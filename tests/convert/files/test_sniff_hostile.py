@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +24,24 @@ def test_links_that_leave_a_savedmodel_are_refused(tmp_path: Path, fixtures: Pat
     hostile.leaving_link(folder / link, tmp_path / "secret")
     with pytest.raises(UnsafeInput, match=r"outside of the model's folder"):
         sniff(folder)
+
+
+@pytest.mark.parametrize("name", ["config.1.json", "generation_config.json", "adapter_config.json"])
+@pytest.mark.parametrize("form", ["pipe", "device", "link", "holes"])
+def test_a_configuration_that_is_no_small_file_is_refused(tmp_path: Path, name: str, form: str) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_text("x")
+    assert sniff(tmp_path) == "hf-folder"
+    place = tmp_path / name
+    if form == "pipe":
+        os.mkfifo(place)
+    elif form == "holes":
+        place.touch()
+        os.truncate(place, 1 << 40)
+    else:
+        place.symlink_to("/dev/zero" if form == "device" else "/etc/passwd")
+    with pytest.raises(BadInput if form in ("pipe", "holes") else UnsafeInput, match=name):
+        sniff(tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["parent", "absolute", "backslash", "drive", "twice", "link", "bomb", "overlap"])

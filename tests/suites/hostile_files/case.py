@@ -20,13 +20,17 @@ class Canary:
 
 @dataclass(frozen=True)
 class Case:
-    """One hostile file: where it is, with which options it is read, and a good model that it passes for."""
+    """One hostile file: where it is, with which options it is read, and a good model that it passes for.
+
+    here: a folder whose content lies in the one that the command is run in.
+    """
 
     name: str
     path: Path
     arguments: tuple[str, ...] = ()
     good: Path = FIXTURES / "mnist_cnn.onnx"
     batch: bool = False
+    here: Path | None = None
 
 
 Maker = Callable[[Path, Canary], Iterator[Case]]

@@ -199,6 +199,13 @@ def _files(keys: list[str], plain: dict[str, Any], beside: Path, canary: Canary)
         "another configuration": several(
             other("config.1.0.0.json", json.dumps({**plain, "auto_map": {"AutoModel": "odd.Odd"}})),
             other("config.json", json.dumps({**plain, "configuration_files": ["config.1.0.0.json"]}))),
+        "another configuration that is a pipe": pipe("config.1.json"),
+        "another configuration that is a device": link("config.1.json", "/dev/zero"),
+        "another configuration of 2^40 bytes": holes("config.1.json"),
+        "generation that is a pipe": pipe("generation_config.json"),
+        "generation that is a device": link("generation_config.json", "/dev/zero"),
+        "generation of 2^40 bytes": holes("generation_config.json"),
+        "an adapter that is a pipe": pipe("adapter_config.json"),
         "an adapter": several(other("adapter_config.json", json.dumps(adapter)), written("adapter_model.bin", evil)),
         "code beside": several(*(other(name, code) for name in (
             "modeling_bert.py", "__init__.py", "conftest.py", "configuration_bert.py"))),
