@@ -13,18 +13,22 @@ from convert.numerics.loops import loop_body, run_until_converged
 from convert.numerics.series import constant_like, horner, polynomial_ratio
 
 _ROUNDING = 2.0**-53
+_LARGE = 1e8
+"""Series and fraction take some eight square roots of an order: beyond this, more than a loop may."""
 
 
 def incomplete_gamma(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.Value:
     """The regularized integral from 0 to x (or, if `upper`, from x on) of t^(a - 1) e^-t.
 
-    A power series up to about a, a continued fraction beyond (Numerical Recipes, 6.2); at the ends as PyTorch has it.
+    A power series up to about a, a continued fraction beyond (Numerical Recipes, 6.2); of orders for which these would
+    not converge, an expansion in 1/a; at the ends as PyTorch has it.
     """
     zero, one = constant_like(g, 0.0, x), constant_like(g, 1.0, x)
     shape = g.Shape(g.Add(a, x))
     a, x = g.Expand(a, shape), g.Expand(x, shape)
     inner = g.And(g.And(g.Greater(a, zero), g.Greater(x, zero)), g.Not(g.Or(_is_infinite(g, a), _is_infinite(g, x))))
-    order, point = g.Where(inner, a, one), g.Where(inner, x, one)
+    by_terms = g.And(inner, g.Not(g.Greater(a, constant_like(g, _LARGE, x))))
+    order, point = g.Where(by_terms, a, one), g.Where(by_terms, x, one)
     near = g.Less(point, g.Add(order, one))
     scale = g.Exp(g.Sub(g.Sub(g.Mul(order, g.Log(point)), point), lgamma(g, order)))
     lower_part = g.Mul(scale, _power_series(g, order, g.Where(near, point, order)))
@@ -35,7 +39,27 @@ def incomplete_gamma(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.V
         out = g.Where(near, g.Sub(one, lower_part), upper_part)
     else:
         out = g.Where(near, lower_part, g.Sub(one, upper_part))
+    out = g.Where(by_terms, out, _for_large_order(g, a, x, upper=upper))
     return g.Where(inner, out, _boundary_values(g, a, x, upper=upper))
+
+
+def _for_large_order(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.Value:
+    """Temme's uniform expansion (DLMF 8.12.3 and 8.12.4) with its first term; the next is by 1/a smaller.
+
+    Farther than a hundredth of a from a, nothing or everything is left, to float64.
+    """
+    edge, one = constant_like(g, 0.01, x), constant_like(g, 1.0, x)
+    off = g.Min(g.Max(g.Div(g.Sub(x, a), a), g.Neg(edge)), edge)
+    # (off - log(1 + off)) · 2 / off²
+    series = horner(g, off, [2 * (-1) ** k / k for k in range(9, 1, -1)])
+    eta = g.Mul(off, g.Sqrt(series))
+    z = g.Mul(eta, g.Sqrt(g.Mul(a, constant_like(g, 0.5, x))))
+    bell = g.Exp(g.Neg(g.Mul(z, z)))
+    first = horner(g, eta, (1 / 2835, 1 / 864, -2 / 135, 1 / 12, -1 / 3))
+    rest = g.Div(g.Mul(bell, first), g.Sqrt(g.Mul(a, constant_like(g, 2 * math.pi, x))))
+    tail = g.Mul(g.Mul(_scaled_tail(g, g.Abs(z)), bell), constant_like(g, 0.5, x))
+    above = g.Add(g.Where(g.Less(z, constant_like(g, 0.0, x)), g.Sub(one, tail), tail), rest)
+    return above if upper else g.Sub(one, above)
 
 
 def _boundary_values(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.Value:

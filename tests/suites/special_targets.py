@@ -87,7 +87,31 @@ def tflite_run(model: onnx.ModelProto) -> Run:
     return lambda feed: [run(path, feed)[y.name] for y in model.graph.output] if folder else []
 
 
-RUNS = {"tf": tensorflow_run, "keras": keras_run, "tflite": tflite_run}
+def torch_run(model: onnx.ModelProto) -> Run:
+    """As the exported program computes it."""
+    import torch
+    from convert.backends.pytorch.dtypes import tensor_from
+    from convert.backends.pytorch.emit import check
+    from convert.backends.pytorch.passes.legalize import legalize
+    from convert.backends.pytorch.writer.exported import export_model
+
+    from tests.backends.pytorch.ops.support import as_array
+
+    graph = ir.from_proto(model)
+    legalize(graph)
+    check(graph)
+    module = export_model(graph).module()
+    inputs, names = ([v.name for v in ends] for ends in (graph.graph.inputs, graph.graph.outputs))
+
+    def run(feed: Feed) -> list[np.ndarray]:
+        with torch.no_grad():
+            found = module(*(tensor_from(feed[n]) for n in inputs))
+        return [as_array(found[n]) for n in names]
+
+    return run
+
+
+RUNS = {"tf": tensorflow_run, "keras": keras_run, "tflite": tflite_run, "torch": torch_run}
 
 
 def caffe2_results(cases: Sequence[Case]) -> Iterator[tuple[Case, Any]]:

@@ -1,8 +1,8 @@
 """Feeds the operators of the tables values at the edge, and compares what was converted with the source framework.
 
-`python tests/suites/special_values.py pytorch onnx`, `… tensorflow onnx` and `… onnx tf` (keras, tflite, caffe2) print
-a line for each row and feed that differs, and the counts. `--only clamp sort` restricts it to operators. The exit code
-is 1 if an operator differs that `KNOWN` does not name.
+`python tests/suites/special_values.py pytorch onnx`, `… tensorflow onnx`, `… onnx tf` (keras, tflite, torch, caffe2)
+print a line for each row and feed that differs, and the counts. `--only clamp sort` restricts it to operators. The exit
+code is 1 if an operator differs that `KNOWN` does not name.
 """
 
 from __future__ import annotations
@@ -244,6 +244,8 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[], help="operators by name")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="each N-th row")
     options = parser.parse_args()
+    if "onnx" not in (options.source, options.target):
+        parser.error("one of both is onnx: what is between two frameworks is the shared graph")
     run, counts, unknown = runner_of(options.source, options.target), Counter[str](), 0
     for row in rows_of(options.source)[:: options.every]:
         if options.only and row.operator not in options.only:
