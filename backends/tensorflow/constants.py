@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable, UninitializedVariable
 
 from convert.errors import Unsupported
-from convert.graph.tensors import dims_of
+from convert.graph.tensors import contiguous_array, dims_of
 from convert.naming import Naming
 
 Permutation = tuple[int, ...]
@@ -56,7 +56,7 @@ class Constant:
 
     def permuted(self, perm: Permutation) -> np.ndarray:
         """The content, permuted and contiguous."""
-        return np.ascontiguousarray(np.transpose(self.array, perm)) if perm else self.array
+        return contiguous_array(np.transpose(self.array, perm)) if perm else self.array
 
 
 class Store:

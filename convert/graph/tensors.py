@@ -48,8 +48,10 @@ def dtype_name(dtype: ir.DataType | None) -> str:
 
 # Numbers written in a program are few; arrays of more are weights.
 _EXACT_SIZE = 64
-_PART, _COLUMNS = 1 << 24, 64
-"""Bytes of a transposed matrix that are copied at a time, and rows of the matrix that are gone through together."""
+_PART = 1 << 24
+"""Bytes of a transposed matrix that are written at a time."""
+_SMALL, _BLOCK, _COLUMNS = 1 << 17, 1 << 20, 64
+"""Bytes of what numpy copies as fast; of a block of the result, and rows of the matrix that go into it together."""
 
 
 def numpy_dtype(dtype: ir.DataType) -> np.dtype:
@@ -127,20 +129,49 @@ def transposed_tensor(tensor: ir.TensorProtocol, perm: Sequence[int]) -> ir.Lazy
 
 
 def contiguous_parts(array: np.ndarray) -> Iterator[np.ndarray]:
-    """The content of an array in C order, as arrays that follow each other.
-
-    A transposed matrix comes some rows at a time, each copied from a few rows of the matrix after the other: numpy goes
-    along rows of the result, and so to another line of the cache for each number, which takes four times as long.
-    """
+    """The content of an array in C order, as arrays that follow each other; a matrix comes some rows at a time."""
     if array.ndim != 2 or array.flags.c_contiguous or array.nbytes <= _PART:
-        yield np.ascontiguousarray(array)
+        yield contiguous_array(array)
         return
     rows = max(_PART // (array.shape[1] * array.itemsize), 1)
     for start in range(0, array.shape[0], rows):
-        part = np.empty((min(rows, array.shape[0] - start), array.shape[1]), array.dtype)
+        yield contiguous_array(array[start : start + rows])
+
+
+def contiguous_array(array: np.ndarray) -> np.ndarray:
+    """An array in C order, copied where it is not yet.
+
+    Of a contiguous one whose first axis was moved to the end, or the last to the front, a matrix is transposed first,
+    and only then the axes between, whose rows stay whole.
+    """
+    if array.flags.c_contiguous or array.ndim < 2 or array.nbytes < _SMALL:
+        return np.ascontiguousarray(array)
+    order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+    base = array.transpose(order)
+    last = array.ndim - 1
+    if array.ndim == 2 or not base.flags.c_contiguous or (order[0] != last and order[last] != 0):
+        return _transposed_matrix(array) if array.ndim == 2 else np.ascontiguousarray(array)
+    perm = [int(axis) for axis in np.argsort(order)]
+    if order[0] == last:
+        rows = _transposed_matrix(base.reshape(base.shape[0], -1).T).reshape(*base.shape[1:], base.shape[0])
+        return np.ascontiguousarray(rows.transpose(*(axis - 1 for axis in perm[:-1]), last))
+    rows = _transposed_matrix(base.reshape(-1, base.shape[last]).T).reshape(base.shape[last], *base.shape[:-1])
+    return np.ascontiguousarray(rows.transpose(0, *(axis + 1 for axis in perm[1:])))
+
+
+def _transposed_matrix(array: np.ndarray) -> np.ndarray:
+    """A matrix in C order, copied block by block.
+
+    numpy goes along rows of the result, and so to another line of the cache for each number, which takes four times as
+    long and more.
+    """
+    found = np.empty(array.shape, array.dtype)
+    rows = max(_BLOCK // max(array.shape[1] * array.itemsize, 1), _COLUMNS)
+    for start in range(0, array.shape[0], rows):
         for column in range(0, array.shape[1], _COLUMNS):
-            part[:, column : column + _COLUMNS] = array[start : start + rows, column : column + _COLUMNS]
-        yield part
+            place = slice(start, start + rows), slice(column, column + _COLUMNS)
+            found[place] = array[place]
+    return found
 
 
 def widened_array(array: np.ndarray) -> np.ndarray:

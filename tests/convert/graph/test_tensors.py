@@ -20,6 +20,25 @@ CASES = {
 }
 
 
+PERMS = [(1, 0), (2, 3, 1, 0), (3, 2, 0, 1), (1, 2, 0), (2, 0, 1), (0, 2, 1), (1, 0, 2, 3), (3, 0, 2, 1), (1, 0, 3, 2)]
+
+
+@pytest.mark.parametrize("perm", PERMS)
+@pytest.mark.parametrize("sizes", [(70, 9, 3, 130), (64, 2, 65, 3), (1, 5, 1, 7), (3, 0, 2, 5)])
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_an_array_of_permuted_axes_is_copied_in_order(
+    perm: tuple[int, ...], sizes: tuple[int, ...], dtype: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensors, "_SMALL", 0)
+    monkeypatch.setattr(tensors, "_BLOCK", 9000)
+    array = np.random.default_rng(0).integers(0, 999, sizes[: len(perm)]).astype(dtype)
+    for view in (array.transpose(perm), array.transpose(perm)[::-1], array[:, ::2].transpose(perm)):
+        found = tensors.contiguous_array(view)
+        assert found.flags.c_contiguous
+        assert found.dtype == view.dtype
+        np.testing.assert_array_equal(found, view)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_parts_are_the_content_in_order(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensors, "_PART", 4000)
