@@ -144,6 +144,10 @@ class UnknownRank(Unsupported, ValueError):
         )
 
 
+class BrokenPackage(ConvertError):
+    """A package that this takes is not installed, or cannot be imported."""
+
+
 class BadInput(ConvertError):
     """A file that is broken, truncated, or not what it was said to be.
 
@@ -237,7 +241,7 @@ def as_convert_error(error: Exception) -> ConvertError:
         return ResourceLimit(f"the disk takes no more: {error.strerror}", hint=hint)
     told = import_problem(error)
     if told is not None:
-        return ConvertError(told[0], hint=told[1])
+        return BrokenPackage(told[0], hint=told[1])
     if isinstance(error, OSError):
         where = f"{str(error.filename)[:200]}: " if error.filename is not None else ""
         return ConvertError(f"{where}{error.strerror or error}", hint="check the path and its rights")

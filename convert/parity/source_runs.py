@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir as ir
 
-from convert.errors import ConvertError, ResourceLimit, Unsupported, UsageError
+from convert.errors import BrokenPackage, ConvertError, ResourceLimit, Unsupported, UsageError
 from convert.options import Options
 from convert.parity.inputs import GIVEN, Feed, Spans, closer_spans
 from convert.parity.judge import RunOutputs, VerifyMethod
@@ -83,7 +83,7 @@ def _run(run: Run, feeds: Sequence[Feed]) -> RunOutputs:
     """What `run` gives; raises `_SourceRefusal` where it is the source that does not take some of the inputs."""
     try:
         return run(feeds)
-    except (RunFailure, Unsupported, ResourceLimit, UsageError):
+    except (RunFailure, Unsupported, ResourceLimit, UsageError, BrokenPackage):
         raise
     except ConvertError as error:
         raise _SourceRefusal(error) from error

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from convert import errors, plugin
-from convert.errors import ConvertError, ResourceLimit, Unsupported
+from convert.errors import BrokenPackage, ConvertError, ResourceLimit, Unsupported
 from convert.extras import import_problem
 from convert.files.scratch import held_folder
 from convert.interpreter import module_command, paused_garbage_collection
@@ -175,8 +175,9 @@ def failed_run(source: Source, error: Exception) -> ConvertError:
     if (unmapped := errors.memory_of_library(error)) is not None:
         return unmapped
     text = " ".join(str(error).split())[:600]
-    message, hint = import_problem(error) or (f"running {source.label} failed: {type(error).__name__}: {text}", "")
-    return ConvertError(message, hint=hint)
+    if (broken := import_problem(error)) is not None:
+        return BrokenPackage(broken[0], hint=broken[1])
+    return ConvertError(f"running {source.label} failed: {type(error).__name__}: {text}")
 
 
 def settings_of(source: Source) -> list[dict[str, str]]:

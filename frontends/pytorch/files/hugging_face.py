@@ -15,7 +15,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from convert.errors import BadInput, ConvertError, UsageError, memory_of_library
+from convert.errors import BadInput, BrokenPackage, ConvertError, UsageError, memory_of_library
 from convert.extras import install_command
 from convert.graph.metadata import COMPANIONS_KEY, RANGE_KEY
 from convert.options import InputSpec, Options
@@ -104,7 +104,7 @@ def _broken(error: Exception) -> ConvertError:
     if (unmapped := memory_of_library(error)) is not None:
         return unmapped
     text = " ".join(str(error).split())[:300]
-    return ConvertError(
+    return BrokenPackage(
         f"transformers is installed, but cannot be imported: {type(error).__name__}: {text}",
         hint="install it anew, with the versions of its dependencies that it asks for",
     )

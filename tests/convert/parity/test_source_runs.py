@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from convert.errors import BadInput, ConvertError, Unsupported
+from convert.errors import BadInput, BrokenPackage, ConvertError, Unsupported
 from convert.graph import Graph
 from convert.options import Options
 from convert.parity import source_runs as room
@@ -101,7 +101,7 @@ def test_sizes_are_searched_for_with_closer_integers(monkeypatch: pytest.MonkeyP
     ]
 
 
-@pytest.mark.parametrize("error", [Unsupported("no"), room.RunFailure("backend", BadInput("no"))])
+@pytest.mark.parametrize("error", [Unsupported("no"), BrokenPackage("no"), room.RunFailure("backend", BadInput("no"))])
 def test_what_is_not_the_inputs_fault_is_raised_at_once(error: ConvertError) -> None:
     def run(feeds: Sequence[Feed]) -> Any:
         raise error
