@@ -11,6 +11,8 @@ from convert.naming import IDENTIFIER, WORDS, Naming, TargetNames
 from convert.plugin import Format, Operator
 from convert.rules.listing import lazy_attributes, operator_rows
 
+from .held import HELD
+
 if TYPE_CHECKING:
     import onnx_ir as ir
 
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 # Inputs are arguments of forward; outputs are keys of the dict that it returns, which its file keeps between quotes.
 # PyTorch prints forward as code that uses names of its own, which no argument may hide (torch.fx.graph).
 _OWN = ("torch", "device", "inf", "nan", "NoneType", "fx_pytree", "pytree", "getattr", "slice")
-_NAMES = TargetNames(replace(IDENTIFIER, reserved={*WORDS, *_OWN}), Naming(r"[\"'\\{}()\[\]=;\x00-\x1f]"), apart=True)
+_NAMES = TargetNames(
+    replace(IDENTIFIER, reserved={*WORDS, *_OWN}), Naming(r"[\"'\\{}()\[\]=;\x00-\x1f]"), apart=True, held=HELD
+)
 
 FORMATS = {
     "torch": Format(

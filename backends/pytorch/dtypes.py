@@ -8,6 +8,8 @@ import torch
 
 from convert.errors import Unsupported
 
+from .held import HELD
+
 DTYPES = {
     ir.DataType.FLOAT: torch.float32,
     ir.DataType.DOUBLE: torch.float64,
@@ -28,14 +30,13 @@ DTYPES = {
     ir.DataType.FLOAT8E5M2: torch.float8_e5m2,
     ir.DataType.FLOAT8E4M3FNUZ: torch.float8_e4m3fnuz,
     ir.DataType.FLOAT8E5M2FNUZ: torch.float8_e5m2fnuz,
-}
-
-# Weights of fewer bits than PyTorch computes with are stored in what holds them.
-_STORED = {
+    ir.DataType.FLOAT8E8M0: torch.float8_e8m0fnu,
+    # Numbers of less than a byte have one of their own, as in PyTorch's own quantized operators.
     ir.DataType.INT4: torch.int8,
     ir.DataType.UINT4: torch.uint8,
     ir.DataType.INT2: torch.int8,
     ir.DataType.UINT2: torch.uint8,
+    ir.DataType.FLOAT4E2M1: torch.float8_e4m3fn,
 }
 
 _BYTES = {
@@ -47,16 +48,19 @@ _BYTES = {
     torch.float8_e5m2: np.int8,
     torch.float8_e4m3fnuz: np.int8,
     torch.float8_e5m2fnuz: np.int8,
+    torch.float8_e8m0fnu: np.uint8,
 }
 """Dtypes that numpy lacks or that PyTorch does not take from it, and the integers that show their bytes."""
 
-FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
+FLOAT8 = (
+    torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu,
+)  # fmt: skip
 SCARCE = (torch.uint16, torch.uint32, torch.uint64)
 """Dtypes that PyTorch stores and hardly computes with."""
 
 
 def torch_dtype(dtype: ir.DataType | int | None) -> torch.dtype:
-    """PyTorch's dtype. Raises `Unsupported` where there is none (text, and numbers of less than a byte)."""
+    """PyTorch's dtype. Raises `Unsupported` where there is none (text)."""
     found = None if dtype is None else DTYPES.get(ir.DataType(dtype))
     if found is None:
         name = "unknown" if dtype is None else ir.DataType(dtype).name
@@ -64,18 +68,13 @@ def torch_dtype(dtype: ir.DataType | int | None) -> torch.dtype:
     return found
 
 
-def stored_dtype(dtype: ir.DataType) -> torch.dtype:
-    """The dtype that a constant of `dtype` is stored in. Raises `Unsupported` as `torch_dtype` does."""
-    return _STORED.get(dtype) or torch_dtype(dtype)
-
-
 def tensor_from(array: np.ndarray) -> torch.Tensor:
     """A tensor over the memory of `array`, or a copy where that cannot be written to."""
-    dtype = stored_dtype(ir.DataType.from_numpy(array.dtype))
+    dtype = torch_dtype(ir.DataType.from_numpy(array.dtype))
     array = np.ascontiguousarray(array).reshape(array.shape)
+    if array.dtype.name in HELD:
+        array = array.astype(HELD[array.dtype.name])
     if dtype in _BYTES:
         array = array.view(_BYTES[dtype])
         return torch.from_numpy(array if array.flags.writeable else array.copy()).view(dtype)
-    if array.dtype.kind not in "fiubc":
-        array = array.astype(np.int8 if dtype == torch.int8 else np.uint8)
     return torch.from_numpy(array if array.flags.writeable else array.copy())

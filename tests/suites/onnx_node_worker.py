@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,10 +37,14 @@ class Answer:
 
 
 class Worker:
-    """A child process that takes one case at a time; a new one is started after a crash or a time-out."""
+    """A child process that takes one case at a time; a new one is started after a crash or a time-out.
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    command: what is started; without one, this module.
+    """
+
+    def __init__(self, environment: dict[str, str], *command: str) -> None:
         self.environment = environment
+        self.command = command or (sys.executable, "-m", "tests.suites.onnx_node_worker")
         self.process: subprocess.Popen[bytes] | None = None
 
     def run(self, request: Any, seconds: float = TIMEOUT) -> Answer:
@@ -80,7 +84,7 @@ class Worker:
     def _start(self) -> subprocess.Popen[bytes]:
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         return subprocess.Popen(
-            [sys.executable, "-m", "tests.suites.onnx_node_worker"],
+            self.command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -89,7 +93,11 @@ class Worker:
 
 
 def run_all(
-    requests: Iterable[tuple[str, Any]], jobs: int, environment: dict[str, str], done: Callable[[str, Answer], None]
+    requests: Iterable[tuple[str, Any]],
+    jobs: int,
+    environment: dict[str, str],
+    done: Callable[[str, Answer], None],
+    command: Sequence[str] = (),
 ) -> None:
     """Run named requests in `jobs` processes; `done(name, answer)` is called for each, one at a time.
 
@@ -102,7 +110,7 @@ def run_all(
     lock = threading.Lock()
 
     def drain() -> None:
-        worker = Worker(environment)
+        worker = Worker(environment, *command)
         try:
             while True:
                 name, request = waiting.get_nowait()
@@ -122,20 +130,20 @@ def run_all(
         thread.start()
     for thread in threads:
         thread.join()
-    worker = Worker(environment)
+    worker = Worker(environment, *command)
     for name, request in late:
         done(name, worker.run(request, ALONE))
     worker.stop()
 
 
-def serve() -> None:
-    """The child process: requests come in, answers go out."""
+def serve(answer: Callable[..., Answer] | None = None) -> None:
+    """The child process: requests come in, answers go out; without a function of its own, those of `answer_to`."""
     # Native libraries write to descriptor 1 as well.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while len(head := sys.stdin.buffer.read(8)) == 8:
         request = pickle.loads(sys.stdin.buffer.read(struct.unpack("<q", head)[0]))
-        data = pickle.dumps(answer_to(*request))
+        data = pickle.dumps((answer or answer_to)(*request))
         answers.write(struct.pack("<q", len(data)) + data)
         answers.flush()
 
@@ -148,7 +156,7 @@ def answer_to(data: bytes, feeds: list[dict[str, Any]], specs: list[Any], form: 
 
     from convert import plugin
     from convert.errors import Unsupported
-    from convert.naming import Names
+    from convert.graph.names import names_in_target
     from convert.options import Options
     from convert.report import Report
     from convert.source import Source
@@ -161,10 +169,10 @@ def answer_to(data: bytes, feeds: list[dict[str, Any]], specs: list[Any], form: 
             source = plugin.claim(onnx.ModelProto.FromString(data))
             report = Report("convert")
             model = plugin.frontend_for(source).read(source, options, report)
+            names = names_in_target(model, written.names)
             plugin.backend_for(form).write(model, path, form, options, report)
             runner = plugin.runner_for(written.kind)
             assert runner is not None, f"nothing runs {written.kind}"
-            names = Names(**report.renamed)
             feeds = [names.feed(feed) for feed in feeds]
             found = runner.run(Source(written.kind, path), feeds, precision="float32", options=Options())
             return Answer("ran", outputs=[names.name_outputs(f) for f in found])

@@ -11,28 +11,79 @@ from ..rules import onnx_op
 
 @onnx_op("Cast")
 def cast(t, x, *, to, saturate, round_mode="up"):
-    return to_dtype(x, torch_dtype(ir.DataType(to)), bool(saturate), round_mode)
+    return to_kind(x, ir.DataType(to), bool(saturate), round_mode)
 
 
 @onnx_op("CastLike")
 def cast_like(t, x, target, *, saturate, round_mode="up"):
-    return to_dtype(x, target.dtype, bool(saturate), round_mode)
+    # The tensor does not tell: numbers of less than a byte are in one of their own.
+    return to_kind(x, t.node.outputs[0].dtype or t.node.inputs[1].dtype, bool(saturate), round_mode)
 
 
 @onnx_op("BitCast")
 def bit_cast(t, x, *, to):
-    return x.view(torch_dtype(ir.DataType(to)))
+    kind = ir.DataType(to)
+    y = x.view(torch_dtype(kind))
+    return _cut_to(y.to(torch.int32), kind) if kind in LIMITS else y
 
 
-def to_dtype(x: torch.Tensor, dtype: torch.dtype, saturate: bool = True, round_mode: str = "up") -> torch.Tensor:
-    """x in a dtype, as Cast-24 has it: what is beyond a float8's range is its limit if `saturate`, else NaN or ∞."""
+LIMITS = {
+    ir.DataType.INT4: (-8, 7),
+    ir.DataType.UINT4: (0, 15),
+    ir.DataType.INT2: (-2, 1),
+    ir.DataType.UINT2: (0, 3),
+}
+"""The least and the largest integer of less than a byte."""
+
+
+def to_kind(x: torch.Tensor, kind: ir.DataType, saturate: bool = True, round_mode: str = "up") -> torch.Tensor:
+    """x in a dtype of ONNX's, as Cast-25 has it; integers lose the bits that do not fit."""
+    if kind in LIMITS:
+        return _cut_to((x.to(torch.float32) if x.dtype in FLOAT8 else x).to(torch.int32), kind)
+    if kind == ir.DataType.FLOAT4E2M1:
+        return to_float4(x).to(torch_dtype(kind))
+    if kind == ir.DataType.FLOAT8E8M0:
+        return _to_power(x, saturate, round_mode)
+    return to_dtype(x, torch_dtype(kind), saturate)
+
+
+def _cut_to(x: torch.Tensor, kind: ir.DataType) -> torch.Tensor:
+    low, high = LIMITS[kind]
+    return (torch.remainder(x - low, high - low + 1) + low).to(torch_dtype(kind))
+
+
+def to_float4(x: torch.Tensor) -> torch.Tensor:
+    """x at the nearest number of FLOAT4E2M1: 0, ½, 1, 1½, 2, 3, 4 and 6; NaN, which it lacks, is −0."""
+    wide = x if x.dtype in (torch.float32, torch.float64) else x.to(torch.float32)
+    size = torch.clamp(torch.abs(wide), max=6.0)
+    step = torch.where(size < 2, 0.5, torch.where(size < 4, 1.0, 2.0)).to(wide.dtype)
+    near = torch.copysign(torch.round(size / step) * step, wide)
+    return torch.where(torch.isnan(wide), -torch.zeros_like(wide), near)
+
+
+def _to_power(x: torch.Tensor, saturate: bool, round_mode: str) -> torch.Tensor:
+    """x as FLOAT8E8M0, a power of two, by the bits of float32: its exponent, and one more where it is rounded up."""
+    bits = x.to(torch.float32).view(torch.int32).to(torch.int64) & 0x7FFFFFFF
+    exponent, rest = bits >> 23, bits & 0x7FFFFF
+    if round_mode == "nearest":  # the least float32 of all is below the half of the first power
+        up = torch.where(exponent > 0, rest >= 0x400000, rest > 0x400000)
+    else:
+        up = (rest > 0) if round_mode == "up" else torch.zeros_like(rest, dtype=torch.bool)
+    finite = exponent < 255
+    code = exponent + (up & finite).to(torch.int64)
+    code = torch.where(finite, torch.clamp(code, max=254) if saturate else code, 255)
+    return code.to(torch.uint8).view(torch.float8_e8m0fnu)
+
+
+def to_dtype(x: torch.Tensor, dtype: torch.dtype, saturate: bool = True) -> torch.Tensor:
+    """x in a dtype, as Cast-25 has it: what is beyond a float8's range is its limit if `saturate`, else NaN or ∞."""
     if x.dtype == dtype:
         return x
     if dtype == torch.bool and x.dtype.is_floating_point:
         return x.to(torch.float32) != 0 if x.dtype in FLOAT8 else x != 0
     if dtype in FLOAT8:
         return _to_float8(x, dtype, saturate)
-    if x.dtype in FLOAT8 and not dtype.is_floating_point:
+    if x.dtype in FLOAT8:
         x = x.to(torch.float32)
     if x.dtype.is_floating_point and dtype in (torch.uint16, torch.uint32, torch.uint64):
         x = x.to(torch.int64)

@@ -10,7 +10,7 @@ import torch
 from ..common import along, wide
 from ..dtypes import FLOAT8, torch_dtype
 from ..rules import onnx_op
-from .cast import to_dtype
+from .cast import LIMITS, to_kind
 from .conv import convolve
 
 
@@ -29,15 +29,16 @@ def _spread(scale: Any, x: Any, axis: Any, block: Any) -> Any:
 @onnx_op("QuantizeLinear")
 def quantize_linear(t, x, scale, zero=None, *, axis, block_size, output_dtype, precision=0, saturate=1):
     assert t.node is not None
-    kind = torch_dtype(t.node.outputs[0].dtype)
+    kind = t.node.outputs[0].dtype
+    dtype = torch_dtype(kind)
     y = x.to(torch.float32) / _spread(wide(scale), x, axis, block_size).to(torch.float32)
-    if kind in FLOAT8:
-        return to_dtype(y, kind, bool(saturate))
+    if dtype in FLOAT8:
+        return to_kind(y, kind, bool(saturate))
     y = torch.round(y)
     if zero is not None:
         y = y + _spread(wide(zero), x, axis, block_size).to(torch.float32)
-    limits = torch.iinfo(kind)
-    return torch.clamp(y, limits.min, limits.max).to(torch.int64).to(kind)
+    low, high = LIMITS.get(kind) or (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+    return torch.clamp(y, low, high).to(torch.int64).to(dtype)
 
 
 @onnx_op("DequantizeLinear")

@@ -27,6 +27,7 @@ DTYPES = {
     torch.float8_e5m2: ir.DataType.FLOAT8E5M2,
     torch.float8_e4m3fnuz: ir.DataType.FLOAT8E4M3FNUZ,
     torch.float8_e5m2fnuz: ir.DataType.FLOAT8E5M2FNUZ,
+    torch.float8_e8m0fnu: ir.DataType.FLOAT8E8M0,
 }
 TORCH_DTYPES = {onnx: dtype for dtype, onnx in DTYPES.items()}
 

@@ -21,6 +21,7 @@ _BYTES = {
     torch.float8_e5m2: torch.int8,
     torch.float8_e4m3fnuz: torch.int8,
     torch.float8_e5m2fnuz: torch.int8,
+    torch.float8_e8m0fnu: torch.int8,
 }
 
 
