@@ -183,18 +183,27 @@ class SubgraphFunction:
         known = {**self.around, **dict(zip(self.graph.inputs, inputs, strict=True))}
         return self.emitter.run(self.graph, known)
 
-    def with_operands(self, inputs: Sequence[Value], operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The outputs as tensors of their own, for the operators of control flow, which see all tensors as operands."""
+    def with_operands(self, inputs: Sequence[Value], operands: Sequence[torch.Tensor]) -> list[Any]:
+        """The outputs as tensors of their own, for the operators of control flow, which see all tensors as operands.
+
+        A sequence is a list of such.
+        """
         known = {**self.around, **dict(zip(self.graph.inputs, inputs, strict=True))}
         known.update(zip(self.operands, operands, strict=True))
         self.emitter.branches += 1
-        found = [self.emitter.tensor(y) for y in self.emitter.run(self.graph, known)]
-        self.emitter.branches -= 1
+        found = self.emitter.run(self.graph, known)
         seen = {id(x) for x in (*operands, *inputs)}
-        results = []
-        for y in found:
-            results.append(y.clone() if id(y) in seen else y)
+
+        def own(value: Value) -> Any:
+            if isinstance(value, list):
+                return [own(x) for x in value]
+            y = self.emitter.tensor(value)
+            y = y.clone() if id(y) in seen else y
             seen.add(id(y))
+            return y
+
+        results = [own(y) for y in found]
+        self.emitter.branches -= 1
         return results
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import torch
 
-from convert.errors import Unsupported
-
 from ..common import plain, wide
 from ..rules import host, onnx_op
 
@@ -52,7 +50,15 @@ def _safe_divisor(t: Any, x: Any, y: Any) -> Any:
     return minus, torch.where(minus, torch.ones_like(divisor), divisor)
 
 
-_UINT64 = onnx_op.limit("Div", "PyTorch does not divide uint64")
+def _quotient_of_uint64(x: Any, y: Any) -> Any:
+    """PyTorch divides no uint64: half of x is divided in int64, and what is left of x tells the last bit."""
+    a, b, turn = x.to(torch.int64), y.to(torch.int64), torch.iinfo(torch.int64).min
+    large = b < 0  # 2⁶³ or more, which goes in once at most
+    divisor = torch.where(large, torch.ones_like(b), b)
+    twice = torch.div((a >> 1) & ~turn, divisor, rounding_mode="trunc") * 2
+    rest = a - twice * divisor
+    found = twice + ((rest ^ turn) >= (divisor ^ turn)).to(torch.int64)
+    return torch.where(large, ((a ^ turn) >= (b ^ turn)).to(torch.int64), found)
 
 
 @onnx_op("Div")
@@ -60,7 +66,7 @@ _UINT64 = onnx_op.limit("Div", "PyTorch does not divide uint64")
 def div(t, x, B):
     y = t.tensor(B)
     if x.dtype == torch.uint64:
-        raise Unsupported(_UINT64)
+        return _quotient_of_uint64(x, y)
     if x.dtype.is_floating_point or x.dtype.is_complex:
         return torch.div(x, y)
     minus, y = _safe_divisor(t, x, B)
@@ -73,8 +79,8 @@ def div(t, x, B):
 def mod(t, x, B, *, fmod):
     y = t.tensor(B)
     if x.dtype == torch.uint64:
-        x, y = x.to(torch.int64), y.to(torch.int64)
-    elif not x.dtype.is_floating_point:
+        return x.to(torch.int64) - _quotient_of_uint64(x, y) * y.to(torch.int64)
+    if not x.dtype.is_floating_point:
         _, y = _safe_divisor(t, x, B)  # of −1 nothing is left, as of 1
     return torch.fmod(wide(x), wide(y)) if fmod else torch.remainder(wide(x), wide(y))
 

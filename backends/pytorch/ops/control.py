@@ -18,7 +18,7 @@ from ..values import Known
 _MOST = 512
 """Rounds of a loop that are written out."""
 
-_NESTED = "a sequence or an optional in a branch or loop that only the run decides"
+_NESTED = onnx_op.limit("Loop", "a sequence or an optional in a branch or loop that only the run decides")
 
 
 _RANKS = onnx_op.limit("If", "branches that only the run decides between, whose results differ in rank")
@@ -30,9 +30,9 @@ def if_(t, cond, *, then_branch, else_branch):
     known = t.static(cond)
     if known is not None:
         return tuple((then_branch if known.all() else else_branch)())
-    if any(not isinstance(v.type, ir.TensorType) for v in then_branch.graph.outputs):
+    if any(isinstance(v.type, ir.OptionalType) for v in then_branch.graph.outputs):
         raise Unsupported(_NESTED)
-    kinds = [torch_dtype(v.dtype) for v in t.node.outputs]
+    lengths: list[list[int | None]] = []
     # What both use is one operand: PyTorch calls them as the tensors are called, and two of one name are none.
     operands = {id(x): x for branch in (then_branch, else_branch) for x in branch.operands.values()}
 
@@ -41,17 +41,26 @@ def if_(t, cond, *, then_branch, else_branch):
 
         def run(*given: Any) -> Any:
             found = branch.with_operands((), [given[i] for i in places])
-            return tuple(y.to(k) for y, k in zip(found, kinds, strict=True))
+            lengths.append([len(y) if isinstance(y, list) else None for y in found])
+            if len(lengths) > 1 and lengths[0] != lengths[-1]:
+                raise Unsupported(_NESTED)
+            flat = [(y, v) for value, v in zip(found, t.node.outputs, strict=True) for y in _items(value)]
+            return tuple(y.to(torch_dtype(v.dtype)) for y, v in flat)
 
         return run
 
     try:
         both = function(then_branch), function(else_branch)
-        return tuple(torch.ops.higher_order.cond(cond.reshape(()), *both, tuple(operands.values())))
+        flat = iter(torch.ops.higher_order.cond(cond.reshape(()), *both, tuple(operands.values())))
+        return tuple(next(flat) if n is None else [next(flat) for _ in range(n)] for n in lengths[0])
     except RuntimeError as error:
         if "expected same dim" in str(error):
             raise Unsupported(_RANKS) from error
         raise
+
+
+def _items(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
 
 
 @onnx_op("Loop")

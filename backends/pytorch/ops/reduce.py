@@ -15,8 +15,8 @@ from ..rules import host, onnx_op
 Fold = Callable[..., torch.Tensor]
 
 
-def _reduced(fold: Fold, before: Any = None, after: Any = None, over_data: str = "") -> Callable[..., Any]:
-    """The rule of a reduction: `after(fold(before(x), axes, keepdim))`. over_data: its form as a scatter, if any."""
+def _reduced(fold: Fold, before: Any = None, after: Any = None, over_data: str = "sum") -> Callable[..., Any]:
+    """The rule of a reduction: `after(fold(before(x), axes, keepdim))`. over_data: its form as a scatter."""
 
     @host("axes")
     def rule(t, data, axes=None, *, keepdims, noop_with_empty_axes):
@@ -45,33 +45,64 @@ def _at_run_time(t: Any, fold: Any, x: Any, axes: Any, keep: Any, noop: Any, sca
         return fold(x, list(range(x.dim())), keep)
     if not isinstance(count, int):
         raise Unsupported("a reduction whose number of axes is computed at run time")
-    if not scatter:
-        raise Unsupported(_AXES)
-    rank, chosen = x.dim(), torch.remainder(axes, x.dim())
-    sizes = []
-    kind = x.dtype
-    x = x.to(torch.uint8) if kind == torch.bool else x
-    start = {"prod": lambda d: 1, "amax": _lowest, "amin": _highest}.get(scatter, lambda d: 0)(kind)
-    total = x
-    for axis in range(rank):
-        folded = (chosen == axis).any()
-        places = torch.arange(x.shape[axis]) * torch.logical_not(folded).to(torch.int64)
-        size: Any = torch.where(folded, 1, x.shape[axis]).item()
-        torch._check(size >= 0)
-        shape = [size if i == axis else n for i, n in enumerate(x.shape)]
-        y = torch.full(shape, start, dtype=x.dtype)
-        x = y.index_add(axis, places, x) if scatter in ("sum", "mean") else y.index_reduce(axis, places, x, scatter)
-        sizes.append(size)
-    if scatter == "mean":
-        own = torch.stack([torch.scalar_tensor(n, dtype=torch.int64) for n in total.shape])
-        x = x / torch.prod(torch.where((chosen[:, None] == torch.arange(rank)[None]).any(0), own, 1))
-    x = x.to(kind) if kind == torch.bool else x
-    if keep:
+    along = _Axes(x, axes)
+    if scatter == "logsumexp":
+        y = _log_sum_exp_along(along, x)
+    else:
+        kind = x.dtype
+        y = along.fold(x.to(torch.uint8) if kind == torch.bool else x, "sum" if scatter == "mean" else scatter)
+        y = y.to(kind) if kind == torch.bool else y
+        y = y / along.count() if scatter == "mean" else y
+    return y if keep else along.squeeze(y)
+
+
+class _Axes:
+    """Axes of a tensor that only the run tells; each is folded to one place or kept."""
+
+    def __init__(self, x: Any, axes: Any) -> None:
+        self.dims, self.number = list(x.shape), axes.shape[0]
+        rank = x.dim()
+        self.folded = (torch.remainder(axes, rank)[:, None] == torch.arange(rank)[None]).any(0)
+        self.places, self.sizes = [], []
+        for axis, n in enumerate(self.dims):
+            self.places.append(torch.arange(n) * torch.logical_not(self.folded[axis]).to(torch.int64))
+            size: Any = torch.where(self.folded[axis], 1, n).item()
+            torch._check(size >= 0)
+            self.sizes.append(size)
+
+    def fold(self, x: Any, how: str) -> Any:
+        """What is left of x; an axis that is folded has one place."""
+        start = {"prod": lambda d: 1, "amax": _lowest, "amin": _highest}.get(how, lambda d: 0)(x.dtype)
+        for axis, (places, size) in enumerate(zip(self.places, self.sizes, strict=True)):
+            y = torch.full([size if i == axis else n for i, n in enumerate(x.shape)], start, dtype=x.dtype)
+            x = y.index_add(axis, places, x) if how == "sum" else y.index_reduce(axis, places, x, how)
         return x
-    order = torch.sort((chosen[:, None] == torch.arange(rank)[None]).any(0).to(torch.int64), stable=True)[1]
-    left = torch.sort(order[: rank - count])[0]
-    dims = torch.stack([torch.scalar_tensor(n, dtype=torch.int64) for n in sizes])[left].tolist()
-    return x.reshape(dims)
+
+    def spread(self, y: Any) -> Any:
+        """What was left of a tensor, at each place of the tensor: PyTorch would not tell which axes broadcast."""
+        for axis, places in enumerate(self.places):
+            y = torch.index_select(y, axis, places)
+        return y
+
+    def count(self) -> Any:
+        """How many elements come to one."""
+        own = torch.stack([torch.scalar_tensor(n, dtype=torch.int64) for n in self.dims])
+        return torch.prod(torch.where(self.folded, own, 1))
+
+    def squeeze(self, y: Any) -> Any:
+        """What is left without the axes that were folded."""
+        order = torch.sort(self.folded.to(torch.int64), stable=True)[1]
+        left = torch.sort(order[: len(self.dims) - self.number])[0]
+        sizes = torch.stack([torch.scalar_tensor(n, dtype=torch.int64) for n in self.sizes])
+        return y.reshape(sizes[left].tolist())
+
+
+def _log_sum_exp_along(along: _Axes, x: Any) -> Any:
+    """m + log ∑ exp(x − m), where m is the largest, or 0 where that is infinite."""
+    x = x if x.dtype.is_floating_point else x.to(torch.float64)
+    largest = along.fold(x, "amax")
+    largest = torch.where(torch.isfinite(largest), largest, torch.zeros_like(largest))
+    return torch.log(along.fold(torch.exp(x - along.spread(largest)), "sum")) + largest
 
 
 def _sum(x: Any, axes: Any, keep: Any) -> Any:
@@ -130,8 +161,7 @@ onnx_op("ReduceSumSquare")(_reduced(_sum, before=torch.square, over_data="sum"))
 onnx_op("ReduceL1")(_reduced(_sum, before=torch.abs, over_data="sum"))
 onnx_op("ReduceL2")(_reduced(_sum, before=torch.square, after=_root, over_data="sum"))
 onnx_op("ReduceLogSum")(_reduced(_sum, after=_log, over_data="sum"))
-_AXES = onnx_op.limit("ReduceLogSumExp", "axes computed at run time")
-onnx_op("ReduceLogSumExp")(_reduced(_log_sum_exp))
+onnx_op("ReduceLogSumExp")(_reduced(_log_sum_exp, over_data="logsumexp"))
 onnx_op("ReduceMean")(_reduced(_mean, over_data="mean"))
 onnx_op("ReduceProd")(_reduced(_prod, over_data="prod"))
 onnx_op("ReduceMax")(_reduced(_extreme(torch.amax, _lowest), over_data="amax"))

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from convert.errors import Unsupported
 
-from ..rules import onnx_op
+from ..rules import host, onnx_op
 
 _ALPHA = -0.75
 
@@ -92,6 +92,23 @@ def _inside(place: Any, weight: Any, size: Any, low: Any, high: Any, padding: An
         weight = torch.where(within, weight, torch.zeros_like(weight))
     last = torch.scalar_tensor(size - 1, dtype=torch.int64)
     return torch.minimum(torch.clamp(place, min=0).to(torch.int64), last), weight
+
+
+@onnx_op("AffineGrid")
+@host("size")
+def affine_grid(t, theta, size, *, align_corners):
+    rank = theta.shape[1]
+    grid: Any = theta[:, :, rank].reshape([theta.shape[0], *[1] * rank, rank])
+    for axis, n in enumerate(t.ints(size)[2:]):
+        if not isinstance(n, int):
+            torch._check(n >= 1)
+        place = torch.arange(n).to(theta.dtype)
+        last = torch.clamp(torch.scalar_tensor(n - 1, dtype=theta.dtype), min=1)
+        where = place * 2 / last - 1 if align_corners else (place * 2 + 1) / n - 1
+        # Coordinates come in the order x, y, z, which is that of the axes from the last.
+        column = where.reshape([1, *(-1 if k == axis else 1 for k in range(rank)), 1])
+        grid = grid + column * theta[:, :, rank - 1 - axis].reshape([theta.shape[0], *[1] * rank, rank])
+    return grid
 
 
 @onnx_op("NonMaxSuppression")

@@ -58,8 +58,36 @@ def _at_run_time(t: Any, sequence: Any, position: Any) -> Any:
 @onnx_op("SequenceInsert")
 @host("position")
 def sequence_insert(t, sequence, tensor, position):
+    if position is not None and t.static(position) is None:
+        return _inserted_at_run_time(t, sequence, tensor, position)
     place = len(sequence) if position is None else _place(t, position, len(sequence))
     return [*sequence[:place], tensor, *sequence[place:]]
+
+
+def _inserted_at_run_time(t: Any, sequence: Any, tensor: Any, position: Any) -> Any:
+    """Each tensor stays, is the new one, or moves on by one place."""
+    items = [t.tensor(x) for x in sequence]
+    if len({(x.dtype, x.dim()) for x in (*items, tensor)}) != 1:
+        raise Unsupported(_LENGTH)
+    place = position.reshape(()).to(torch.int64)
+    place = torch.where(place < 0, place + len(items), place)
+    found = []
+    for i in range(len(items) + 1):
+        y = tensor if i == 0 else _either(place < i, items[i - 1], tensor)
+        found.append(y if i == len(items) else _either(place > i, items[i], y))
+    return found
+
+
+def _either(condition: Any, a: Any, b: Any) -> Any:
+    """One of two tensors of one rank, whose sizes may differ."""
+
+    def first(a: Any, b: Any) -> Any:
+        return (a.clone(),)
+
+    def second(a: Any, b: Any) -> Any:
+        return (b.clone(),)
+
+    return a if a is b else torch.ops.higher_order.cond(condition, first, second, (a, b))[0]
 
 
 @onnx_op("SequenceErase")

@@ -11,7 +11,6 @@ import pytest
 from convert.backends.pytorch import ops  # noqa: F401  (fills the table)
 from convert.backends.pytorch.rules import onnx_op
 
-from convert.errors import Unsupported
 from tests.backends.pytorch.ops.support import assert_right
 from tests.backends.tensorflow.ops.support import CONSTANT, STATIC
 from tests.support.cases import Case, params, rows_of_package
@@ -32,14 +31,7 @@ ROWS = [
 ]
 
 
-_AT_RUN_TIME = "an axis computed at run time"
-
-
 @pytest.mark.parametrize("variant", [STATIC, pytest.param(CONSTANT, marks=pytest.mark.long)])
 @pytest.mark.parametrize("row", params(ROWS))
 def test_operator(row: Case, variant: int) -> None:
-    if row.operator == "DFT" and variant == STATIC and len(row.inputs) > 2:
-        with pytest.raises(Unsupported, match=_AT_RUN_TIME):
-            assert_right(row, variant)
-        return
     assert_right(row, variant)
