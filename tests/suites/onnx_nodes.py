@@ -116,6 +116,7 @@ def declared_by_room(answer: Answer, backend: str) -> str:
     if backend == "caffe2":
         return onnx_node_caffe2.declared(answer.text)
     if backend == "torch":
+        from convert.backends.pytorch import ops  # noqa: F401  (fills the table)
         from convert.backends.pytorch.rules import onnx_op
 
         reasons = {*onnx_op.gaps.values(), *onnx_op.limits.values()}
