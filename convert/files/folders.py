@@ -100,10 +100,13 @@ def _hugging_face(path: Path, names: set[str]) -> str:
     if not weights:
         other = sorted(name for name in names if _matches_any(name, _OTHER_WEIGHTS))
         found = f"only {', '.join(other)}" if other else f"found: {listed_names(path)}"
-        raise BadInput(
-            f"{path} has a config.json, but no PyTorch weights; {found}",
-            hint="get model.safetensors or pytorch_model.bin into the folder",
+        converted = sorted(
+            name for name in names if name.endswith((".onnx", ".savedmodel", ".keras", ".tflite", ".pt2"))
         )
+        hint = "get model.safetensors or pytorch_model.bin into the folder"
+        if converted:
+            hint = f"give one of the models in it: {path / converted[0]} (its source with --part, where it is a part)"
+        raise BadInput(f"{path} has a config.json, but no PyTorch weights; {found}", hint=hint)
     # The hub's cache holds links into its folder of blobs: models--org--name/snapshots/<revision>/config.json
     root = path.parent.parent if path.absolute().parent.name == "snapshots" else path
     _check_files(path, root, ["config.json", *weights])

@@ -1,6 +1,6 @@
 """What PyTorch → ONNX costs and what its graph is worth, ours against torch.onnx.export(dynamo=True), in one run.
 
-    python tests/benchmarks/capture.py [--rounds 3] [--models resnet50 bert transformer]
+    python tests/benchmarks/capture.py [--rounds 3] [--models resnet50 bert vit transformer]
 
 Each measurement is a new process that imports torch, builds the models with random weights, and only then starts the
 clocks: CPU seconds of the process (all threads) and the peak of the resident set beyond what it was at that moment,
@@ -22,13 +22,13 @@ from typing import Any
 
 from clocks import child, measured, record
 
-MODELS = ("resnet50", "bert", "transformer")
-BEFORE = {"resnet50": "bert", "bert": "resnet50", "transformer": "resnet50"}
+MODELS = ("resnet50", "bert", "vit", "transformer")
+BEFORE = {"resnet50": "bert", "bert": "resnet50", "vit": "resnet50", "transformer": "resnet50"}
 """The model that a process converts first where the other one is measured as its second."""
 
 
 def build(name: str) -> tuple[Any, tuple[Any, ...]]:
-    """The module in eval mode and its example inputs: ResNet-50, BERT-base or a 12-layer encoder of the same size."""
+    """The module in eval mode and its example inputs: ResNet-50, BERT-base, ViT-Large (24 blocks), 12-layer encoder."""
     import torch
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -37,6 +37,11 @@ def build(name: str) -> tuple[Any, tuple[Any, ...]]:
     torch.manual_seed(0)
     if name == "resnet50":
         return create("resnet50"), (torch.randn(2, 3, 224, 224),)
+    if name == "vit":
+        declare_torchvision_operators()
+        import timm
+
+        return timm.create_model("vit_large_patch16_224").eval(), (torch.randn(2, 3, 224, 224),)
     if name == "bert":
         declare_torchvision_operators()
         from transformers import BertConfig, BertModel

@@ -239,6 +239,10 @@ def test_hugging_face_folders(fixtures: Path, tmp_path: Path) -> None:
     (folder / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(BadInput, match="no PyTorch weights"):
         sniff(folder)
+    (folder / "encoder_model.onnx").touch()
+    with pytest.raises(BadInput) as raised:
+        sniff(folder)
+    assert f"one of the models in it: {folder / 'encoder_model.onnx'}" in raised.value.hint
     weights = folder / "model.safetensors"
     hostile.lfs_pointer(weights)
     with pytest.raises(BadInput, match="Git-LFS pointer to 102,400,000 bytes"):
