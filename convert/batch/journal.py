@@ -13,8 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from convert.batch.record_form import is_record
 from convert.batch.storage import Url
-from convert.errors import ResourceLimit, UsageError
+from convert.errors import ConvertError, ResourceLimit, UsageError
+from convert.files.holes import check_holes
 
 NAME = "journal.jsonl"
 _START = b'{"event": '
@@ -31,7 +33,7 @@ class History:
         for text in content.split(b"\n"):
             try:
                 line = json.loads(text)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(line, dict):
                 self._take(line)
@@ -55,13 +57,22 @@ class History:
             self._begun.add(output)
             self._ended.pop(output, None)  # what is in the place of this output is not what an older key made
         elif line.get("event") == "ended":
-            self._ended[output] = dict(line)
+            if is_record({**line, "output": output}):
+                self._ended[output] = dict(line)
+            else:
+                self._ended.pop(output, None)
 
 
 def history(folder: Path) -> History:
-    """What the journal in `folder` says, if there is one; nothing is written or held."""
+    """What the journal in `folder` says, if there is one; nothing is written or held.
+
+    Raises `BadInput` for one that is made of holes.
+    """
     path = folder / NAME
-    return History(folder, path.read_bytes() if path.is_file() else b"")
+    if not path.is_file():
+        return History(folder, b"")
+    check_holes(path)
+    return History(folder, path.read_bytes())
 
 
 class Journal(History):
@@ -91,6 +102,11 @@ class Journal(History):
         except BlockingIOError:
             os.close(self._descriptor)
             raise UsageError(f"another batch is writing to {folder}", hint="wait for it, or give another -o") from None
+        try:
+            check_holes(path)
+        except ConvertError:
+            os.close(self._descriptor)
+            raise
         content = path.read_bytes()
         if not content.startswith(_START[: len(content)]):
             os.close(self._descriptor)

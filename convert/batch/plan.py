@@ -69,8 +69,9 @@ def plan_tasks(
     others: files of folders that are no models are added to it.
 
     Models are called as their files are, without the suffix where no other has the name. What a manifest says itself
-    comes before what is given here. Raises `UsageError` for a format or option that there is not and for two tasks with
-    one output, `BadInput` for a manifest that is broken or what names no model.
+    comes before what is given here. Raises `UsageError` for a format or option that there is not, for two tasks with
+    one output, and for an output that a link leads out of the folder; `BadInput` for a manifest that is broken or what
+    names no model.
     """
     base = Task("", Path(), "", output, dict(options), seconds, memory)
     tasks: list[Task] = []
@@ -89,7 +90,20 @@ def plan_tasks(
         raise UsageError(
             f"several models would be written to {', '.join(double[:5])}", hint="give them names in a manifest"
         )
+    if not isinstance(output, Url):
+        _check_inside(output, tasks)
     return tasks
+
+
+def _check_inside(output: Path, tasks: list[Task]) -> None:
+    """Raise `UsageError` where a link in the output folder leads out of it, to where a task would write."""
+    root = real_path(output)
+    for folder in dict.fromkeys(task.output.parent for task in tasks if isinstance(task.output, Path)):
+        if not real_path(folder).is_relative_to(root):
+            raise UsageError(
+                f"{folder} leads to {real_path(folder)}, out of the output folder {output}",
+                hint="replace the link by a folder, or name that place with -o",
+            )
 
 
 def _named_models(item: str, path: Path, output: Path | Url, others: list[Path]) -> list[tuple[str, Path]]:

@@ -158,6 +158,17 @@ def test_sizes() -> None:
     assert [parse_size(t) for t in ("8GB", "512MiB", "1.5 kb", "100")] == [8 * 10**9, 512 << 20, 1500, 100]
 
 
+def test_a_link_in_the_output_folder_that_leads_out_of_it_is_refused(tmp_path: Path) -> None:
+    tiny(tmp_path / "zoo/sub/a.onnx")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/sub").symlink_to(tmp_path / "mine")
+    with pytest.raises(UsageError, match=r"out/sub leads to .*mine, out of the output folder"):
+        tasks_of(tmp_path / "zoo", output=tmp_path / "out")
+    (tmp_path / "link").symlink_to(tmp_path / "mine")
+    assert tasks_of(tmp_path / "zoo", output=tmp_path / "link")
+
+
 # -- keys -------------------------------------------------------------------------------------------------------------
 
 

@@ -15,9 +15,12 @@ import pytest
 
 from convert.batch import local_engine, machine, ray_engine, worker
 from convert.batch.plan import Task
+from convert.batch.record_form import is_record
 from convert.batch.run import dry_run, run
 from convert.batch.show import LineView
 from convert.batch.worker import TaskResult
+from convert.errors import BadInput
+from convert.verdict import OutputVerdict, SetErrors, Verdict
 from tests.support.batch_tools import tiny
 
 
@@ -43,6 +46,51 @@ def outcomes(tasks: list[Task], folder: Path, **more: Any) -> dict[str, str]:
 
 def tasks_in(folder: Path, *names: str) -> list[Task]:
     return [Task(n, tiny(folder / f"{n}.onnx"), "onnx", folder / f"out/{n}.onnx", {}, 10.0, 1000) for n in names]
+
+
+@pytest.mark.parametrize("value", [5, None, "\x1b[31m", [1], {"a": [1]}])
+@pytest.mark.parametrize("name", ["key", "outcome", "reason", "seconds", "peak", "attempts", "limits", "report"])
+def test_a_record_of_another_form_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: object
+) -> None:
+    tasks, out = tasks_in(tmp_path, "a"), tmp_path / "out"
+    Workers(monkeypatch)
+    assert outcomes(tasks, out) == {"a": "converted"}
+    assert outcomes(tasks, out) == {"a": "converted before"}
+    journal = out / "journal.jsonl"
+    record = json.loads(journal.read_text().splitlines()[-1])
+    with journal.open("a") as file:
+        file.write(json.dumps(record | {name: value}) + "\n")
+    Workers(monkeypatch)
+    as_well = (name, value) in [("reason", "\x1b[31m"), ("report", {"a": [1]}), ("limits", {"a": [1]})] or (
+        name in ("seconds", "peak", "attempts") and value == 5
+    )
+    assert outcomes(tasks, out) == {"a": "converted before" if as_well else "converted"}
+
+
+@pytest.mark.parametrize(
+    "report",
+    [{"notes": 5}, {"inputs": [{"name": 1}]}, {"operators": {"Relu": []}}, {"error": {"problems": [{"why": 5}]}},
+     {"verdict": {"outputs": [5], "status": "PASS"}}, {"verdict": {"reason": "no status"}}],
+)  # fmt: skip
+def test_a_report_of_another_form_makes_no_record(report: dict[str, Any]) -> None:
+    whole = {"key": "k", "output": "o", "outcome": "verified", "reason": "", "seconds": 1.0, "peak": 1, "attempts": 1,
+             "limits": {"seconds": 1.0, "memory": None}}  # fmt: skip
+    verdict = Verdict("PASS", outputs=[OutputVerdict("y", sets=[SetErrors(1.0, 2.0, 3.0)])]).to_dict()
+    assert is_record({**whole, "report": {"verdict": json.loads(json.dumps(verdict))}})
+    assert not is_record({**whole, "report": report})
+
+
+def test_a_line_too_deep_for_json_and_a_journal_of_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks, out = tasks_in(tmp_path, "a"), tmp_path / "out"
+    Workers(monkeypatch)
+    outcomes(tasks, out)
+    with (out / "journal.jsonl").open("a") as file:
+        file.write("[" * 100_000 + "\n")
+    assert outcomes(tasks, out) == {"a": "converted before"}
+    os.truncate(out / "journal.jsonl", 1 << 40)
+    with pytest.raises(BadInput, match="bytes of it were ever written"):
+        outcomes(tasks, out)
 
 
 def test_wider_limits_and_other_machines_are_another_chance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
