@@ -30,10 +30,14 @@ from tests.support.batch_tools import rules, tasks_of, tiny
 # -- the journal ------------------------------------------------------------------------------------------------------
 
 
+ENDED = {"outcome": "converted", "reason": "", "seconds": 1.0, "peak": 1, "attempts": 1, "limits": {}, "report": {}}
+"""What every record of an end has besides its key."""
+
+
 def test_a_line_that_was_cut_off_is_no_line(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         journal.started("k1", Path("a"))
-        journal.end({"key": "k1", "outcome": "converted"}, Path("a"))
+        journal.end({**ENDED, "key": "k1"}, Path("a"))
         journal.started("k2", Path("b"))
     with open(tmp_path / "journal.jsonl", "a") as stream:
         stream.write('{"event": "ended", "key": "k2", "outp')
@@ -42,14 +46,14 @@ def test_a_line_that_was_cut_off_is_no_line(tmp_path: Path) -> None:
         assert journal.ended("k2", Path("b")) is None
         assert journal.is_ours(Path("b"))
         assert not journal.is_ours(Path("c"))
-        journal.end({"key": "k2", "outcome": "failed"}, Path("b"))
+        journal.end({**ENDED, "key": "k2", "outcome": "failed"}, Path("b"))
     with Journal(tmp_path) as journal:
         assert (journal.ended("k2", Path("b")) or {})["outcome"] == "failed"
 
 
 def test_a_newer_start_makes_the_older_end_void(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
-        journal.end({"key": "old", "outcome": "converted"}, Path("a"))
+        journal.end({**ENDED, "key": "old"}, Path("a"))
         journal.started("new", Path("a"))
         assert journal.ended("old", Path("a")) is None
 
