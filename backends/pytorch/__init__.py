@@ -11,6 +11,7 @@ from convert.naming import IDENTIFIER, WORDS, Naming, TargetNames
 from convert.plugin import Format, Operator
 from convert.rules.listing import lazy_attributes, operator_rows
 
+from .differences import DIFFERENCES
 from .held import HELD
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def operators(format: str) -> Iterable[Operator]:
     from . import ops  # noqa: F401  (fills the table)
     from .rules import onnx_op
 
-    return operator_rows(onnx_op)
+    return operator_rows(onnx_op, differences=DIFFERENCES[format])
 
 
 # The decorator for rules of one's own.

@@ -53,6 +53,10 @@ KNOWN: dict[tuple[str, str], dict[str, str]] = {
         "SparseReshape": "places outside of the shape",
         "QuantizedAvgPool": "oneDNN rounds the mean, and Eigen's kernel, which is converted, cuts it off",
     },
+    ("onnx", "torch"): {
+        **dict.fromkeys(("Conv", "ConvTranspose", "Det", "Gemm", "GroupNormalization", "MatMul", "RNN"), _OVERFLOW),
+        "Loop": "a body that declares sizes which the feed's have not",
+    },
 }  # fmt: skip
 
 ENDED_BY_NOTHING = {

@@ -205,6 +205,16 @@ def runner_of(source: str, target: str) -> Callable[[Case], Iterator[Found]]:
     return {"pytorch": pytorch_to_onnx, "tensorflow": tensorflow_to_onnx}[source]
 
 
+def preload(target: str) -> None:
+    """Import, without starting a thread, what the processes of all rows need, which are forks of this one."""
+    import onnxruntime  # noqa: F401
+
+    import convert.reference.executor  # noqa: F401
+    from convert import plugin
+
+    plugin.backend_for(target).preload()  # type: ignore[attr-defined]
+
+
 def isolated(run: Callable[[Case], Iterator[Found]], row: Case) -> Iterator[Found]:
     """The outcomes of a row in a process of its own, which a kernel may end: the others go on, and the row is named."""
     context = multiprocessing.get_context("fork")
@@ -246,6 +256,7 @@ def main() -> int:
     options = parser.parse_args()
     if "onnx" not in (options.source, options.target):
         parser.error("one of both is onnx: what is between two frameworks is the shared graph")
+    preload(options.target)
     run, counts, unknown = runner_of(options.source, options.target), Counter[str](), 0
     for row in rows_of(options.source)[:: options.every]:
         if options.only and row.operator not in options.only:

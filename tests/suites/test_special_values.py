@@ -18,7 +18,7 @@ from special_values import Found, isolated, rows_of, runner_of
 
 from tests.support.cases import Case
 
-TABLES = [("pytorch", "onnx"), ("tensorflow", "onnx"), ("onnx", "tf"), ("onnx", "keras")]
+TABLES = [("pytorch", "onnx"), ("tensorflow", "onnx"), ("onnx", "tf"), ("onnx", "keras"), ("onnx", "torch")]
 MENDED = ("clamp_min", "floor_divide", "atan2", "hypot", "softshrink", "threshold", "sign", "bucketize")
 
 

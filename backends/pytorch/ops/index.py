@@ -47,6 +47,10 @@ def _cut(x: Any, indices: Any, axis: Any) -> Any:
 def gather_nd(t, x, indices, *, batch_dims):
     places, last = indices.to(torch.int64), indices.shape[-1]
     parts = [_from_start(places[..., i], x.shape[batch_dims + i]) for i in range(last)]
+    if last == 0:  # each place is all that there is
+        ones = [1] * (indices.dim() - 1 - batch_dims)
+        whole = x.reshape([*x.shape[:batch_dims], *ones, *x.shape[batch_dims:]])
+        return whole.expand([*indices.shape[:-1], *x.shape[batch_dims:]])
     rank = places.dim() - 1
     before = [torch.arange(x.shape[b]).reshape([-1 if i == b else 1 for i in range(rank)]) for b in range(batch_dims)]
     return x[(*before, *parts)] if before or parts else x

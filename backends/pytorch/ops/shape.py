@@ -77,7 +77,7 @@ def flatten(t, x, *, axis):
 @onnx_op("Squeeze")
 @host("axes")
 def squeeze(t, x, axes=None):
-    if axes is None:
+    if axes is None or axes.shape[0] == 0:  # as onnxruntime, which takes none for all that are of size 1
         return x.reshape([n for n in x.shape if not (isinstance(n, int) and n == 1)])
     known = t.static(axes)
     if known is None:

@@ -212,3 +212,30 @@ def test_sizes_that_are_not_known_and_do_not_fit_are_refused(tmp_path: Path) -> 
     with pytest.raises(Unsupported, match="sizes that are not known") as refused:
         convert.convert(onnx.parser.parse_model(text), "torch", tmp_path / "m.pt2", verify=False)
     assert refused.value.hint == "say the sizes with --input"
+
+
+def test_a_note_says_what_the_kernel_of_gelu_makes_of_infinities(tmp_path: Path) -> None:
+    """PyTorch 2.13 gives NaN for +∞, which a verification does not hold against the artefact."""
+    graph = "g (float[n, 16] x) => (float[n, 16] y) { y = Gelu(x) }"
+    text = f'<ir_version: 10, opset_import: ["" : 20]> {graph}'
+    report = convert.convert(onnx.parser.parse_model(text), "torch", tmp_path / "m.pt2")
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS"
+    assert any(note.startswith("special values: Gelu: PyTorch's kernel makes NaN") for note in report.notes)
+
+
+def test_parts_that_no_number_picks_and_axes_of_which_there_are_none() -> None:
+    """Each index of depth 0 picks all of x, of its batch; onnxruntime squeezes as without axes."""
+    graph = """g (float[2, 3] x, float[1, 2, 1] z) => (float[4, 2, 3] y, float[2, 5, 3] of_batch, float[2] flat) {
+        y = GatherND(x, none)
+        of_batch = GatherND<batch_dims = 1>(x, of_none)
+        flat = Squeeze(z, nothing)
+    }"""
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]> {graph}')
+    for name, shape in (("none", (4, 0)), ("of_none", (2, 5, 0)), ("nothing", (0,))):
+        model.graph.initializer.append(numpy_helper.from_array(np.zeros(shape, np.int64), name))
+    x, z = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((1, 2, 1), np.float32)
+    found = export_model(ir.from_proto(model)).module()(torch.from_numpy(x), torch.from_numpy(z))
+    np.testing.assert_array_equal(found["y"], np.broadcast_to(x, (4, 2, 3)))
+    np.testing.assert_array_equal(found["of_batch"], np.broadcast_to(x[:, None], (2, 5, 3)))
+    assert found["flat"].shape == (2,)
