@@ -71,16 +71,16 @@ def flatten(k, x, *, axis):
 
 @onnx_op("Squeeze")
 def squeeze(k, x, axes):
-    if axes is None:
-        return ops.squeeze(x)
-    chosen = k.ints(axes, "axes")
-    if isinstance(x, Constant):
+    chosen = [] if axes is None else k.ints(axes, "axes")
+    if isinstance(x, Constant) and chosen:
         return x.reshaped(*np.squeeze(np.empty(x.shape, np.bool_), tuple(chosen)).shape)
+    if not chosen:  # all that are of size 1, as onnxruntime has it
+        return ops.squeeze(x)
     rank = len(x.shape)
     gone = [a % rank for a in chosen]
     if any(x.shape[a] is None for a in gone):
         return x[tuple(0 if i in gone else slice(None) for i in range(rank))]
-    return ops.squeeze(x, axis=gone) if gone else x
+    return ops.squeeze(x, axis=gone)
 
 
 @onnx_op("Unsqueeze")

@@ -87,14 +87,16 @@ def flatten(t, x, *, axis):
 
 @onnx_op("Squeeze")
 def squeeze(t, x, axes):
-    if axes is None:
+    known = [] if axes is None else t.ints(axes)
+    if known is not None:  # none are all that are of size 1, to onnxruntime as to TensorFlow
+        return tf.squeeze(x, known)
+    if axes.shape[0] == 0:
         return tf.squeeze(x)
-    known = t.ints(axes)
-    if known is not None:
-        return tf.squeeze(x, known) if known else tf.convert_to_tensor(x)
     rank = tf.rank(x)
     axes = tf.where(axes < 0, axes + tf.cast(rank, axes.dtype), axes)
     gone = tf.reduce_any(tf.equal(tf.range(rank)[:, None], tf.cast(axes, tf.int32)), 1)
+    if axes.shape[0] is None:
+        gone |= (tf.size(axes) == 0) & tf.equal(tf.shape(x), 1)
     return tf.reshape(x, tf.boolean_mask(tf.shape(x), ~gone))
 
 

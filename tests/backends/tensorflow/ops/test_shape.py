@@ -25,6 +25,7 @@ ROWS = [
     case("Squeeze", f32(1, 2, 1), const([0, -1])),
     case("Squeeze", f32(1, 2, 1), ints(2)),
     case("Squeeze", f32(1, 2, 1)),
+    case("Squeeze", f32(1, 2, 1), np.zeros(0, np.int64)).named("no axes"),
     case("Unsqueeze", f32(2, 3), const([0, -1])),
     case("Unsqueeze", f32(2, 3), ints(1, 3)),
     case("Transpose", f32(2, 3, 4)),
