@@ -42,11 +42,19 @@ _REFUSED = (
     "settimeofday", "clock_settime", "sethostname", "setdomainname",
     # attributes and modes of files, which Landlock leaves alone
     "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes", "utimensat",
-    "futimesat", "setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr",
+    "futimesat", "setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr", "setxattrat",
+    "removexattrat", "file_setattr",
+    # what all processes of the user share, and outlives this one
+    "shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv", "msgctl",
+    "mq_open", "mq_unlink", "setpriority", "ioprio_set",
 )  # fmt: skip
 """System calls that fail with EPERM; those that a kernel or an architecture has not are passed over."""
 _SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
 _CLONE_THREAD = 0x00010000
+_REQUESTS = (0x5412, 0x541C, 0x40086602, 0x401C5820, 0x40087602)
+"""Of ioctl(2), for files that are open to be read: TIOCSTI and TIOCLINUX type into the user's terminal, where a shell
+reads it; FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR and FS_IOC_SETVERSION set attributes of files."""
+_REQUEST_BITS = 0xFFFFFFFF
 
 
 def die_with_parent(parent: int) -> None:
@@ -222,6 +230,10 @@ def _close_calls(programs: bool, *, every_thread: bool = True) -> None:
     for name in refused:
         with contextlib.suppress(ValueError, OSError, RuntimeError):
             rules.add_rule(seccomp.ERRNO(errno.EPERM), name)
+    for request in _REQUESTS:
+        rules.add_rule(seccomp.ERRNO(errno.EPERM), "ioctl", seccomp.Arg(1, seccomp.MASKED_EQ, _REQUEST_BITS, request))
+    with contextlib.suppress(ValueError, OSError, RuntimeError):  # limits of another process: 0 is this one
+        rules.add_rule(seccomp.ERRNO(errno.EPERM), "prlimit64", seccomp.Arg(0, seccomp.NE, 0))
     if not programs:
         _refuse_forks(rules)
         # Programs inherit the rules, and are another process: none of these lets them abort, or us end them.

@@ -27,13 +27,16 @@ pytestmark = [
 MEASURES = available_measures()
 
 _PROGRAM = """
-import os, socket, subprocess, sys, tempfile, threading
+import ctypes, fcntl, os, resource, socket, subprocess, sys, tempfile, threading
 from pathlib import Path
 from convert.runners.sandbox import close_programs, confine, keep_from_forking
 own, other = Path(sys.argv[1]), Path(sys.argv[2])
 confine(own, 60, None, programs=len(sys.argv) > 4)
 def shell():
     assert subprocess.run(["touch", other / "touched"]).returncode == 0
+lib = ctypes.CDLL(None, use_errno=True)
+def failed():
+    raise OSError(ctypes.get_errno(), "refused")
 {code}
 """
 
@@ -54,6 +57,13 @@ ACTIONS = {
     "socket": "socket.socket(socket.AF_UNIX)",
     "datagram": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
     "kill": "os.kill(os.getppid(), 0)",
+    "keystrokes": "fcntl.ioctl(0, 0x5412, b'x')",
+    "attributes": "fcntl.ioctl(os.open(other / 'kept', os.O_RDONLY), 0x40086602, bytes(8))",
+    "limits of another": "resource.prlimit(os.getppid(), resource.RLIMIT_CORE)",
+    "priority": "os.setpriority(os.PRIO_PROCESS, 0, 19)",
+    "shared memory": "lib.shmget(0, 4096, 0o1600) >= 0 or failed()",
+    "a semaphore": "lib.semget(0, 1, 0o1600) >= 0 or failed()",
+    "a queue": "lib.mq_open(b'/odd', 0o102, 0o600, None) >= 0 or failed()",
 }
 
 
