@@ -34,11 +34,11 @@ def format_of(to: str | None, output: str | Path | None) -> plugin.Format:
 
     Raises `UsageError`.
     """
-    told = [] if output is None else [f for f in plugin.formats().values() if _ends_in(output, f.suffix)]
-    elsewhere = None if output is None or told else route_by_suffix(Path(output).name)
+    by_suffix = [] if output is None else [f for f in plugin.formats().values() if _ends_in(output, f.suffix)]
+    elsewhere = None if output is None or by_suffix else route_by_suffix(Path(output).name)
     if to is None:
-        if len(told) == 1:
-            return told[0]
+        if len(by_suffix) == 1:
+            return by_suffix[0]
         hint = f"give --to with one of: {', '.join(sorted(plugin.formats()))}"
         if output is None:
             raise UsageError("to which format?", hint=hint)
@@ -47,8 +47,8 @@ def format_of(to: str | None, output: str | Path | None) -> plugin.Format:
                              hint=elsewhere.way)  # fmt: skip
         raise UsageError(f"the name {output} does not tell the format", hint=hint)
     form = format_named(to)
-    if told and form not in told:
-        other = told[0]
+    if by_suffix and form not in by_suffix:
+        other = by_suffix[0]
         raise UsageError(
             f"{output} names the format {other.name}, but --to says {form.name}",
             hint=f"give --to {other.name}, or an -o that ends in {form.suffix}",

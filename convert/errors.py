@@ -239,9 +239,9 @@ def as_convert_error(error: Exception) -> ConvertError:
     if isinstance(error, OSError) and error.errno in _FULL:
         hint = "make room, raise the limit of file sizes (ulimit -f), or give an -o elsewhere"
         return ResourceLimit(f"the disk takes no more: {error.strerror}", hint=hint)
-    told = import_problem(error)
-    if told is not None:
-        return BrokenPackage(told[0], hint=told[1])
+    problem = import_problem(error)
+    if problem is not None:
+        return BrokenPackage(problem[0], hint=problem[1])
     if isinstance(error, OSError):
         where = f"{str(error.filename)[:200]}: " if error.filename is not None else ""
         return ConvertError(f"{where}{error.strerror or error}", hint="check the path and its rights")

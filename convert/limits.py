@@ -157,7 +157,7 @@ def table() -> list[Limit]:
     for node, text in pairwise(body):
         if isinstance(node, ast.Assign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
             (target,) = node.targets
-            name, told = ast.unparse(target), str(text.value.value)
-            unit, _, what = told.partition(": ")
+            name, meaning = ast.unparse(target), str(text.value.value)
+            unit, _, what = meaning.partition(": ")
             rows.append(Limit(name, getattr(module, name), unit, what))
     return rows

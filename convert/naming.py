@@ -67,25 +67,25 @@ IDENTIFIER = Naming(r"[^A-Za-z0-9_]", r"[A-Za-z]", "/", WORDS)
 class Names:
     """What the inputs and outputs of a model are called in an artefact, by what the model calls them.
 
-    held_inputs: the dtypes of those that the artefact has in another dtype; held_outputs: the model's and the
+    input_containers: the dtypes of those that the artefact has in another dtype; output_containers: the model's and the
     artefact's of such outputs.
     """
 
     inputs: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
-    held_inputs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    held_outputs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    input_containers: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    output_containers: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def feed(self, feed: Mapping[str, T]) -> dict[str, T]:
         """A feed with the artefact's names, and in its dtypes."""
-        held = {name: _in_dtype(value, self.held_inputs.get(name)) for name, value in feed.items()}
-        return {self.inputs.get(name, name): value for name, value in held.items()}
+        contained = {name: _in_container(value, self.input_containers.get(name)) for name, value in feed.items()}
+        return {self.inputs.get(name, name): value for name, value in contained.items()}
 
     def name_outputs(self, found: Mapping[str, T]) -> dict[str, T]:
         """Outputs with the model's names, and in its dtypes where all their numbers are of these."""
         back = {new: old for old, new in self.outputs.items()}
         named = {back.get(name, name): value for name, value in found.items()}
-        return {name: _taken_back(value, self.held_outputs.get(name)) for name, value in named.items()}
+        return {name: _out_of_container(value, self.output_containers.get(name)) for name, value in named.items()}
 
     def changed(self) -> dict[str, dict[str, str]]:
         """Those that are called something else, `inputs` and `outputs`."""
@@ -93,11 +93,11 @@ class Names:
         return {side: {k: v for k, v in names.items() if k != v} for side, names in sides.items()}
 
 
-def _in_dtype(array: Any, dtypes: tuple[str, str] | None) -> Any:
+def _in_container(array: Any, dtypes: tuple[str, str] | None) -> Any:
     return array if dtypes is None else array.astype(dtypes[1])
 
 
-def _taken_back(array: Any, dtypes: tuple[str, str] | None) -> Any:
+def _out_of_container(array: Any, dtypes: tuple[str, str] | None) -> Any:
     if dtypes is None or array.dtype.name != dtypes[1]:
         return array
     narrow = array.astype(dtypes[0])
@@ -108,13 +108,13 @@ def _taken_back(array: Any, dtypes: tuple[str, str] | None) -> Any:
 class TargetNames:
     """What a format takes for names of inputs and of outputs. `apart`: one of either may have the same name.
 
-    held: dtypes that it lacks, and those in which it has each of their numbers, by numpy's names.
+    containers: dtypes that it lacks, and those in which it has each of their numbers, by numpy's names.
     """
 
     inputs: Naming = Naming()
     outputs: Naming = Naming()
     apart: bool = False
-    held: Mapping[str, str] = field(default_factory=dict)
+    containers: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, inputs: Iterable[str], outputs: Iterable[str]) -> Names:
         """The names in the artefact."""

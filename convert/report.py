@@ -62,8 +62,8 @@ class ChainStep:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        told = {"source": self.source, "target": self.target, "status": self.status, "reason": self.reason}
-        return {**told, "verdict": None if self.verdict is None else self.verdict.to_dict()}
+        fields = {"source": self.source, "target": self.target, "status": self.status, "reason": self.reason}
+        return {**fields, "verdict": None if self.verdict is None else self.verdict.to_dict()}
 
 
 @dataclass

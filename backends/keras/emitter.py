@@ -207,12 +207,12 @@ class Emitter:
         Nodes of one rank that share their weights share the layer. `call` holds further arguments of the call.
         """
         first = x[0] if isinstance(x, (list, tuple)) else x
-        held = {name: content for name, content in (weights or {}).items() if content is not None}
-        dtype = next(iter(held.values())).dtype if held else keras.backend.standardize_dtype(first.dtype)
+        contents = {name: content for name, content in (weights or {}).items() if content is not None}
+        dtype = next(iter(contents.values())).dtype if contents else keras.backend.standardize_dtype(first.dtype)
         if dtype.startswith(("float", "bfloat")):
             config.setdefault("dtype", dtype)
         self._count += 1
-        key = (self._signature, self._count, kind, repr(config)) if held and self._signature is not None else None
+        key = (self._signature, self._count, kind, repr(config)) if contents and self._signature is not None else None
         if key is not None and key in self._made:
             # Normalizations keep to the rank that they were first called on.
             if getattr(self._made[key].input_spec, "ndim", None) in (None, len(first.shape)):
@@ -220,7 +220,7 @@ class Emitter:
             key = None
         layer = kind(**config)
         y = layer(x, **(call or {}))
-        self.weights += [(layer, name, content) for name, content in held.items()]
+        self.weights += [(layer, name, content) for name, content in contents.items()]
         if key is not None:
             self._made[key] = layer
         return y

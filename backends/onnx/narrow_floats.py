@@ -81,11 +81,11 @@ def _reasons(model: ir.Model, dtype: str, opset: int, report: Report) -> dict[st
 
 def _note_kept(wide: Mapping[ir.Node, str], dtype: str, report: Report) -> None:
     causes = Counter((node.op_type, reason) for node, reason in wide.items() if reason)
-    told = [f"{count} × {name}: {reason}" if count > 1 else f"{name}: {reason}" for (name, reason), count in
+    lines = [f"{count} × {name}: {reason}" if count > 1 else f"{name}: {reason}" for (name, reason), count in
             causes.most_common()]  # fmt: skip
-    if told:
-        more = f" and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
-        report.note(f"kept in float32, not {dtype}: {'; '.join(told[:_SHOWN])}{more}")
+    if lines:
+        more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
+        report.note(f"kept in float32, not {dtype}: {'; '.join(lines[:_SHOWN])}{more}")
 
 
 class _Narrowing:

@@ -11,8 +11,8 @@ from convert.naming import IDENTIFIER, WORDS, Naming, TargetNames
 from convert.plugin import Format, Operator
 from convert.rules.listing import lazy_attributes, operator_rows
 
+from .byte_containers import BYTE_CONTAINERS
 from .differences import DIFFERENCES
-from .held import HELD
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 # PyTorch prints forward as code that uses names of its own, which no argument may hide (torch.fx.graph).
 _OWN = ("torch", "device", "inf", "nan", "NoneType", "fx_pytree", "pytree", "getattr", "slice")
 _NAMES = TargetNames(
-    replace(IDENTIFIER, reserved={*WORDS, *_OWN}), Naming(r"[\"'\\{}()\[\]=;\x00-\x1f]"), apart=True, held=HELD
+    replace(IDENTIFIER, reserved={*WORDS, *_OWN}),
+    Naming(r"[\"'\\{}()\[\]=;\x00-\x1f]"),
+    apart=True,
+    containers=BYTE_CONTAINERS,
 )
 
 FORMATS = {

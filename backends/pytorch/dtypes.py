@@ -8,7 +8,7 @@ import torch
 
 from convert.errors import Unsupported
 
-from .held import HELD
+from .byte_containers import BYTE_CONTAINERS
 
 DTYPES = {
     ir.DataType.FLOAT: torch.float32,
@@ -72,8 +72,8 @@ def tensor_from(array: np.ndarray) -> torch.Tensor:
     """A tensor over the memory of `array`, or a copy where that cannot be written to."""
     dtype = torch_dtype(ir.DataType.from_numpy(array.dtype))
     array = np.ascontiguousarray(array).reshape(array.shape)
-    if array.dtype.name in HELD:
-        array = array.astype(HELD[array.dtype.name])
+    if array.dtype.name in BYTE_CONTAINERS:
+        array = array.astype(BYTE_CONTAINERS[array.dtype.name])
     if dtype in _BYTES:
         array = array.view(_BYTES[dtype])
         return torch.from_numpy(array if array.flags.writeable else array.copy()).view(dtype)

@@ -49,9 +49,9 @@ class Emitter:
         return x
 
     def _constant(self, x: Known) -> torch.Tensor:
-        held = self.network.tensor_named(x.name) if self.network is not None else None
-        if held is not None:
-            return held
+        stored = self.network.tensor_named(x.name) if self.network is not None else None
+        if stored is not None:
+            return stored
         if x.array.dtype.kind in "OUS":
             raise Unsupported("PyTorch has no tensors of text")
         made = tensor_from(x.array)

@@ -62,15 +62,15 @@ class Constant:
 class Store:
     """The constants and variables of one artefact.
 
-    With `beside`, the content of weights is left out. Variables have none then, and `held` says what belongs in them,
-    in the order of `variables`; without variables, weights are placeholders in the graph, and `contents` says by name
-    what these stand for.
+    With `beside`, the content of weights is left out. Variables have none then, and `contents_of_variables` says what
+    belongs in them, in the order of `variables`; without variables, weights are placeholders in the graph, and
+    `contents` says by name what these stand for.
     """
 
     def __init__(self, *, variables: bool, beside: bool = False) -> None:
         self.variables: list[BaseResourceVariable] = []
         self.contents: dict[str, tuple[Constant, Permutation]] = {}
-        self.held: list[tuple[Constant, Permutation]] = []
+        self.contents_of_variables: list[tuple[Constant, Permutation]] = []
         self._use_variables = variables
         self._beside = beside
         self._graph: tf.Graph = tf.compat.v1.get_default_graph()
@@ -124,7 +124,7 @@ class Store:
             else:
                 variable = ResourceVariable(constant.permuted(perm), dtype=dtype, name=name)
         self.variables.append(variable)
-        self.held.append((constant, perm))
+        self.contents_of_variables.append((constant, perm))
         return variable
 
 

@@ -45,14 +45,14 @@ def run_all(
     that. On an exception, KeyboardInterrupt included, the running tasks are killed and it goes on to the caller.
     """
     waiting = list(tasks)
-    told: queue.SimpleQueue[tuple[Task, TaskResult | BaseException | None]] = queue.SimpleQueue()
+    endings: queue.SimpleQueue[tuple[Task, TaskResult | BaseException | None]] = queue.SimpleQueue()
     total = len(waiting)
     with (
         warm_pool(waiting) if warm and total > 1 else nullcontext((WarmPool(), None)) as (source, process),
-        _worker_threads(min(jobs, max(total, 1)), waiting, told, retries, source, process),
+        _worker_threads(min(jobs, max(total, 1)), waiting, endings, retries, source, process),
     ):
         while total:
-            task, what = told.get()
+            task, what = endings.get()
             if isinstance(what, BaseException):
                 raise what
             if what is None:
@@ -66,7 +66,7 @@ def run_all(
 def _worker_threads(
     count: int,
     waiting: list[Task],
-    told: queue.SimpleQueue[tuple[Task, TaskResult | BaseException | None]],
+    endings: queue.SimpleQueue[tuple[Task, TaskResult | BaseException | None]],
     retries: int,
     warm: WarmPool,
     process: subprocess.Popen[bytes] | None,
@@ -78,11 +78,11 @@ def _worker_threads(
             warm.follow(process)  # what it imports takes the place of a task
         while (taken := _take_task(waiting, warm, stop)) is not None:
             task, address = taken
-            told.put((task, None))
+            endings.put((task, None))
             try:
-                told.put((task, run_with_retries(task, stop, retries, address)))
+                endings.put((task, run_with_retries(task, stop, retries, address)))
             except BaseException as error:
-                told.put((task, error))
+                endings.put((task, error))
 
     threads = [threading.Thread(target=work, args=(not i,), daemon=True) for i in range(count)]
     for thread in threads:

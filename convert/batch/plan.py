@@ -176,11 +176,11 @@ def _tasks_per_format(base: Task, name: str, source: Path, to: list[str]) -> lis
 
 def _manifest_tasks(path: Path, base: Task, to: list[str]) -> list[Task]:
     try:
-        told = tomllib.loads(path.read_text("utf-8"))
+        manifest = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadInput(f"{path} is no manifest: {error}", hint="see `convert batch` in README.md") from error
-    unknown = set(told) - {"defaults", "models"}
-    models, defaults = told.get("models"), told.get("defaults", {})
+    unknown = set(manifest) - {"defaults", "models"}
+    models, defaults = manifest.get("models"), manifest.get("defaults", {})
     if unknown or not isinstance(models, list) or not models or not all(map(_is_table, (*models, defaults))):
         raise BadInput(f"{path} is no manifest: it needs [[models]], and may have [defaults]", hint="see README.md")
     base = _with_row(base, defaults, path, f"{path}, [defaults]")

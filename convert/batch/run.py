@@ -98,8 +98,8 @@ def _reusable_record(known: History, key: str, task: Task, redo_failed: bool) ->
         holds = task.output.exists()
     else:
         holds = not redo_failed and found["outcome"] not in ("lost", "limit") and not _has_wider_limits(task, found)
-    told = {k: v for k, v in found.items() if k not in ("event", "time")}
-    return {**told, **_task_identity(task), "before": True} if holds else None
+    content = {k: v for k, v in found.items() if k not in ("event", "time")}
+    return {**content, **_task_identity(task), "before": True} if holds else None
 
 
 def _has_wider_limits(task: Task, record: dict[str, Any]) -> bool:
@@ -166,9 +166,9 @@ def dry_run(
 
 
 def _record(task: Task, key: str, ending: TaskResult) -> dict[str, Any]:
-    told = ending.to_dict()
-    told["report"] = {k: v for k, v in told["report"].items() if k in KEPT}
-    return {"key": key, **_task_identity(task), "limits": {"seconds": task.seconds, "memory": task.memory}, **told}
+    fields = ending.to_dict()
+    fields["report"] = {k: v for k, v in fields["report"].items() if k in KEPT}
+    return {"key": key, **_task_identity(task), "limits": {"seconds": task.seconds, "memory": task.memory}, **fields}
 
 
 def _task_identity(task: Task) -> dict[str, str]:

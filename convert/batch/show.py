@@ -62,9 +62,9 @@ class TableView(LineView):
         self.running.pop(record["output"], None)
         self.counts[record["outcome"]] += 1
         self.before += bool(record.get("before"))
-        told = Text(visible(record_line(record)))
-        told.stylize(_outcome_color(record["outcome"]), 0, len(record["outcome"]))
-        self.console.print(told, soft_wrap=True)
+        line = Text(visible(record_line(record)))
+        line.stylize(_outcome_color(record["outcome"]), 0, len(record["outcome"]))
+        self.console.print(line, soft_wrap=True)
         self.done += 1
 
     def seconds_left(self) -> float | None:
@@ -223,19 +223,19 @@ def _label(record: Record) -> str:
     return f"{record['name']} → {record['format']}"
 
 
-def show_summary(told: dict[str, Any]) -> None:
+def show_summary(totals: dict[str, Any]) -> None:
     """Print a summary for people."""
-    echo(", ".join(f"{n} {name}" for name, n in told["outcomes"].items()) or "nothing to do")
-    for group in told["causes"]:
+    echo(", ".join(f"{n} {name}" for name, n in totals["outcomes"].items()) or "nothing to do")
+    for group in totals["causes"]:
         shown = ", ".join(group["tasks"][:4]) + (f" and {len(group['tasks']) - 4} more" if group["tasks"][4:] else "")
         echo(f"  {len(group['tasks'])} × {group['outcome']}: {group['cause']}\n      {shown}")
         if group["hint"]:
             echo(f"      hint: {group['hint']}")
-    if told["unsupported"]:
+    if totals["unsupported"]:
         echo("unsupported, by the number of conversions that need it:")
-        for operator, count in list(told["unsupported"].items())[:20]:
+        for operator, count in list(totals["unsupported"].items())[:20]:
             echo(f"  {count:>4}  {operator}")
-    if found := told.get("coverage"):
+    if found := totals.get("coverage"):
         echo(
             f"operators: {found['operators']} kinds in {found['nodes']} nodes"
             + (f"; {found['lacking_operators']} kinds lack a rule" if found["lacking_operators"] else ", all supported")

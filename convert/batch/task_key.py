@@ -48,8 +48,12 @@ def compute_key(task: Task, by: Mapping[str, str] | None = None) -> str:
     for path in dependency_files(task):
         digest.update(os.fsencode(path.name) + f"\0{path.stat().st_size}\0".encode())
         digest.update(_content_digest(path))
-    told = {"format": task.format, "options": dict(task.options), "versions": dict(versions() if by is None else by)}
-    digest.update(json.dumps(told, sort_keys=True, default=str).encode())
+    settings = {
+        "format": task.format,
+        "options": dict(task.options),
+        "versions": dict(versions() if by is None else by),
+    }
+    digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
     return digest.hexdigest()
 
 
@@ -175,9 +179,9 @@ def _sparse_locations(data: memoryview, start: int, end: int) -> Iterator[str]:
 
 def _tensor_locations(data: memoryview, start: int, end: int) -> Iterator[str]:
     for entry in _field_ranges(data, start, end, _EXTERNAL):
-        told = {
+        entries = {
             f.number: bytes(data[f.start : f.end]).decode("utf-8", "replace")
             for f in protobuf_wire.fields(data, *entry)
         }
-        if told.get(1) == "location" and told.get(2):
-            yield told[2]
+        if entries.get(1) == "location" and entries.get(2):
+            yield entries[2]

@@ -132,16 +132,16 @@ def batch(
                         tasks, folder, view, jobs=jobs, force=force, redo_failed=redo_failed, retries=retries,
                         warm=not cold, on=on,
                     )  # fmt: skip
-        told = show.summary(records) | ({"coverage": show.coverage(records)} if dry_run else {})
+        answer = show.summary(records) | ({"coverage": show.coverage(records)} if dry_run else {})
         if report is not None:
             from convert.pages import zoo
 
-            zoo.write(report, records, told, command_line())
+            zoo.write(report, records, answer, command_line())
         if as_json:
-            echo_json(json.dumps({"summary": told}, ensure_ascii=False))
+            echo_json(json.dumps({"summary": answer}, ensure_ascii=False))
         else:
-            show.show_summary(told)
-        sys.exit(0 if told["ok"] else 1)
+            show.show_summary(answer)
+        sys.exit(0 if answer["ok"] else 1)
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # Schedulers ask for an end by SIGTERM: what runs is killed then, as on Ctrl-C.

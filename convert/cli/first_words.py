@@ -78,5 +78,5 @@ def _near(word: str) -> str:
 def _no_verb_error(word: str, verbs: Collection[str]) -> UsageError:
     shown = ", ".join(sorted(verb for verb in verbs if verb != MODEL))
     near = _near(word)
-    meant = f"did you mean `convert {near}`? " if near else ""
-    return UsageError(f"there is no verb {word!r}, nor a file of that name", hint=f"{meant}verbs: {shown}")
+    suggestion = f"did you mean `convert {near}`? " if near else ""
+    return UsageError(f"there is no verb {word!r}, nor a file of that name", hint=f"{suggestion}verbs: {shown}")

@@ -70,9 +70,9 @@ def operators(title: str, rows: Sequence[Operator], as_json: bool) -> None:
     limits = sorted((r.name, r.limit) for r in rows if r.limit)
     differs = sorted((r.name, r.differs) for r in rows if r.differs)
     if as_json:
-        told = {"name": title, "operators": supported, "gaps": dict(gaps), "limits": dict(limits)}
-        told["differences"] = dict(differs)
-        echo_json(json.dumps(told, ensure_ascii=False))
+        answer = {"name": title, "operators": supported, "gaps": dict(gaps), "limits": dict(limits)}
+        answer["differences"] = dict(differs)
+        echo_json(json.dumps(answer, ensure_ascii=False))
         return
     echo(f"{title}: {len(supported)} operators, {len(gaps)} declared gaps")
     for name in supported:
@@ -92,9 +92,9 @@ def error(problem: ConvertError) -> None:
 
 def error_json(report: Report, problem: ConvertError) -> str:
     """The report of a failed run as one line of JSON."""
-    told: dict[str, object] = {"type": type(problem).__name__, "message": problem.message, "hint": problem.hint}
+    answer: dict[str, object] = {"type": type(problem).__name__, "message": problem.message, "hint": problem.hint}
     if isinstance(problem, Unsupported):
-        told["problems"] = [
+        answer["problems"] = [
             {
                 "operator": p.at.operator,
                 "node": p.at.node,
@@ -105,7 +105,7 @@ def error_json(report: Report, problem: ConvertError) -> str:
             }
             for p in problem.problems
         ]
-    return to_json({**report.to_dict(), "ok": False, "exit_code": problem.exit_code, "error": told})
+    return to_json({**report.to_dict(), "ok": False, "exit_code": problem.exit_code, "error": answer})
 
 
 def _conversion(done: Report) -> None:
@@ -158,8 +158,8 @@ def _verdict(done: Report, verbose: int) -> None:
         echo(f"  stored as {verdict.stored}: the noise floor is what that does to the graph, not rounding to float32")
     for row in verdict.outputs:
         if row.status == "INCONCLUSIVE" and not row.sets:
-            told = "" if row.reason in verdict.reason else f" — {row.reason}"
-            echo(f"  {row.name}: not compared{told}")
+            more = "" if row.reason in verdict.reason else f" — {row.reason}"
+            echo(f"  {row.name}: not compared{more}")
             continue
         twin = "" if row.twin is None else f", graph in float64 {row.twin:.1e}"
         twin += f", SQNR {row.decibels:.1f} dB" if verdict.stored else ""
@@ -203,8 +203,8 @@ def _failure(verdict: Verdict) -> None:
         echo(f"  place: {found}")
     elif found is not None:
         echo(f"  first node that departs: {found}")
-        told = [*(("in ", i) for i in found.inputs), ("out", found.output), ("instead", found.instead)]
-        for label, text in told:
+        lines = [*(("in ", i) for i in found.inputs), ("out", found.output), ("instead", found.instead)]
+        for label, text in lines:
             if text:
                 echo(f"    {label} {text}")
 

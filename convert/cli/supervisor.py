@@ -53,8 +53,8 @@ class _Watched:
 
     def read(self, pipe: int) -> bool:
         """Take in what it has told; whether it may tell more."""
-        told = os.read(pipe, 1 << 16)
-        *lines, self.rest = (self.rest + told).split(b"\n")
+        content = os.read(pipe, 1 << 16)
+        *lines, self.rest = (self.rest + content).split(b"\n")
         for line in lines:
             kind, text = json.loads(line)
             if kind == activity.DOING:
@@ -63,7 +63,7 @@ class _Watched:
                 self.folders.add(text)
             else:
                 self.folders.discard(text)
-        return bool(told)
+        return bool(content)
 
     def read_rest(self, pipe: int) -> None:
         """Take in what it told at last, now that it has ended."""
@@ -73,7 +73,7 @@ class _Watched:
                 pass
 
 
-def enter_worker(seconds: float, memory: int | None, held: int = 0) -> None:
+def enter_worker(seconds: float, memory: int | None, in_use: int = 0) -> None:
     """Go on in a process of its own; the one that calls this watches it, and does not return.
 
     seconds: of wall time that the worker has. memory: bytes of private memory, None for what the machine has. held:
@@ -82,7 +82,7 @@ def enter_worker(seconds: float, memory: int | None, held: int = 0) -> None:
     """
     if not hasattr(os, "fork") or not hasattr(signal, "set_wakeup_fd"):
         return
-    bound = (machine.memory() if memory is None else memory) + held
+    bound = (machine.memory() if memory is None else memory) + in_use
     # A signal waits until somebody is there who tidies up after it.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals.ENDS)
     try:

@@ -32,9 +32,9 @@ def check_legacy_storages(path: Path) -> None:
         except BadInput as error:
             raise BadInput(f"{path}: {error.message}", hint=error.hint) from None
         listed = list(keys.top.items) if class_name(keys.top) == "list" else []
-        held = _held_bytes(content, pickle, listed, path)
+        sizes = _storage_sizes(content, pickle, listed, path)
     for arguments in pickle.tensors:
-        if reason := view_error(arguments, held.get) or _part_error(arguments):
+        if reason := view_error(arguments, sizes.get) or _part_error(arguments):
             raise UnsafeInput(f"{path} {NOT_THERE}: {reason}", hint=HINT)
 
 
@@ -53,7 +53,7 @@ def _part_error(arguments: Sequence[Any]) -> str:
     return view_error((storage, *arguments[1:]), lambda _: count * (element_bytes(kind) or 0))
 
 
-def _held_bytes(content: mmap.mmap, pickle: Pickle, keys: list[Any], path: Path) -> dict[Any, int]:
+def _storage_sizes(content: mmap.mmap, pickle: Pickle, keys: list[Any], path: Path) -> dict[Any, int]:
     """Bytes of each storage, which lie behind the pickles in the order of the keys, each with its length before it."""
     units: dict[Any, int] = {}
     for storage in pickle.storages:
@@ -61,10 +61,10 @@ def _held_bytes(content: mmap.mmap, pickle: Pickle, keys: list[Any], path: Path)
         unit = element_bytes(kind)
         if not isinstance(key, str) or unit is None or units.setdefault(key, unit) != unit:
             raise UnsafeInput(f"{path} has a storage of {class_name(kind)} that has another class too", hint=HINT)
-    held: dict[Any, int] = {}
+    sizes: dict[Any, int] = {}
     place = content.tell()
     for key in keys:
-        if not isinstance(key, str) or key not in units or key in held:
+        if not isinstance(key, str) or key not in units or key in sizes:
             raise UnsafeInput(f"{path} lists a storage that its tensors do not have, or have once: {key!r}", hint=HINT)
         if place + _LENGTH.size > len(content):
             raise BadInput(f"{path} breaks off before the storage {key!r}", hint=HINT)
@@ -72,5 +72,5 @@ def _held_bytes(content: mmap.mmap, pickle: Pickle, keys: list[Any], path: Path)
         place += _LENGTH.size + count * units[key]
         if count < 0 or place > len(content):
             raise BadInput(f"{path} breaks off in the storage {key!r} of {count:,} elements", hint=HINT)
-        held[key] = count * units[key]
-    return held
+        sizes[key] = count * units[key]
+    return sizes

@@ -64,10 +64,10 @@ def _address_error(scheme: str, rest: str) -> BadInput:
     )
 
 
-def _hub_error(told: str, repository: str) -> BadInput:
+def _hub_error(answer: str, repository: str) -> BadInput:
     folder = repository.rpartition("/")[2]
     return BadInput(
-        f"{told} is a model of the Hugging Face hub, and nothing is fetched from there",
+        f"{answer} is a model of the Hugging Face hub, and nothing is fetched from there",
         hint=f"get it first, then name the folder: hf download {repository} --local-dir {folder} && convert {folder} …",
     )
 

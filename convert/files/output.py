@@ -42,8 +42,8 @@ def atomic_replacement(destination: Path, *, force: bool, read: Sequence[Path] =
             _put_in_place(folder, destination, force, read)
         complete = True
     except Exception as error:
-        if told := _disk_error(error, destination):
-            raise told from error
+        if problem := _disk_error(error, destination):
+            raise problem from error
         raise
     finally:
         release_folder(folder, descriptor)

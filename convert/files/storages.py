@@ -50,22 +50,22 @@ def _check_tensors(archive: zipfile.ZipFile, label: str) -> None:
         if name is None:
             continue
 
-        def held(key: Any, place: str = f"{record_root(archive)}{folder}/") -> int | None:
+        def stored_bytes(key: Any, place: str = f"{record_root(archive)}{folder}/") -> int | None:
             entry = f"{place}{key}"
             return archive.getinfo(entry).file_size if entry in archive.NameToInfo else None
 
         for arguments in read_pickle(read_member(archive, name, limits.PICKLE_BYTES)).tensors:
-            if reason := view_error(arguments, held):
+            if reason := view_error(arguments, stored_bytes):
                 raise UnsafeInput(f"{label}: {pickle} {NOT_THERE}: {reason}", hint=HINT)
 
 
 NOT_THERE, HINT = "has a tensor whose numbers are not in the file", "get the file again, or save it again"
 
 
-def view_error(arguments: Sequence[Any], held_bytes: Callable[[Any], int | None]) -> str:
+def view_error(arguments: Sequence[Any], stored_bytes: Callable[[Any], int | None]) -> str:
     """Why a tensor with these arguments of `_rebuild_tensor` reads what is not there; empty if it does not.
 
-    held_bytes: of a storage's key, what the file holds of it.
+    stored_bytes: of a storage's key, what the file holds of it.
     """
     if len(arguments) < 4 or class_name(arguments[0]) != STORAGE:
         return "it is made of no storage"
@@ -77,10 +77,10 @@ def view_error(arguments: Sequence[Any], held_bytes: Callable[[Any], int | None]
     unit = element_bytes(kind)
     if unit is None:
         return f"its storage is a {class_name(kind)}"
-    held = held_bytes(key)
-    if held is not None and (held < length * unit or (held > length * unit and class_name(kind) not in _PACKED)):
-        return f"the storage {key} has {held:,} bytes, and should have {length * unit:,}"
-    if held is None and length:
+    stored = stored_bytes(key)
+    if stored is not None and (stored < length * unit or (stored > length * unit and class_name(kind) not in _PACKED)):
+        return f"the storage {key} has {stored:,} bytes, and should have {length * unit:,}"
+    if stored is None and length:
         return f"the storage {key} is missing"
     if len(arguments) > 6 and isinstance(arguments[6], Global):  # of _rebuild_tensor_v3, whose tensor has its own dtype
         length = length * unit // max(_dtype_bytes(arguments[6]), 1)

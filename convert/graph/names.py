@@ -16,16 +16,18 @@ def names_in_target(model: ir.Model, rule: TargetNames) -> Names:
     """What the inputs and outputs of `model` are called in a target of `rule`."""
     sides = model.graph.inputs, model.graph.outputs
     inputs, outputs = ([str(v.name) for v in side] for side in sides)
-    held_inputs, held_outputs = ({str(v.name): d for v in side if (d := _held(v, rule))} for side in sides)
-    return replace(rule.of(inputs, outputs), held_inputs=held_inputs, held_outputs=held_outputs)
+    input_containers, output_containers = (
+        {str(v.name): d for v in side if (d := _container(v, rule))} for side in sides
+    )
+    return replace(rule.of(inputs, outputs), input_containers=input_containers, output_containers=output_containers)
 
 
-def _held(value: ir.Value, rule: TargetNames) -> tuple[str, str] | None:
+def _container(value: ir.Value, rule: TargetNames) -> tuple[str, str] | None:
     """The dtype of a tensor, and the one that holds it in a target that lacks it."""
-    if not isinstance(value.type, ir.TensorType) or value.dtype in (None, ir.DataType.STRING) or not rule.held:
+    if not isinstance(value.type, ir.TensorType) or value.dtype in (None, ir.DataType.STRING) or not rule.containers:
         return None
     own = value.dtype.numpy().name
-    return (own, rule.held[own]) if own in rule.held else None
+    return (own, rule.containers[own]) if own in rule.containers else None
 
 
 def rename_ends(model: ir.Model, rule: TargetNames, report: Report) -> None:
@@ -41,8 +43,8 @@ def rename_ends(model: ir.Model, rule: TargetNames, report: Report) -> None:
             report.note(
                 f"the {side[:-1]} {old!r} is called {new!r} in the artefact, where its own name is not legal or taken"
             )
-    for side, held in (("input", names.held_inputs), ("output", names.held_outputs)):
-        for name, (own, other) in held.items():
+    for side, containers in (("input", names.input_containers), ("output", names.output_containers)):
+        for name, (own, other) in containers.items():
             report.note(f"the {side} {name!r} of {own} is {other} in the artefact, each number in one of its own")
 
 

@@ -60,11 +60,11 @@ def plot_output_errors(rows: Sequence[OutputVerdict]) -> str:
     for i, row in enumerate(shown):
         top, end = _TOP + i * _ROW, x(min(row.error, 10.0**high))
         kind = " beyond" if row.status == "FAIL" else ""
-        told = f"{row.name}: error {row.error:.3e}, noise floor {row.floor:.3e}"
+        text = f"{row.name}: error {row.error:.3e}, noise floor {row.floor:.3e}"
         parts.append(
             f'<text class="label" x="{_NAMES - 8}" y="{top + 19}" text-anchor="end">{escape(_trimmed(row.name))}</text>'
             f'<rect class="bar{kind}" data-error="{row.error!r}" x="{_NAMES}" y="{top + 8}" '
-            f'width="{max(end - _NAMES, 1):.1f}" height="{_ROW - 16}"><title>{escape(told)}</title></rect>'
+            f'width="{max(end - _NAMES, 1):.1f}" height="{_ROW - 16}"><title>{escape(text)}</title></rect>'
         )
         for name, number in (("floor", row.floor), ("bound", FACTOR * row.floor)):
             if number > 0:
@@ -123,10 +123,10 @@ def _line(name: str, points: Sequence[tuple[float, float]]) -> str:
     return f'<polyline class="{name}" points="{listed}"/>'
 
 
-def _point(name: str, x: float, y: float, index: int, error: float, floor: float, told: str) -> str:
+def _point(name: str, x: float, y: float, index: int, error: float, floor: float, text: str) -> str:
     return (
         f'<circle class="{name}" cx="{x:.1f}" cy="{y:.1f}" r="3" data-index="{index}" data-error="{error!r}" '
-        f'data-floor="{floor!r}"><title>{escape(told)}</title></circle>'
+        f'data-floor="{floor!r}"><title>{escape(text)}</title></circle>'
     )
 
 

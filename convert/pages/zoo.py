@@ -49,9 +49,9 @@ def page_name(record: Mapping[str, Any]) -> str:
 
 
 def _write_task(record: Mapping[str, Any], path: Path) -> None:
-    done, told = report_from_json(record["report"]), record["report"].get("error")
+    done, error = report_from_json(record["report"]), record["report"].get("error")
     done.source, done.target = done.source or str(record["source"]), done.target or str(record["output"])
-    verification.write_page(done, path, error_from_json(told) if told else None)
+    verification.write_page(done, path, error_from_json(error) if error else None)
 
 
 def _page(records: Sequence[dict[str, Any]], links: Sequence[str], summary: dict[str, Any], command: str) -> Page:

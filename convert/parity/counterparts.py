@@ -101,12 +101,12 @@ class _Lists:
     names: tuple[str, str]
 
     def error(self, reason: str, hint: str = "") -> UsageError:
-        told = [
+        lists = [
             f"{name}: {_describe(model.graph.inputs)} → {_describe(model.graph.outputs)}"
             for name, model in zip(self.names, (self.left, self.right), strict=True)
         ]
         return UsageError(
-            f"{reason}; {'; '.join(told)}",
+            f"{reason}; {'; '.join(lists)}",
             hint=hint
             or "say what belongs together with --map left=right (repeatable; an output left out: --map left=)",
         )

@@ -65,8 +65,10 @@ def distribution_difference(sources: Sequence[np.ndarray], targets: Sequence[np.
 
 def is_small(graph: ir.Model, feed: Feed) -> bool:
     """Whether a graph may be run so often: by the numbers that it holds and takes."""
-    held = sum(v.const_value.size for g in graph.graphs() for v in g.initializers.values() if v.const_value is not None)
-    return held + sum(a.size for a in feed.arrays.values()) <= MOST
+    weights = sum(
+        v.const_value.size for g in graph.graphs() for v in g.initializers.values() if v.const_value is not None
+    )
+    return weights + sum(a.size for a in feed.arrays.values()) <= MOST
 
 
 def hold_draws(verdict: Verdict, graph: ir.Model, ours: Outputs, theirs: Outputs) -> None:

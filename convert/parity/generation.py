@@ -117,14 +117,14 @@ def compare_generation(wanted: dict[str, np.ndarray], got: dict[str, np.ndarray]
     difference = float(np.abs(others[finite] - scores[finite]).max(initial=0.0))
     margin = float(scores[chosen] - scores[other])
     bound = 2 * OUTLIER * max(noise, LEAST / FACTOR) * size
-    told = (
+    description = (
         f"token {step + 1} of {steps} of row {row} is {other} where the source has {chosen}: its scores of the two are "
         f"{margin:.2e} apart, and those of the target up to {difference:.2e} off"
     )
     if margin <= bound:
-        reason = f"{told}; that is a tie within rounding, and the rest was not compared"
+        reason = f"{description}; that is a tie within rounding, and the rest was not compared"
         return GenerationVerdict(INCONCLUSIVE, steps, rows, step, reason, margin, difference)
-    return GenerationVerdict(FAIL, steps, rows, step, told, margin, difference)
+    return GenerationVerdict(FAIL, steps, rows, step, description, margin, difference)
 
 
 def _prompt(graph: ir.Model, how: Generation) -> tuple[np.ndarray, np.ndarray]:

@@ -38,22 +38,22 @@ class ImagePreparation:
 
 def parse_preparation(text: str) -> ImagePreparation:
     """Read `HEIGHTxWIDTH,KEY=VALUE,…` with the fields of `ImagePreparation`. Raises `UsageError` for anything else."""
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
         size = re.fullmatch(r"(?:size=)?(\d+)x(\d+)", part)
         key, _, value = part.partition("=")
         if size:
-            told["size"] = (int(size[1]), int(size[2]))
+            fields["size"] = (int(size[1]), int(size[2]))
         elif key in ("mean", "std"):
-            told[key] = tuple(_parse_number(v, part) for v in value.split(":"))
+            fields[key] = tuple(_parse_number(v, part) for v in value.split(":"))
         elif key == "scale":
-            told[key] = _parse_number(value, part)
+            fields[key] = _parse_number(value, part)
         elif value in _CHOICES.get(key, ()) or (key == "input" and value):
-            told[key] = value
+            fields[key] = value
         else:
             known = "; ".join(f"{k}={'|'.join(v)}" for k, v in _CHOICES.items())
             raise UsageError(f"--image-as does not know {part!r}", hint=f"{_SYNTAX}; mean, std, scale, input; {known}")
-    found = ImagePreparation(**told)
+    found = ImagePreparation(**fields)
     count = 1 if found.channels == "gray" else 3
     wrong = [n for n in ("mean", "std") if len(getattr(found, n)) not in (1, count)]
     if wrong or 0 in found.std or found.scale == 0 or (found.size and 0 in found.size):

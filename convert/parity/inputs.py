@@ -170,9 +170,9 @@ def special_feed(model: ir.Model, seed: int, denormals: bool = True) -> Feed | N
     }
     if all(np.array_equal(arrays[n], plain[n]) for n in arrays):
         return None
-    told = "".join(f", {k}={n}" for k, n in dims.items())
+    size_text = "".join(f", {k}={n}" for k, n in dims.items())
     kinds = ["NaN", "infinities", "zeros", *(["denormals"] if denormals else []), "limits of integers"]
-    label = f"special values ({', '.join(kinds)}){told}"
+    label = f"special values ({', '.join(kinds)}){size_text}"
     return Feed(label, arrays, edge=True, special=True)
 
 

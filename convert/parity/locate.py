@@ -189,8 +189,8 @@ def _is_floating(array: Any) -> bool:
     return isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.size > 0
 
 
-def _divergence(step: TraceStep, told: Trace) -> Divergence:
+def _divergence(step: TraceStep, trace: Trace) -> Divergence:
     at = step.at
-    output = next((n for n in step.outputs if isinstance(told.values.get(n), Summary)), step.outputs[0])
-    inputs = [told.describe_value(n) for n in step.inputs]
-    return Divergence(at.operator, at.node, at.module, at.source, inputs, told.describe_value(output))
+    output = next((n for n in step.outputs if isinstance(trace.values.get(n), Summary)), step.outputs[0])
+    inputs = [trace.describe_value(n) for n in step.inputs]
+    return Divergence(at.operator, at.node, at.module, at.source, inputs, trace.describe_value(output))

@@ -52,7 +52,7 @@ def profile_errors(
         theirs = run(other, feed.arrays, every=True)
     except ConvertError as error:
         return f"the artefact could not be evaluated node by node: {error.message}"
-    held = _TargetValues(theirs)
+    target_values = _TargetValues(theirs)
     ends = {str(v.name) for v in graph.graph.outputs}
     places: dict[ir.Node, Place] = {}
     for node in graph.graph:
@@ -65,7 +65,7 @@ def profile_errors(
         floor = max(_relative_error(reference, own) or 0.0, _UNIT)
         # An output is known by its name, however far it is off.
         known = name in ends and name in theirs
-        off = _relative_error(reference, theirs[name]) if known else held.nearest(reference)
+        off = _relative_error(reference, theirs[name]) if known else target_values.nearest(reference)
         places[node] = Place(at.node, at.operator, at.module, at.source, floor, off)
     return relevant_places(places)
 
@@ -95,17 +95,17 @@ class _TargetValues:
             if _is_floating(array):
                 self.arrays.setdefault(array.size, []).append(array)
         self.statistics = {
-            size: np.array([summarize(a).statistics for a in held]) for size, held in self.arrays.items()
+            size: np.array([summarize(a).statistics for a in arrays]) for size, arrays in self.arrays.items()
         }
 
     def nearest(self, reference: np.ndarray) -> float | None:
         """The error of the value that is nearest to `reference`; None where none is near."""
-        held = self.arrays.get(reference.size)
-        if not held:
+        candidates = self.arrays.get(reference.size)
+        if not candidates:
             return None
         wanted = np.array(summarize(reference).statistics)
         order = np.argsort(np.abs(self.statistics[reference.size] - wanted).max(axis=1), kind="stable")[:_TRIED]
-        errors = [e for e in (_least_error(reference, held[i]) for i in order) if e is not None]
+        errors = [e for e in (_least_error(reference, candidates[i]) for i in order) if e is not None]
         found = min(errors, default=None)
         return found if found is not None and found < _RELATED else None
 

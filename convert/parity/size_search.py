@@ -78,9 +78,9 @@ def search_sizes(
 def describe_search(graph: ir.Model, found: Sequence[Sizes]) -> str:
     """What the search found, for the verdict's notes."""
     usual = next(iter(feed_sizes(graph, 1)))
-    told = " and ".join(dict.fromkeys(_size_text(s, free_dims(graph)) for s in found))
+    shown = " and ".join(dict.fromkeys(_size_text(s, free_dims(graph)) for s in found))
     where = "at the sizes that are usual" if usual != found[0] else "at every size near by"
-    return f"the source does not run {where}: compared at {told}, which were found by trial (--input names others)"
+    return f"the source does not run {where}: compared at {shown}, which were found by trial (--input names others)"
 
 
 def _refusal(error: ConvertError, tried: Sequence[Sizes], free: Iterable[str]) -> str:
@@ -210,9 +210,9 @@ def _elements(graph: ir.Model, sizes: Mapping[str, int]) -> int:
 
 
 def _shapes_agree(graph: ir.Model, proto: onnx.ModelProto, sizes: Sizes) -> bool:
-    held = {v.name: v for v in proto.graph.input}
+    inputs = {v.name: v for v in proto.graph.input}
     for value in graph.graph.inputs:
-        shape = held[str(value.name)].type.tensor_type.shape
+        shape = inputs[str(value.name)].type.tensor_type.shape
         shape.CopyFrom(onnx.TensorShapeProto(dim=[{"dim_value": size} for size in fed_shape(value, sizes)]))
     try:
         infer_proto(proto, strict=True)

@@ -64,14 +64,14 @@ def run_where_it_runs(
             return _run(run, closer), closer, notes
         except _SourceRefusal:
             pass
-    for limits, said in (({}, []), (spans, notes)) if spans else (({}, []),):
+    for limits, remarks in (({}, []), (spans, notes)) if spans else (({}, []),):
         try:
             sizes = search_sizes(source, graph, refused, options, method.limits, method.seeds, limits)
         except ConvertError as error:
             refused = error
             continue
         found = draw(sizes, limits)
-        return run(found), found, [*said, describe_search(graph, sizes)]
+        return run(found), found, [*remarks, describe_search(graph, sizes)]
     given = [feed for feed in feeds if feed.label == GIVEN]
     if not given:
         raise refused

@@ -95,8 +95,8 @@ def special_difference(source: np.ndarray, exact: np.ndarray | None, graph: np.n
     if source.dtype.kind in "iub":
         certain = np.logical_and.reduce([source == o for o in others], initial=True, axis=0) if others else True
         wrong = np.asarray((got != source) & certain)
-        return _told(got, source, wrong)
-    return _told(got, source, _wrong_floats(widened_array(source), [widened_array(o) for o in others], got))
+        return _difference_text(got, source, wrong)
+    return _difference_text(got, source, _wrong_floats(widened_array(source), [widened_array(o) for o in others], got))
 
 
 def _wrong_floats(source: np.ndarray, others: Sequence[np.ndarray], got: np.ndarray) -> np.ndarray:
@@ -131,7 +131,7 @@ def _kinds(array: np.ndarray) -> np.ndarray:
     return (np.isnan(array) + 2 * (array == np.inf) + 3 * (array == -np.inf)).astype(np.int8)
 
 
-def _told(got: np.ndarray, source: np.ndarray, wrong: np.ndarray) -> str:
+def _difference_text(got: np.ndarray, source: np.ndarray, wrong: np.ndarray) -> str:
     places = np.flatnonzero(wrong)
     if not places.size:
         return ""

@@ -78,13 +78,13 @@ def judge_special(
         name = str(value.name)
         source = list(run.source.values())[position]
         exact = None if run.exact is None else list(run.exact.values())[position]
-        meant = None if run.graph is None else run.graph.get(name)
-        found = special_difference(source, exact, meant if exact is None else None, run.target[name])
+        computed = None if run.graph is None else run.graph.get(name)
+        found = special_difference(source, exact, computed if exact is None else None, run.target[name])
         if not found:
             continue
         what = f"{name}: on {run.label}, {found}"
-        ours = exact is not None and meant is not None and special_difference(source, exact, None, meant)
-        against = meant if exact is None else None
+        ours = exact is not None and computed is not None and special_difference(source, exact, None, computed)
+        against = computed if exact is None else None
         declared = [*of_source, *([] if ours else of_target)]
         if known := operators_behind(graph, value, declared):
             verdict.notes.append(f"{what}; what {', '.join(known)} make of special values differs, as other notes say")

@@ -21,8 +21,8 @@ def describe_weights(left: ir.Model, right: ir.Model, names: tuple[str, str]) ->
     Equal are weights of the same numbers in any order: readers and writers transpose them. The others are paired by
     name, and by size where there are as many of one size on both sides.
     """
-    held = _weights(left), _weights(right)
-    ours, theirs = _comparable(*held), _comparable(*reversed(held))
+    sides = _weights(left), _weights(right)
+    ours, theirs = _comparable(*sides), _comparable(*reversed(sides))
     total = len(ours)
     for name in sorted(ours.keys() & theirs.keys()):
         if _distance(ours[name], theirs[name]) <= _ROUNDED:
@@ -37,16 +37,16 @@ def describe_weights(left: ir.Model, right: ir.Model, names: tuple[str, str]) ->
         alike = sum(a.size == array.size for a in ours.values())
         other = name if name in sizes else sizes[0] if sizes and len(sizes) == alike else None
         if other is not None:
-            apart = _apart(array, theirs[other], *_shapes(held, name, other))
+            apart = _apart(array, theirs[other], *_shapes(sides, name, other))
             far = _distance(array, theirs.pop(other)) > _ROUNDED
             del ours[name]
             if far:
                 differing[name] = f" by {_rms(apart) / _size(array):.2g} of its size"
     if not ours and not differing:
         return ""
-    told = [n + text for n, text in (differing | dict.fromkeys(ours, "")).items()]
-    more = f" and {len(told) - _MOST_NAMED} more" if len(told) > _MOST_NAMED else ""
-    text = f"weights differ: {len(told)} of {total} tensors ({', '.join(told[:_MOST_NAMED])}{more})"
+    lines = [n + text for n, text in (differing | dict.fromkeys(ours, "")).items()]
+    more = f" and {len(lines) - _MOST_NAMED} more" if len(lines) > _MOST_NAMED else ""
+    text = f"weights differ: {len(lines)} of {total} tensors ({', '.join(lines[:_MOST_NAMED])}{more})"
     if ours:
         text += f", {len(ours)} without a counterpart in {names[1]}, which may have folded or rearranged them"
     return text
@@ -54,14 +54,14 @@ def describe_weights(left: ir.Model, right: ir.Model, names: tuple[str, str]) ->
 
 def weight_differences(left: ir.Model, right: ir.Model, most: int = 10) -> list[WeightDifference]:
     """The floating weights that both graphs have by one name and of one size, and that differ; the worst first."""
-    held = _weights(left), _weights(right)
-    ours, theirs = _comparable(*held), _comparable(*reversed(held))
+    sides = _weights(left), _weights(right)
+    ours, theirs = _comparable(*sides), _comparable(*reversed(sides))
     found = []
     for name in ours.keys() & theirs.keys():
         a, b = ours[name], theirs[name]
         if a.size != b.size or _distance(a, b) <= _ROUNDED:
             continue
-        scale, shapes = _size(a), _shapes(held, name, name)
+        scale, shapes = _size(a), _shapes(sides, name, name)
         apart = _apart(a, b, *shapes)
         count = int(np.count_nonzero(apart > _ROUNDED * scale)) if shapes[0] == shapes[1] else None
         found.append(WeightDifference(name, shapes[0], a.size, _rms(apart) / scale, float(apart.max()) / scale, count))
@@ -71,11 +71,11 @@ def weight_differences(left: ir.Model, right: ir.Model, most: int = 10) -> list[
 def _weights(model: ir.Model) -> dict[str, ir.TensorProtocol]:
     found: dict[str, ir.TensorProtocol] = {}
     for graph in model.graphs():
-        held = {str(n): v.const_value for n, v in graph.initializers.items()}
+        tensors = {str(n): v.const_value for n, v in graph.initializers.items()}
         for node in graph:
             if node.op_type == "Constant" and not node.domain and node.outputs[0].const_value is None:
-                held[str(node.outputs[0].name)] = ir.convenience.get_const_tensor(node.outputs[0])
-        found |= {n: t for n, t in held.items() if t is not None and t.dtype.is_floating_point() and t.size}
+                tensors[str(node.outputs[0].name)] = ir.convenience.get_const_tensor(node.outputs[0])
+        found |= {n: t for n, t in tensors.items() if t is not None and t.dtype.is_floating_point() and t.size}
     return found
 
 
@@ -115,8 +115,8 @@ def _apart(a: np.ndarray, b: np.ndarray, *shapes: tuple[int, ...]) -> np.ndarray
     return apart
 
 
-def _shapes(held: Sequence[Mapping[str, ir.TensorProtocol]], left: str, right: str) -> list[tuple[int, ...]]:
-    return [tuple(tensors[name].shape.numpy()) for tensors, name in zip(held, (left, right), strict=True)]
+def _shapes(sides: Sequence[Mapping[str, ir.TensorProtocol]], left: str, right: str) -> list[tuple[int, ...]]:
+    return [tuple(tensors[name].shape.numpy()) for tensors, name in zip(sides, (left, right), strict=True)]
 
 
 def _size(array: np.ndarray) -> float:

@@ -63,8 +63,8 @@ def _default(attribute: onnx.defs.OpSchema.Attribute) -> Any:
 def onnx_skeleton(table: Rules, operator: str, module: str) -> str:
     """The beginning of a rule for `operator` in a backend's table, as `convert.rules.skeleton` writes it."""
     found = onnx_schema(operator)
-    told = ""
+    signature = ""
     if found is not None:
         given, made = ", ".join(i.name for i in found.inputs), ", ".join(o.name for o in found.outputs)
-        told = f"{operator}({given}) -> {made}"
-    return skeleton(table, operator, schema(operator), told, module, "onnx_op")
+        signature = f"{operator}({given}) -> {made}"
+    return skeleton(table, operator, schema(operator), signature, module, "onnx_op")

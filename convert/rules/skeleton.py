@@ -15,16 +15,16 @@ _FILE = '''\
 
 @{decorator}("{operator}")
 def {name}({signature}):
-    """{told}"""
+    """{schema_text}"""
     raise Unsupported(f"the rule for {operator} is to be written: {shown}")
 '''
 
 
-def skeleton(table: Rules, operator: str, schema: Schema | None, told: str, module: str, decorator: str) -> str:
+def skeleton(table: Rules, operator: str, schema: Schema | None, schema_text: str, module: str, decorator: str) -> str:
     """The text of a file with a rule for `operator` that names every argument, and refuses until it is written.
 
-    schema: None where it is not known: then inputs come as they are. told: the schema as its framework writes it.
-    Raises `UsageError` where the table has a rule.
+    schema: None where it is not known: then inputs come as they are. schema_text: it as its framework writes
+    it. Raises `UsageError` where the table has a rule.
     """
     if operator in table:
         raise UsageError(f"{operator} has a {table.title} rule already", hint="rules are for what has none")
@@ -32,7 +32,7 @@ def skeleton(table: Rules, operator: str, schema: Schema | None, told: str, modu
     parts, names = [first], []
     if schema is None:
         parts, names = [first, "*inputs"], ["inputs"]
-        told = told or "Its schema is not known: name its attributes behind *inputs."
+        schema_text = schema_text or "Its schema is not known: name its attributes behind *inputs."
     else:
         for i, arguments in enumerate((schema.positional, schema.keyword)):
             shown = [a for a in arguments if a.name not in schema.implied]
@@ -46,7 +46,7 @@ def skeleton(table: Rules, operator: str, schema: Schema | None, told: str, modu
         operator=operator,
         name=_name(_snake_case(operator.rpartition("::")[2])),
         signature=", ".join(parts),
-        told=told.replace("\\", "").replace('"', "'"),
+        schema_text=schema_text.replace("\\", "").replace('"', "'"),
         shown=", ".join(f"{name}={{{name}!r}}" for name in names),
     )
 

@@ -168,9 +168,9 @@ class Rules:
         except ConvertError:
             raise
         except MemoryError as error:
-            told = f"{at}: it takes more memory than there is{': ' if str(error) else ''}{error}"
+            message = f"{at}: it takes more memory than there is{': ' if str(error) else ''}{error}"
             raise ResourceLimit(
-                told, hint="convert on a machine with more memory, or with a larger --memory"
+                message, hint="convert on a machine with more memory, or with a larger --memory"
             ) from error
         except Exception as error:
             text = f"{at}: the {self.title} rule failed with {type(error).__name__}: {error}"

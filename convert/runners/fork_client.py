@@ -19,7 +19,7 @@ _IMPORTS = 120.0  # seconds where runtimes may have to be imported before
 
 
 def second_address(address: str) -> str:
-    """The socket of the warm process for runtimes that are told something else when they are imported."""
+    """The socket of the warm process for runtimes that are reply something else when they are imported."""
     return address.rpartition(".")[0] + ".second"
 
 
@@ -53,13 +53,13 @@ class ForkedProcess:
         if self.returncode is None:
             self.connection.settimeout(timeout)
             try:
-                told = self.connection.recv(1 << 16)
+                answer = self.connection.recv(1 << 16)
             except (TimeoutError, BlockingIOError):
                 raise subprocess.TimeoutExpired("a forked process", timeout or 0.0) from None
             except OSError:
-                told = b""
+                answer = b""
             # The warm process has died, and what it had forked dies with it.
-            self.returncode = json.loads(told)["code"] if told else -signal.SIGKILL
+            self.returncode = json.loads(answer)["code"] if answer else -signal.SIGKILL
             self.connection.close()
         return self.returncode
 
@@ -96,10 +96,10 @@ def fork(
         connection.settimeout(_IMPORTS if variables else _PATIENCE)
         connection.connect(address)
         socket.send_fds(connection, [json.dumps(request).encode()], [out, err])
-        told = connection.recv(1 << 16)
+        reply = connection.recv(1 << 16)
     except OSError:
-        told = b""
-    answer = json.loads(told) if told else {}
+        reply = b""
+    answer = json.loads(reply) if reply else {}
     if "pid" not in answer:
         connection.close()
         return None

@@ -83,29 +83,29 @@ class Variables:
     that it is asked to run.
     """
 
-    def __init__(self, second: bool, told: Mapping[str, str]) -> None:
-        self.open, self.told, self.kinds = second, dict(told), set[str]()
+    def __init__(self, second: bool, values: Mapping[str, str]) -> None:
+        self.open, self.values, self.kinds = second, dict(values), set[str]()
 
     def suit(self, wanted: dict[str, str], kind: str) -> bool:
         """Whether the runtimes here have been told what is wanted."""
-        if self.open and wanted and not self.told:
-            self.told = wanted
+        if self.open and wanted and not self.values:
+            self.values = wanted
             os.environ.update(wanted)
-        if self.open and wanted == self.told and kind not in self.kinds:
+        if self.open and wanted == self.values and kind not in self.kinds:
             self.kinds.add(kind)
             preload([kind], [])
             gc.freeze()
-        return wanted == self.told
+        return wanted == self.values
 
 
 def serve(
-    listener: socket.socket, *, second: bool = False, told: Mapping[str, str] = MappingProxyType({})
+    listener: socket.socket, *, second: bool = False, imported: Mapping[str, str] = MappingProxyType({})
 ) -> Callable[[], None]:
     """Fork for every client that asks for it; returns in forks only: what the fork is to do.
 
-    second: the runtimes are imported when the first one comes. told: what they have been told, where they are here.
+    second: the runtimes are imported when the first one comes. imported: what they have been told, where they are here.
     """
-    variables = Variables(second, told)
+    variables = Variables(second, imported)
     with listener, selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
         while True:

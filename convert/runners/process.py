@@ -132,9 +132,9 @@ class RunningChild:
         environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore", **own}
         with open(folder / "stderr", "wb") as log:
             # A warm process has imported its runtimes, which have read their variables.
-            told, number = {} if usual else own, log.fileno()
-            warm = address_of(self.source.kind, told)
-            self.process = fork("run", [str(folder)], environment, number, number, warm, told, self.source.kind)
+            variables, number = {} if usual else own, log.fileno()
+            warm = address_of(self.source.kind, variables)
+            self.process = fork("run", [str(folder)], environment, number, number, warm, variables, self.source.kind)
             self.process = self.process or subprocess.Popen(
                 module_command("convert.runners.child", str(folder), str(os.getpid())),
                 stdin=subprocess.DEVNULL,
@@ -160,12 +160,12 @@ class RunningChild:
             if code == -signal.SIGKILL or any(NO_MEMORY.search(line) for line in tail):
                 raise ResourceLimit(f"running {self.source.label} ended with {how}: out of memory, it seems")
             raise ConvertError(f"the process that ran {self.source.label} died with {how}: " + " | ".join(tail))
-        told: dict[str, Any] = json.loads(status.read_text())
-        if "error" in told:
-            kind = getattr(errors, told["error"], ConvertError)
-            raise kind(told["message"], hint=told["hint"])
-        found: dict[str, Outputs | Unsupported] = {p: Unsupported(why) for p, why in told["unsupported"].items()}
-        for number, (way, count) in enumerate(told["outputs"]):
+        answer: dict[str, Any] = json.loads(status.read_text())
+        if "error" in answer:
+            kind = getattr(errors, answer["error"], ConvertError)
+            raise kind(answer["message"], hint=answer["hint"])
+        found: dict[str, Outputs | Unsupported] = {p: Unsupported(why) for p, why in answer["unsupported"].items()}
+        for number, (way, count) in enumerate(answer["outputs"]):
             found[way] = [load_arrays(folder / f"{number}.{i}") for i in range(count)]
         return found
 

@@ -269,6 +269,6 @@ def available_measures() -> tuple[str, ...]:
         os._exit(0)
     os.close(writing)
     with open(reading) as found:
-        told = found.read()
+        content = found.read()
     os.waitpid(pid, 0)
-    return tuple(filter(None, told.split("\n")))
+    return tuple(filter(None, content.split("\n")))

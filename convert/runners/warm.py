@@ -147,4 +147,4 @@ def _serve(listener: socket.socket, worker: int, kind: str, variables: Mapping[s
         os.environ.update(variables, OPENBLAS_NUM_THREADS="1")
         fork_server.preload_rooms([kind], [])
         gc.freeze()
-    fork_server.serve(listener, told=variables)()
+    fork_server.serve(listener, imported=variables)()

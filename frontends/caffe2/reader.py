@@ -59,11 +59,11 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
     values |= {name: g.initializer(name, ir.tensor(array)) for name, array in model.blobs.items()}
     lower(g, model.init, values)
     lower(g, model.predict, values)
-    said = model.results()
+    inferred = model.results()
     for name in model.predict.outputs:
         taken.pop(name, None)
         value = find_blob(values, name, "predict_net")
-        g.facts(value, shape=_merge_dims(value, said.get(name)))
+        g.facts(value, shape=_merge_dims(value, inferred.get(name)))
         g.output(value, name)
     result = g.model()
     clean(result)
@@ -75,8 +75,8 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
 def _add_inputs(g: Graph, model: Model, options: Options, bounds: Bounds) -> Values:
     described = model.described_inputs()
     # Nets for mobile devices fill their inputs with anything: the user may say which of the blobs those are.
-    said = [s.name for s in options.inputs if s.name in model.predict.inputs and s.name not in model.inputs]
-    names = [*model.inputs, *map(str, said)]
+    inner = [s.name for s in options.inputs if s.name in model.predict.inputs and s.name not in model.inputs]
+    names = [*model.inputs, *map(str, inner)]
     specs = match_specs(names, options.inputs)
     values: Values = {}
     for name in names:
@@ -91,11 +91,11 @@ def _add_inputs(g: Graph, model: Model, options: Options, bounds: Bounds) -> Val
     return values
 
 
-def _merge_dims(value: ir.Value, said: list[Dim] | None) -> list[Dim] | None:
+def _merge_dims(value: ir.Value, inferred: list[Dim] | None) -> list[Dim] | None:
     """The dims of an output as the operators give them, with the net's word for those that they leave open."""
-    if value.shape is None or said is None or len(said) != len(value.shape):
-        return said if value.shape is None else None
-    return [d if isinstance(d, int) or other is None else other for d, other in zip(dims(value), said, strict=True)]
+    if value.shape is None or inferred is None or len(inferred) != len(value.shape):
+        return inferred if value.shape is None else None
+    return [d if isinstance(d, int) or other is None else other for d, other in zip(dims(value), inferred, strict=True)]
 
 
 def spec_dims(spec: InputSpec) -> list[Dim] | None:

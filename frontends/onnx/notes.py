@@ -23,15 +23,15 @@ def check_notes(model: ir.Model) -> None:
     """Raise `BadInput` for a note of the model or of an input that is not as it is written."""
     forms: dict[str, Callable[[Any], bool]] = {
         DIMS_KEY: _are_bounds,
-        EXAMPLE_KEY: lambda told: _is_table(told, _is_size),
-        GUARDS_KEY: lambda told: isinstance(told, list) and all(map(_is_expression, told)),
-        STATE_KEY: lambda told: isinstance(told, dict),
+        EXAMPLE_KEY: lambda content: _is_table(content, _is_size),
+        GUARDS_KEY: lambda content: isinstance(content, list) and all(map(_is_expression, content)),
+        STATE_KEY: lambda content: isinstance(content, dict),
     }
     for key, fits in forms.items():
         _check(model.metadata_props, key, fits)
     dims = {str(d) for value in model.graph.inputs for d in value.shape or () if not isinstance(d, int)}
     for value in model.graph.inputs:
-        _check(value.metadata_props, RANGE_KEY, lambda told: _is_range(told, dims))
+        _check(value.metadata_props, RANGE_KEY, lambda content: _is_range(content, dims))
 
 
 def _check(notes: Mapping[str, str], key: str, fits: Callable[[Any], bool]) -> None:
@@ -50,14 +50,14 @@ def _is_size(value: Any) -> bool:
     return isinstance(value, int) and 0 <= value < _NUMBERS
 
 
-def _is_table(told: Any, fits: Callable[[Any], bool]) -> bool:
-    return isinstance(told, dict) and all(map(fits, told.values()))
+def _is_table(content: Any, fits: Callable[[Any], bool]) -> bool:
+    return isinstance(content, dict) and all(map(fits, content.values()))
 
 
-def _are_bounds(told: Any) -> bool:
+def _are_bounds(content: Any) -> bool:
     """{"batch": [1, null]}."""
     return _is_table(
-        told,
+        content,
         lambda pair: (
             isinstance(pair, list)
             and len(pair) == 2
@@ -74,11 +74,11 @@ def _is_expression(text: Any) -> bool:
         return False
 
 
-def _is_range(told: Any, dims: set[str]) -> bool:
+def _is_range(content: Any, dims: set[str]) -> bool:
     """[1, "time"], and "descending" behind that."""
-    if not isinstance(told, list) or len(told) not in (2, 3) or told[2:] not in ([], ["descending"]):
+    if not isinstance(content, list) or len(content) not in (2, 3) or content[2:] not in ([], ["descending"]):
         return False
-    return all(_is_bound(bound, dims) for bound in told[:2])
+    return all(_is_bound(bound, dims) for bound in content[:2])
 
 
 def _is_bound(bound: Any, dims: set[str]) -> bool:

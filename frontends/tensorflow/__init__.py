@@ -66,8 +66,8 @@ def skeleton(operator: str) -> str:
     from .rules import tf_op
 
     found = opdefs.find(operator)
-    told = "" if found is None else f"{operator}({', '.join(a.name for a in found.inputs)})"
-    return written(tf_op, operator, opdefs.schema(operator), told, __name__, "tf_op")
+    signature = "" if found is None else f"{operator}({', '.join(a.name for a in found.inputs)})"
+    return written(tf_op, operator, opdefs.schema(operator), signature, __name__, "tf_op")
 
 
 def preload() -> None:

@@ -145,9 +145,9 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
 
 def _add_states(g: Graph, program: Program, walker: GraphWalker, body: FunctionBody, bounds: Bounds) -> list[Variable]:
     """The variables that the program changes, each with an input of its own for the value that it has before."""
-    held = list(zip(body.arguments[len(program.inputs) :], program.captured, strict=True))
-    states = walker.states(body, {name: c for name, c in held if isinstance(c, Variable)})
-    variables = [c.name for _, c in held if isinstance(c, Variable)] + variable_names(program.body.nodes.values())
+    captured = list(zip(body.arguments[len(program.inputs) :], program.captured, strict=True))
+    states = walker.states(body, {name: c for name, c in captured if isinstance(c, Variable)})
+    variables = [c.name for _, c in captured if isinstance(c, Variable)] + variable_names(program.body.nodes.values())
     named = state_inputs(variables, [*(i.name for i in program.inputs), *program.outputs])
     if inner := [state.name for state in states if state.name not in named]:
         raise Unsupported(f"a function changes the variable {inner[0]!r}, which it makes itself")

@@ -162,8 +162,8 @@ class GraphWalker:
         inputs = [
             i.read(g) if isinstance(i, Variable) and i.reference and k >= kept else i for k, i in enumerate(inputs)
         ]
-        told = {name: value for name, value in node.attr.items() if not name.startswith("_")}
-        decoded = {name: attributes.decode(value, self.buffer, self._function) for name, value in told.items()}
+        public = {name: value for name, value in node.attr.items() if not name.startswith("_")}
+        decoded = {name: attributes.decode(value, self.buffer, self._function) for name, value in public.items()}
         return self.apply(g, node.op, inputs, decoded, node.location)
 
     def apply(self, g: Graph, operator: str, inputs: list[Any], decoded: dict[str, Any], at: Location) -> list[Any]:

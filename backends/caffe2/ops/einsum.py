@@ -93,8 +93,8 @@ def _same_sizes(net: Net, a: Term, b: Term, names: list[str]) -> bool:
 def _align_dims(net: Net, term: Term, order: list[str]) -> Blob:
     """The operand with its dims in `order`, and dims of 1 for the others."""
     x, names = term
-    held = [c for c in order if c in names]
-    y = transpose(net, x, [names.index(c) for c in held])
+    present = [c for c in order if c in names]
+    y = transpose(net, x, [names.index(c) for c in present])
     missing = [i for i, c in enumerate(order) if c not in names]
     if not missing:
         return y

@@ -80,7 +80,7 @@ def _sizes_and_scales(
     if content is not None:
         wanted = dict(zip(over, map(int, content.ravel()), strict=True))
     elif (
-        policy == "stretch" and expected is not None and all(_is_told_size(expected[a], net.shape(x)[a]) for a in over)
+        policy == "stretch" and expected is not None and all(_is_given_size(expected[a], net.shape(x)[a]) for a in over)
     ):
         wanted = {a: int(str(expected[a])) for a in over if isinstance(expected[a], int)}
     else:
@@ -94,7 +94,7 @@ def _sizes_and_scales(
     return {a: (wanted[a], scale) for a, scale in scales.items()}
 
 
-def _is_told_size(expected: Any, own: Dim) -> bool:
+def _is_given_size(expected: Any, own: Dim) -> bool:
     """Whether the size of an axis is a number, or the name of a dim that stays as it is."""
     return isinstance(expected, int) or (own is not None and str(expected) == own)
 

@@ -28,7 +28,7 @@ def tree_ensemble(
         raise Unsupported(f"TreeEnsemble with post_transform={post_transform}")
     sets = _sets([] if membership_values is None else membership_values.numpy())
     missing = nodes_missing_value_tracks_true or [0] * len(nodes_featureids)
-    held = []
+    columns = []
     for feature, mode, split, tracks in zip(
         nodes_featureids, nodes_modes.numpy().tolist(), nodes_splits.numpy().tolist(), missing, strict=True
     ):
@@ -40,8 +40,8 @@ def tree_ensemble(
             test = torch.stack(same).any(0) if same else torch.zeros_like(value, dtype=torch.bool)
         else:
             test = _TESTS[mode](value, split)
-        held.append(test | torch.isnan(value) if tracks else test)
-    outcomes = torch.stack(held, 1)
+        columns.append(test | torch.isnan(value) if tracks else test)
+    outcomes = torch.stack(columns, 1)
     # Leaves come behind the nodes in one numbering, and lead to themselves.
     count = len(nodes_featureids)
     themselves = np.arange(count, count + len(leaf_targetids))

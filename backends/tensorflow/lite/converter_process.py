@@ -28,13 +28,13 @@ def main(folder: Path) -> None:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
         if job["samples"]:
             converter.representative_dataset = lambda: _samples(folder, job["samples"])
-    told: dict[str, Any] = {"problems": [], "error": ""}
+    status: dict[str, Any] = {"problems": [], "error": ""}
     try:
         (folder / "model.tflite").write_bytes(converter.convert())
     except Exception as error:  # of classes that are not public
-        told["problems"] = _problems(error)
-        told["error"] = " ".join(str(error).split())[:600]
-    (folder / "status.part").write_text(json.dumps(told))
+        status["problems"] = _problems(error)
+        status["error"] = " ".join(str(error).split())[:600]
+    (folder / "status.part").write_text(json.dumps(status))
     (folder / "status.part").rename(folder / "status.json")
 
 

@@ -99,13 +99,13 @@ def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[s
 
 def read_flatbuffer(folder: Path, model: ir.Model, inputs: Sequence[str], outputs: Sequence[str]) -> bytearray:
     """The flatbuffer that the child process left in `folder`, its ends in order. Raises as `write_tflite` does."""
-    told = json.loads((folder / "status.json").read_text())
-    if "tensor list" in told["error"]:
+    status = json.loads((folder / "status.json").read_text())
+    if "tensor list" in status["error"]:
         raise Unsupported(problems=_list_problems(model), hint=_HINT)
-    if told["problems"]:
-        raise Unsupported(problems=_problems(told["problems"], model), hint=_HINT)
-    if told["error"]:
-        raise ConvertError(f"TensorFlow's converter to TensorFlow Lite refused the graph: {told['error']}")
+    if status["problems"]:
+        raise Unsupported(problems=_problems(status["problems"], model), hint=_HINT)
+    if status["error"]:
+        raise ConvertError(f"TensorFlow's converter to TensorFlow Lite refused the graph: {status['error']}")
     file = folder / "model.tflite"
     data = bytearray(file.stat().st_size)
     with open(file, "rb") as stream:
@@ -235,12 +235,12 @@ def _run_converter(folder: Path) -> None:
         raise ConvertError(f"TensorFlow's converter to TensorFlow Lite died with {how}")
 
 
-def _problems(told: Sequence[Mapping[str, str]], model: ir.Model) -> list[Problem]:
+def _problems(entries: Sequence[Mapping[str, str]], model: ir.Model) -> list[Problem]:
     """What the converter could not express, by the nodes of the model whose rules emitted it."""
     scopes = {scope_name(node.name or node.op_type): node for node in nodes_of(model.graph)}
     found: dict[tuple[str, str], set[str]] = {}
     places: dict[tuple[str, str], Location] = {}
-    for problem in told:
+    for problem in entries:
         node = _owning_node(problem["name"], scopes)
         at = location_of(node) if node is not None else Location("", problem["name"])
         at = replace(at, operator=standard_operator(at.operator))

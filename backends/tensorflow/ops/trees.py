@@ -151,11 +151,11 @@ def decisions(
     for node, (feature, mode) in enumerate(zip(features, modes.tolist(), strict=True)):
         value, split = x[:, feature], tf.constant(splits[node], x.dtype)
         if mode == _MEMBER:
-            held = tf.reduce_any(tf.equal(value[:, None], tf.constant([sets.pop(0)], x.dtype)), 1)
+            passes = tf.reduce_any(tf.equal(value[:, None], tf.constant([sets.pop(0)], x.dtype)), 1)
         else:
             test = (tf.less_equal, tf.less, tf.greater_equal, tf.greater, tf.equal, tf.not_equal)[mode]
-            held = test(value, split)
-        columns.append(held | tf.math.is_nan(value) if missing[node] else held)
+            passes = test(value, split)
+        columns.append(passes | tf.math.is_nan(value) if missing[node] else passes)
     return tf.stack(columns, 1)
 
 

@@ -46,7 +46,7 @@ def write_saved_model(model: ir.Model, path: Path, options: Options, report: Rep
     setattr(root, "__call__", function)  # noqa: B010  (an attribute of the object, not of its class)
     tf.saved_model.save(root, str(path), signatures=function)
     rename_signature(path, plain_names("input", input_names(model)), plain_names("output", outputs))
-    write_variables(path, "variables", store.held)
+    write_variables(path, "variables", store.contents_of_variables)
 
 
 def write_frozen(model: ir.Model, path: Path, options: Options, report: Report) -> None:

@@ -170,13 +170,13 @@ def _emit_movement(
         steps.append(("Reshape", factors.now))
     steps = steps or [("Identity", factors.now)]
     made: list[ir.Node] = []
-    value, held = x, factors.first
+    value, dims = x, factors.first
     for operator, target in steps:
         node = ir.Node(
             "", operator, [value], [ir.AttrInt64s("perm", perm)] if operator == "Transpose" else [], num_outputs=1
         )
         if operator == "Reshape":
-            shape = _reshape_target(factors, held, target)
+            shape = _reshape_target(factors, dims, target)
             if shape is None:
                 return None
             node.resize_inputs(2)
@@ -184,7 +184,7 @@ def _emit_movement(
         node.name = node.outputs[0].name = names.unique(f"{y.name}_{operator.lower()}")
         node.outputs[0].type, node.outputs[0].shape = x.type, ir.Shape([factors.size(part) for part in target])
         made.append(node)
-        value, held = node.outputs[0], target
+        value, dims = node.outputs[0], target
     return made
 
 

@@ -28,8 +28,8 @@ def scatter_elements(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]
 
     def step(body: Graph, number: ir.Value, old: ir.Value) -> ir.Value:
         places, given = (body.Gather(x, body.Reshape(number, np.array([1])), axis=axis) for x in (indices, updates))
-        held = body.GatherElements(old, places, axis=axis)
-        new = body.node(_OPERATORS[reduction], [held, given])
+        current = body.GatherElements(old, places, axis=axis)
+        new = body.node(_OPERATORS[reduction], [current, given])
         return body.ScatterElements(old, places, new, axis=axis)
 
     return [_repeated(g, data, g.shape(indices)[axis], lambda: g.Gather(g.Shape(indices), np.int64(axis)), step)]

@@ -25,9 +25,9 @@ MOST_WAYS = 8
 """So many captures are made at the most: three decisions that do not depend on each other."""
 
 
-def mark_decision(g: Graph, node: torch.fx.Node, told: ir.Value) -> None:
+def mark_decision(g: Graph, node: torch.fx.Node, outcome: ir.Value) -> None:
     """Write how the decision that `node` marks goes; `merge` looks for it."""
-    holds = g.Equal(told, g.const(HOLDS, g.dtype(told)))
+    holds = g.Equal(outcome, g.const(HOLDS, g.dtype(outcome)))
     maker = holds.producer()
     assert maker is not None
     maker.metadata_props[_KEY] = str(decision_of(node))

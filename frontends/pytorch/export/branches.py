@@ -30,7 +30,7 @@ class Branch:
     line: str
 
     @property
-    def held(self) -> sympy.Basic:
+    def taken_way(self) -> sympy.Basic:
         """What has to hold for the same way to be taken."""
         return self.condition if self.taken else sympy.Not(self.condition)
 

@@ -50,7 +50,7 @@ def capture(module: nn.Module, options: Options, report: Report, static: Collect
     """
     first: Exception | None = None
     with inference(module), report.stage("capture"), record_size_messages() as messages:
-        for wished, said in candidate_calls(module, options):
+        for wished, remarks in candidate_calls(module, options):
             call = with_static_dims(wished, static)
             try:
                 messages.clear()
@@ -58,13 +58,13 @@ def capture(module: nn.Module, options: Options, report: Report, static: Collect
             except (UsageError, Unsupported, RecursionError):
                 raise
             except Exception as error:
-                if said is None or is_about_data(error) or "Constraints violated" in str(error):
+                if remarks is None or is_about_data(error) or "Constraints violated" in str(error):
                     check_runs(module, call)
                     raise explain_error(error, call, specialization_lines(messages)) from error
                 first = first or error
                 continue
-            if said:
-                report.note(said)
+            if remarks:
+                report.note(remarks)
             note_fixed_dims(wished, options, report)
             if dtype_hint(module, call):  # without content PyTorch multiplies float32 by float16
                 check_runs(module, call)
@@ -110,12 +110,12 @@ def _capture_for_most_sizes(module: nn.Module, call: Call, report: Report, messa
     except Exception as error:
         if not ("specialized" in str(error) or "Constraints violated" in str(error)):
             raise
-        said = list(messages)
+        earlier = list(messages)
         messages.clear()
         try:
             return _capture_call(module, longer, report, messages)
         except Exception:
-            messages[:] = said
+            messages[:] = earlier
             raise error from None
     narrow = _constraint_counts(done)
     if narrow == (0, 0):

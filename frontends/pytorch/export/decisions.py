@@ -72,8 +72,8 @@ def _answer(made: Decisions, node: Any, line: str) -> bool:
         place = len(made.answers)
         made.answers[node.expr] = made.path[place] if place < len(made.path) else True
         made.lines.append(line)
-        told = torch.scalar_tensor(torch.sym_ite(torch.SymBool(node), HOLDS, 1), dtype=torch.int64)
-        torch.ops.aten._assert_async.msg(told, f"{_MARK}{place}")
+        answer = torch.scalar_tensor(torch.sym_ite(torch.SymBool(node), HOLDS, 1), dtype=torch.int64)
+        torch.ops.aten._assert_async.msg(answer, f"{_MARK}{place}")
     return made.answers[node.expr]
 
 

@@ -146,7 +146,7 @@ def _decided(branches: Iterable[Branch], dims: Dims) -> Iterable[tuple[str, str]
     """The conditions under which forward decides as it did, in the names of the dims, each with its line."""
     for branch in branches:
         if branch.condition.free_symbols <= set(dims.symbols):
-            text = PythonPrinter().doprint(branch.held.xreplace(dims.symbols))
+            text = PythonPrinter().doprint(branch.taken_way.xreplace(dims.symbols))
             if not _always_holds(text):
                 yield text, branch.line
 

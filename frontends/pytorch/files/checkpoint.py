@@ -152,5 +152,5 @@ def is_average(place: str) -> bool:
 
 def places_note(places: Iterable[str]) -> str:
     """How a note lists them."""
-    told = [place or "the file itself" for place in places]
-    return ", ".join(told[:8]) + (" …" if len(told) > 8 else "")
+    names = [place or "the file itself" for place in places]
+    return ", ".join(names[:8]) + (" …" if len(names) > 8 else "")

@@ -79,10 +79,10 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
             hint="check that config.json and the weights belong together, and the version of transformers",
         ) from error
     if other := sorted(loaded["mismatched_keys"]):
-        told = [f"{name} is {list(stored)} and would be {list(wanted)}" for name, stored, wanted in other[:3]]
-        more = f" and {len(other) - len(told)} more" if len(other) > len(told) else ""
+        descriptions = [f"{name} is {list(stored)} and would be {list(wanted)}" for name, stored, wanted in other[:3]]
+        more = f" and {len(other) - len(descriptions)} more" if len(other) > len(descriptions) else ""
         raise BadInput(
-            f"the weights in {path} are not of the sizes that config.json says: {'; '.join(told)}{more}",
+            f"the weights in {path} are not of the sizes that config.json says: {'; '.join(descriptions)}{more}",
             hint="get config.json and the weights of one model into the folder",
         )
     missing = sorted(loaded["missing_keys"])

@@ -148,12 +148,12 @@ def _operators(path: Path, trust: bool) -> set[str]:
 def _check_weights_are_there(path: Path, name: str, content: Any, archive: zipfile.ZipFile) -> None:
     """Raise `BadInput` for a tensor of some size whose entry has no bytes: PyTorch takes zeros for it."""
     entries = content.get("config") if isinstance(content, dict) else None
-    for tensor, told in entries.items() if isinstance(entries, dict) else ():
-        meta = told.get("tensor_meta") if isinstance(told, dict) else None
+    for tensor, config in entries.items() if isinstance(entries, dict) else ():
+        meta = config.get("tensor_meta") if isinstance(config, dict) else None
         sizes = meta.get("sizes") if isinstance(meta, dict) else None
         if not isinstance(sizes, list) or {"as_int": 0} in sizes:
             continue
-        entry = f"{name.rpartition('/')[0]}/{told.get('path_name')}"
+        entry = f"{name.rpartition('/')[0]}/{config.get('path_name')}"
         if entry in archive.NameToInfo and not archive.getinfo(entry).file_size:
             raise BadInput(f"{path}: the values of {tensor[:200]} are not in it: {entry} is empty",
                            hint="get the file again")  # fmt: skip

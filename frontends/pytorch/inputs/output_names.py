@@ -55,8 +55,8 @@ def _is_opaque(value: Any) -> bool:
         return known.flatten_with_keys_fn is None
     if isinstance(value, (torch.Tensor, torch.nn.Module, type, tuple)):
         return False
-    held = getattr(value, "__dict__", {})
-    return is_dataclass(value) or any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(dict(held)))
+    attributes = getattr(value, "__dict__", {})
+    return is_dataclass(value) or any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(dict(attributes)))
 
 
 def _opened(value: Any) -> Any:
@@ -69,8 +69,10 @@ def _opened(value: Any) -> Any:
         return plain_containers({field.name: getattr(value, field.name) for field in fields(value)})
     if type(value) in pytree.SUPPORTED_NODES:
         return plain_containers(tuple(pytree.SUPPORTED_NODES[type(value)].flatten_fn(value)[0]))
-    held = {name: part for name, part in vars(value).items() if not name.startswith("_")}
-    return plain_containers({n: p for n, p in held.items() if not isinstance(p, (bool, int, float, str, torch.device))})
+    attributes = {name: part for name, part in vars(value).items() if not name.startswith("_")}
+    return plain_containers(
+        {n: p for n, p in attributes.items() if not isinstance(p, (bool, int, float, str, torch.device))}
+    )
 
 
 def _key(entry: Any) -> Any:

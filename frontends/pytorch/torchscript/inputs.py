@@ -234,8 +234,8 @@ def _run_on_examples(module: Any, inputs: list[Input], fixed: Mapping[str, Any])
     with doing("running the module on an example"), torch.no_grad(), inference(owner), kept:
         tensors = {i.name: example_tensor(i.sizes, i.dtype) for i in inputs}
         weights = [] if owner is None else [*owner.parameters(), *owner.buffers()]
-        fed, held = (sum(t.nbytes for t in some) for some in (tensors.values(), weights))
-        allowance = limits.TORCHSCRIPT_RUN_BYTES + 16 * held + 128 * fed
+        input_bytes, weight_bytes = (sum(t.nbytes for t in some) for some in (tensors.values(), weights))
+        allowance = limits.TORCHSCRIPT_RUN_BYTES + 16 * weight_bytes + 128 * input_bytes
         try:
             with bounded_memory(allowance):
                 return module(**tensors, **fixed) if fixed else module(*tensors.values())

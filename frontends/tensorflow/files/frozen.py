@@ -140,6 +140,6 @@ def input_of_node(node: Node, producer: int) -> ProgramInput:
     # Graphs say "unknown rank" by leaving the shape out, old ones by a shape without dims too.
     shape = node.attr["shape"].shape if "shape" in node.attr else None
     known = shape is not None and not shape.unknown_rank and len(shape.dim) > 0
-    told = producer >= SCALARS_SINCE or node.op == DEFAULTED or "_output_shapes" in node.attr
-    scalar = shape is not None and not shape.unknown_rank and told
+    says_shape = producer >= SCALARS_SINCE or node.op == DEFAULTED or "_output_shapes" in node.attr
+    scalar = shape is not None and not shape.unknown_rank and says_shape
     return ProgramInput(node.name, kind, shape_of(shape) if known or scalar else None)

@@ -144,8 +144,8 @@ def _captured_value(
             raise Unsupported(f"the variable {variable.name!r} has a dtype without numbers")
         dims = None if variable.shape.rank is None else tuple(variable.shape.as_list())
         static = dims is not None and None not in dims
-        held = variable.shape.as_list() if static else _variable_content(variable).shape
-        return Variable(name, lazy_tensor(dtype, held, partial(_variable_content, variable)), shape=dims)
+        sizes = variable.shape.as_list() if static else _variable_content(variable).shape
+        return Variable(name, lazy_tensor(dtype, sizes, partial(_variable_content, variable)), shape=dims)
     if value.dtype.name in ("resource", "variant"):
         raise Unsupported("the function uses a resource that is neither a variable nor a table that can be read")
     return _tensor_of_array(value.numpy())

@@ -27,12 +27,12 @@ def note_defaults(
     for owner in (body, *called):
         for node in owner.live:
             if node.op == DEFAULTED:
-                fixed = f"the placeholder {node.name} is fixed to its default{_told_default(owner, node, buffer)}"
+                fixed = f"the placeholder {node.name} is fixed to its default{_default_text(owner, node, buffer)}"
                 own = cuttable and owner is body
                 report.note(f"{fixed}; {_keeping(node) if own else 'to have it as an input, make it an argument'}")
 
 
-def _told_default(body: FunctionBody, node: Node, buffer: memoryview) -> str:
+def _default_text(body: FunctionBody, node: Node, buffer: memoryview) -> str:
     source = body.nodes.get(node.inputs[0].node)
     while source is not None and source.op == "Identity":
         source = body.nodes.get(source.inputs[0].node)

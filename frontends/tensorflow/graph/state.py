@@ -50,26 +50,26 @@ class StateAnalysis:
         """
         uses: dict[int, list[tuple[Node, bool]]] = {}
         for node in (*body.live, *body.bystanders):
-            held = [self._handle_variable(body, arguments, ref) for ref in node.inputs]
+            variables = [self._handle_variable(body, arguments, ref) for ref in node.inputs]
             if node.op in CHANGES:
-                if not held or held[0] is None:
+                if not variables or variables[0] is None:
                     raise Unsupported("changes a variable that cannot be told").with_location(node.location)
-                self.changed[id(held[0])] = held[0]
-                uses.setdefault(id(held[0]), []).append((node, True))
-                held = [None, *held[1:]]
-            written = self._changed_variables(node, held)
-            for variable in {id(v): v for v in held if v is not None}.values():
+                self.changed[id(variables[0])] = variables[0]
+                uses.setdefault(id(variables[0]), []).append((node, True))
+                variables = [None, *variables[1:]]
+            written = self._changed_variables(node, variables)
+            for variable in {id(v): v for v in variables if v is not None}.values():
                 uses.setdefault(id(variable), []).append((node, id(variable) in written))
         _refuse_races(body, uses)
         return uses
 
-    def _changed_variables(self, node: Node, held: Sequence[Variable | None]) -> set[int]:
+    def _changed_variables(self, node: Node, variables: Sequence[Variable | None]) -> set[int]:
         """The variables that the functions which a node calls change."""
         found: set[int] = set()
         first = _FIRST.get(node.op, 0)
         for name in self.called(node) if node.op not in CHANGES else ():
             body = self.body(name)
-            given = {a: v for a, v in zip(body.arguments, held[first:], strict=False) if v is not None}
+            given = {a: v for a, v in zip(body.arguments, variables[first:], strict=False) if v is not None}
             uses = self.follow(body, given)
             found |= {key for key, rows in uses.items() if any(writes for _, writes in rows)}
         return found
@@ -153,8 +153,8 @@ def drop_states(g: Graph, states: Mapping[Variable, ir.Value], bounds: Bounds, r
     for state, before in states.items():
         g.graph.inputs.remove(before)
         before.replace_all_uses_with(g.initializer(state.name, state.tensor))
-        held = {d for value in g.graph.inputs for d in dims_of(value)}
-        for dim in set(dims_of(before)) - held:
+        input_dims = {d for value in g.graph.inputs for d in dims_of(value)}
+        for dim in set(dims_of(before)) - input_dims:
             bounds.pop(str(dim), None)
     if states:
         names = ", ".join(state.name for state in states)
@@ -163,13 +163,17 @@ def drop_states(g: Graph, states: Mapping[Variable, ir.Value], bounds: Bounds, r
 
 def describe_state(model: ir.Model, states: Sequence[Variable], report: Report) -> None:
     """Say in the metadata and in the report which inputs and outputs are state, and what it starts with."""
-    told, listed = {}, []
+    descriptions, listed = {}, []
     for variable in states:
         initial = _initial_json(variable.tensor)
-        told[variable.state] = {"variable": variable.name, "output": state_output(variable.state), "initial": initial}
+        descriptions[variable.state] = {
+            "variable": variable.name,
+            "output": state_output(variable.state),
+            "initial": initial,
+        }
         start = f"starts as {initial}" if isinstance(initial, (int, float, str)) else "starts as saved"
         listed.append(f"{variable.name} (input {variable.state}, output {state_output(variable.state)}, {start})")
-    model.metadata_props[STATE_KEY] = json.dumps(told)
+    model.metadata_props[STATE_KEY] = json.dumps(descriptions)
     report.note(
         f"the graph changes {', '.join(listed)}: feed the value that it starts with first, then the output of the last "
         f"call; the metadata {STATE_KEY} of an ONNX file hold these values"

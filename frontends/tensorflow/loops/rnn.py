@@ -152,8 +152,8 @@ def _shadow_states(
     """The states that only remember a layer's last output, which masked rounds repeat; None where others are left."""
     found = {}
     hiddens = {layer.cell.hidden for layer in layers}
-    held = {k for layer in layers for k in layer.states}
-    for k in set(range(len(inner))) - held:
+    claimed = {k for layer in layers for k in layer.states}
+    for k in set(range(len(inner))) - claimed:
         repeated = all(node.op_type == "Where" and index == 2 for node, index in inner[k].uses())
         if advanced[k].value not in hiddens or advanced[k].guard.mask is None or not repeated:
             return None
@@ -165,8 +165,8 @@ def _has_masked_fill(item: GuardedValue, inner: Sequence[ir.Value], advanced: Se
     """Whether a list is given zeros, or the output before, where nothing advances."""
     if item.kept is None or is_zero(item.kept):
         return True
-    held = [new.value for new, old in zip(advanced, inner, strict=True) if old is item.kept]
-    return item.guard.mask is not None and held == [item.value]
+    updates = [new.value for new, old in zip(advanced, inner, strict=True) if old is item.kept]
+    return item.guard.mask is not None and updates == [item.value]
 
 
 def _is_zero_filled(item: GuardedValue) -> bool:

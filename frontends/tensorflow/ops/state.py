@@ -36,8 +36,8 @@ def unchecked(g: Graph, input: ir.Value, *, shape: Any = None) -> ir.Value:
     dims = g.shape(input)
     if len(dims) != len(shape) or all(isinstance(d, int) or s is None for d, s in zip(dims, shape, strict=True)):
         return input
-    told = [s if isinstance(s, int) else d for d, s in zip(dims, shape, strict=True)]
-    return g.facts(g.Identity(input), g.dtype(input), told)
+    sizes = [s if isinstance(s, int) else d for d, s in zip(dims, shape, strict=True)]
+    return g.facts(g.Identity(input), g.dtype(input), sizes)
 
 
 @tf_op("IdentityN")

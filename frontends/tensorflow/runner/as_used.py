@@ -66,7 +66,7 @@ def _call_signature(folder: Path, feeds: Feeds, options: Options) -> Outputs:
     call = loaded.signatures[choose_signature(list(loaded.signatures), options.signature)]
     specs = call.structured_input_signature[1]
     outputs = sorted(call.structured_outputs)
-    named = _told_apart(specs, outputs)
+    named = _distinct_names(specs, outputs)
     found = []
     for feed in feeds:
         _check_inputs(feed, specs)
@@ -85,7 +85,7 @@ def _run_in_session(folder: Path, feeds: Feeds, options: Options) -> Outputs:
         known = [name for name in meta.signature_def if not name.startswith("__")]
         signature = meta.signature_def[choose_signature(known, options.signature)]
         outputs = sorted(signature.outputs)
-        named = _told_apart(signature.inputs, outputs)
+        named = _distinct_names(signature.inputs, outputs)
         tensors = [graph.get_tensor_by_name(signature.outputs[name].name) for name in outputs]
         found = []
         for feed in feeds:
@@ -98,7 +98,7 @@ def _run_in_session(folder: Path, feeds: Feeds, options: Options) -> Outputs:
     return found
 
 
-def _told_apart(inputs: Any, outputs: Sequence[str]) -> dict[str, str]:
+def _distinct_names(inputs: Any, outputs: Sequence[str]) -> dict[str, str]:
     """What the reader calls the outputs, which no input may be called."""
     return dict(zip(outputs, distinct_names(list(inputs), outputs)[1], strict=True))
 

@@ -36,7 +36,7 @@ def check(path: Path) -> None:
 def _check_once(path: Path, modified: int, size: int) -> None:
     patience = limits.HDF5_SECONDS + size / limits.HDF5_BYTES_PER_SECOND
     command = module_command("convert.frontends.tensorflow.runner.hdf5_check", str(path), str(os.getpid()))
-    told = f"HDF5 has not come to its end after {patience:.0f} s of processor time"
+    message = f"HDF5 has not come to its end after {patience:.0f} s of processor time"
     with suppress(subprocess.TimeoutExpired):
         done = subprocess.run(
             command,
@@ -49,8 +49,8 @@ def _check_once(path: Path, modified: int, size: int) -> None:
         if done.returncode == 0:
             return
         if done.returncode not in (-signal.SIGXCPU, -signal.SIGKILL):
-            told = (done.stderr.strip().splitlines() or [f"HDF5 ended with code {done.returncode}"])[-1]
-    raise BadInput(f"{path} is damaged: {told}", hint=_AGAIN)
+            message = (done.stderr.strip().splitlines() or [f"HDF5 ended with code {done.returncode}"])[-1]
+    raise BadInput(f"{path} is damaged: {message}", hint=_AGAIN)
 
 
 def _confine(seconds: int) -> None:
@@ -66,7 +66,7 @@ def check_sizes(root: Any, label: str) -> None:
     """
     import h5py
 
-    groups, said, stored = {h5py.h5o.get_info(root.id).addr}, 0, 0
+    groups, announced, stored = {h5py.h5o.get_info(root.id).addr}, 0, 0
     pending = [root]
     while pending:
         for item in pending.pop().values():
@@ -77,10 +77,10 @@ def check_sizes(root: Any, label: str) -> None:
                 groups.add(address)
                 pending.append(item)
             elif isinstance(item, h5py.Dataset):
-                said += item.nbytes
+                announced += item.nbytes
                 stored += item.id.get_storage_size()
-    if said > limits.ARCHIVE_FREE_BYTES and said > limits.ARCHIVE_EXPANSION * stored:
-        text = f"{label} says that it holds {said / 1e9:,.1f} GB, where {stored:,} bytes are stored"
+    if announced > limits.ARCHIVE_FREE_BYTES and announced > limits.ARCHIVE_EXPANSION * stored:
+        text = f"{label} says that it holds {announced / 1e9:,.1f} GB, where {stored:,} bytes are stored"
         raise BadInput(text, hint=_AGAIN)
 
 

@@ -35,9 +35,9 @@ def onednn_by_default() -> bool:
     """Whether TensorFlow takes oneDNN's kernels here: as the variable says, else where the processor has instructions
     for products of bytes or bfloat16 (`IsMKLEnabled` in tensorflow/core/util/util.cc).
     """
-    told = os.environ.get(_ONEDNN, "")
-    if told in ("0", "1"):
-        return told == "1"
+    setting = os.environ.get(_ONEDNN, "")
+    if setting in ("0", "1"):
+        return setting == "1"
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

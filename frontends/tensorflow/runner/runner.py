@@ -184,9 +184,9 @@ def _concrete_runnable(concrete: Any, inputs: Sequence[str], outputs: Sequence[s
 def _frozen_with_tables(concrete: Any, constant: Any, inputs: Sequence[str], outputs: Mapping[str, str]) -> FrozenGraph:
     """What a function captured beside variables is left among the inputs behind its own: tables."""
     graph, tables = constant.graph.as_graph_def(), captured_tables(concrete)
-    held = [tables.get(id(v)) for v in concrete.captured_inputs if v.dtype.name == "resource" and id(v) in tables]
+    captured = [tables.get(id(v)) for v in concrete.captured_inputs if v.dtype.name == "resource" and id(v) in tables]
     rest = [t.op.name for t in constant.inputs[len(inputs) :]]
-    first = insert_tables(graph, {n: t for n, t in zip(rest, held, strict=True) if t is not None})
+    first = insert_tables(graph, {n: t for n, t in zip(rest, captured, strict=True) if t is not None})
     return FrozenGraph(graph, {n: t.name for n, t in zip(inputs, constant.inputs, strict=False)}, outputs, first)
 
 

@@ -178,12 +178,12 @@ def stateful_from_function(concrete: Any, inputs: Sequence[str], outputs: Sequen
 
     graph = concrete.graph.as_graph_def()
     nodes = {n.name: n for n in graph.node}
-    held = {id(v.handle): (name, v) for name, v in captured_variables(concrete).items()}
+    by_handle = {id(v.handle): (name, v) for name, v in captured_variables(concrete).items()}
     first = len(concrete.inputs) - len(concrete.captured_inputs)
     variables = {}
     for value, tensor in zip(concrete.captured_inputs, concrete.inputs[first:], strict=True):
-        if id(value) in held:
-            name, variable = held[id(value)]
+        if id(value) in by_handle:
+            name, variable = by_handle[id(value)]
             variables[name] = (tensor.op.name, variable.numpy())
         else:
             node = nodes[tensor.op.name]

@@ -76,7 +76,7 @@ def test_the_ends_of_a_graph_are_renamed_and_back() -> None:
 def test_a_dtype_that_a_target_lacks_is_held_in_another() -> None:
     g, report = Graph(), Report("test")
     g.output(g.input("a b", ir.DataType.INT4, ["n"]), "y z")
-    model, rule = g.model(), TargetNames(IDENTIFIER, IDENTIFIER, held={"int4": "int8"})
+    model, rule = g.model(), TargetNames(IDENTIFIER, IDENTIFIER, containers={"int4": "int8"})
     names = names_in_target(model, rule)
     rename_ends(model, rule, report)
     assert report.notes[-1] == "the output 'y z' of int4 is int8 in the artefact, each number in one of its own"
@@ -85,7 +85,7 @@ def test_a_dtype_that_a_target_lacks_is_held_in_another() -> None:
     assert names.name_outputs({"y_z": fed})["y z"].dtype.name == "int4"
     beyond = names.name_outputs({"y_z": np.array([8, 1], np.int8)})["y z"]
     np.testing.assert_array_equal(beyond, np.array([8, 1], np.int8), strict=True)
-    assert names_in_target(model, ANY).held_inputs == {}
+    assert names_in_target(model, ANY).input_containers == {}
 
 
 def test_names_that_any_format_takes_stay() -> None:
