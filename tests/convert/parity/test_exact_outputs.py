@@ -16,7 +16,7 @@ from convert.parity import floors, special
 from convert.parity.compare import argmax_agreement, compare_narrow, vacuous_reason
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs
-from convert.parity.special import _of_row, _told, _wrong_floats, reaches_shapes
+from convert.parity.special import _difference_text, _of_row, _wrong_floats, reaches_shapes
 from convert.parity.special_verdict import _with_denormals, _with_nan
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, SetErrors, Verdict
 from tests.convert.parity.input_models import identities as model
@@ -148,8 +148,8 @@ def test_the_largest_of_each_row_without_what_is_beyond() -> None:
 
 def test_the_first_element_that_differs_is_told() -> None:
     got, source = np.array([1, 2, 3]), np.array([1, 5, 6])
-    assert _told(got, source, got != source) == "2 of 3 elements differ, such as 2 where the source has 5"
-    assert _told(got, source, np.zeros(3, bool)) == ""
+    assert _difference_text(got, source, got != source) == "2 of 3 elements differ, such as 2 where the source has 5"
+    assert _difference_text(got, source, np.zeros(3, bool)) == ""
 
 
 def test_noise_of_special_values_is_the_largest_of_both_references() -> None:
