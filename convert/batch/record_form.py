@@ -49,11 +49,11 @@ def is_record(line: Mapping[str, Any]) -> bool:
     )
 
 
-def _is_error(told: Any) -> bool:
+def _is_error(error: Any) -> bool:
     """Whether it is the `error` of a command's JSON, as far as that is shown."""
-    if not isinstance(told, dict) or not all(isinstance(told.get(name, ""), str) for name in ("message", "hint")):
+    if not isinstance(error, dict) or not all(isinstance(error.get(name, ""), str) for name in ("message", "hint")):
         return False
-    problems = told.get("problems", [])
+    problems = error.get("problems", [])
     return isinstance(problems, list) and all(
         isinstance(p, dict) and all(isinstance(p.get(name), str) for name in _PROBLEM) and _fits(p.get("count"), int)
         for p in problems

@@ -10,7 +10,7 @@ import pytest
 
 import convert
 from convert import api
-from convert.errors import BadInput, ConvertError, ResourceLimit, as_convert_error
+from convert.errors import BadInput, BrokenPackage, ConvertError, ResourceLimit, as_convert_error
 
 CASES = [
     (BadInput("damaged"), BadInput, "damaged"),
@@ -18,7 +18,7 @@ CASES = [
     (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), ResourceLimit, "the disk takes no more"),
     (OSError(errno.EFBIG, os.strerror(errno.EFBIG)), ResourceLimit, "the disk takes no more"),
     (PermissionError(errno.EACCES, "denied", "m.onnx"), ConvertError, "m.onnx: denied"),
-    (ModuleNotFoundError("no module", name="onnx.thing"), ConvertError, "pip install onnx"),
+    (ModuleNotFoundError("no module", name="onnx.thing"), BrokenPackage, "pip install onnx"),
     (ImportError("libx.so: failed to map segment from shared object"), ResourceLimit, "while a library was loaded"),
     (OSError("libx.so: failed to map segment from shared object"), ResourceLimit, "while a library was loaded"),
     (OSError(36, "File name too long", "x" * 5000), ConvertError, f"{'x' * 200}: File name too long"),
