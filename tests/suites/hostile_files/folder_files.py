@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from convert.files.own_folders import folder_for
 from tests.suites.hostile_files.case import FIXTURES, Canary, Case, file_name
 
 GOOD = FIXTURES / "mnist_cnn.onnx"
+TARGETS = ("onnx", "tf", "keras", "tflite", "caffe2", "torch")
 MODULES = ("numpy", "onnx", "onnx_ir", "onnxruntime", "torch", "tensorflow", "keras", "h5py", "google", "json", "ssl",
            "caffe2", "sitecustomize", "usercustomize", "convert_rules", "conftest", "readline")  # fmt: skip
 STARTED = ("convert", "convert.runners.child", "convert.runners.fork_server", "convert.batch.child",
@@ -59,13 +61,26 @@ def _left_folders(folder: Path, canary: Canary) -> None:
     (folder / ".convert-0123456789abcdef").symlink_to(mine)
 
 
+def _outputs(folder: Path, canary: Canary) -> None:
+    """As a batch leaves them: a journal of records that are none, and links to where the user's files are."""
+    mine = canary.marker.parent / "mine"
+    mine.mkdir(exist_ok=True)
+    (folder / "out").mkdir()
+    ended = {"event": "ended", "key": "", "outcome": "\x1b[31m", "seconds": "x", "peak": [], "report": 5}
+    lines = [json.dumps({**ended, "output": f"{name}.{target}"}) for name in ("onnx", "tf") for target in TARGETS]
+    (folder / "out" / "journal.jsonl").write_text("\n".join([*lines, "[" * 100_000, '{"a":' * 100_000]))
+    for target in TARGETS:
+        os.symlink(mine / "key", folder / f"m.{target}")
+        os.symlink(mine, folder / "out" / f"{target}.savedmodel")
+
+
 KINDS: dict[str, Callable[[Path, Canary], None]] = {
     "modules": _modules,
     "libraries of kernels": _kernels,
     "configurations and pipes": _configurations,
     "folders of killed runs": _left_folders,
+    "outputs of others": _outputs,
 }
-TARGETS = ("onnx", "tf", "keras", "tflite", "caffe2", "torch")
 
 
 def folder_files(folder: Path, canary: Canary) -> Iterator[Case]:
