@@ -88,6 +88,8 @@ def _put_in_place(folder: Path, destination: Path, force: bool, read: Sequence[P
     companions = [p for p in present if p != destination]
     if folders := [p for p in companions if p.is_dir() and not (folder / NEW / p.name).is_dir()]:
         raise UsageError(f"{folders[0]} is a folder, where weights have to go", hint="give another -o")
+    if others := [p for p in present if p.exists() and not (p.is_file() or p.is_dir())]:
+        raise UsageError(f"{others[0]} is a device, a pipe or a socket", hint="give another -o")
     write_down(folder, written)
     try:
         if companions:

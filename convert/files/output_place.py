@@ -38,11 +38,13 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def check_replaceable(destination: Path, forms: Sequence[Format]) -> None:
-    """Raises `UsageError` for what --force would destroy although no format of `forms` is written so.
+    """Raises `UsageError` for what --force would destroy although no format of `forms` is written so, devices first.
 
     A folder is replaced if all files in it are such as one format's folder holds; a file if it is empty, named like an
     artefact, or one by its content.
     """
+    if destination.exists() and not (destination.is_file() or destination.is_dir()):
+        raise UsageError(f"{destination} is a device, a pipe or a socket, and no place for a model", hint=_ELSEWHERE)
     if not destination.exists() or (destination.is_symlink() and not destination.is_dir()):
         return
     if destination.is_dir():

@@ -102,6 +102,23 @@ def test_nor_by_a_file_beside_the_output(tmp_path: Path) -> None:
     assert content(tmp_path) == {"b.onnx.data": b"weights"}
 
 
+@pytest.mark.parametrize("name", ["m.onnx", "link.onnx", "m.onnx.data"])
+def test_pipes_and_devices_are_not_replaced(tmp_path: Path, name: str) -> None:
+    """Of `--force -o /dev/null` the superuser would have had no /dev/null any more."""
+    place = tmp_path / name
+    os.mkfifo(tmp_path / "m.onnx.data" if name == "m.onnx.data" else tmp_path / "m.onnx")
+    if name == "link.onnx":
+        place.symlink_to("m.onnx")
+    before = place.lstat()
+    with pytest.raises(UsageError, match="is a device, a pipe or a socket"):  # noqa: PT012
+        check_replaceable(tmp_path / "m.onnx" if name == "m.onnx.data" else place, FORMS)
+        with atomic_replacement(tmp_path / "m.onnx", force=True) as temporary:
+            temporary.write_text("new")
+            temporary.with_name("m.onnx.data").write_text("new")
+    assert os.path.samestat(place.lstat(), before)
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".convert-")]
+
+
 def test_places_apart_are_taken(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     check_apart(tmp_path / "a.onnx", [tmp_path / "a", tmp_path / "b.onnx"])
