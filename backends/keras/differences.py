@@ -46,6 +46,9 @@ DIFFERENCES = {
             rank=2,
         ),
         Difference(
+            ("Gemm", "MatMul", "MatMulInteger"), "integers are multiplied in float64, exact to 2⁵³", integers=True
+        ),
+        Difference(
             _AMPLIFIED,
             "threads of TensorFlow's pool take denormal numbers for 0",
             integers=False,

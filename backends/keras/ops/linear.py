@@ -34,7 +34,7 @@ def gemm(k, a, b, c, *, alpha, beta, transA, transB):
             )
         return dense(k, a, w, bias)
     a, b, c = k.tensors(a, b, c)
-    y = ops.matmul(ops.transpose(a, (1, 0)) if transA else a, ops.transpose(b, (1, 0)) if transB else b)
+    y = _product(ops.transpose(a, (1, 0)) if transA else a, ops.transpose(b, (1, 0)) if transB else b)
     y = y if alpha == 1 else alpha * y
     return y if c is None else plus(y, c if beta == 1 else beta * c)
 
@@ -50,8 +50,12 @@ def matmul(k, a, b):
 def _product(a: Tensor, b: Tensor) -> KerasTensor:
     """numpy.matmul. All rows of `a` are multiplied as one matrix by the one in `b`, with dims of 1 in front or none.
 
-    TensorFlow's product of [n, 1, m, k] with one matrix gives other numbers where oneDNN has AVX-512.
+    TensorFlow's product of [n, 1, m, k] with one matrix gives other numbers where oneDNN has AVX-512. Integers Keras
+    multiplies in float32, which holds them to 2²⁴ only: in float64, then, whose sums are cut to the dtype as they wrap.
     """
+    if a.dtype in ("int32", "int64"):
+        wide = ops.matmul(ops.cast(a, "float64"), ops.cast(b, "float64"))
+        return ops.cast(ops.cast(wide, "int64"), a.dtype)
     rank, front = len(b.shape), len(b.shape) - 2
     if len(a.shape) < 3 or front < 0 or set(b.shape[:front]) - {1}:
         return ops.matmul(a, b)
@@ -67,7 +71,7 @@ def matmul_integer(k, a, b, a_zero, b_zero):
         a = a - (ops.expand_dims(zero, -1) if len(a_zero.shape) == 1 and a_zero.shape[0] > 1 else zero)
     if b_zero is not None:
         b = b - ops.cast(k.tensor(b_zero), "int32")
-    return ops.matmul(a, b)
+    return _product(a, b)
 
 
 @onnx_op("Einsum")

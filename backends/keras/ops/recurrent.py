@@ -75,7 +75,7 @@ def _run_directions(
         y, *final = made
         y = ops.flip(y, axis=1) if backwards else y
         if mask is not None:  # beyond the end of a sequence the output is zero
-            y = y * ops.cast(ops.expand_dims(mask, -1), y.dtype)
+            y = ops.where(ops.expand_dims(mask, -1), y, ops.zeros_like(y))
         every.append(y)
         last.append(final)
     axis = 1 if layout else 0

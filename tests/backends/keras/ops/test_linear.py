@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.backends.keras.ops.keras_support import Outcomes, check, shared_rows
-from tests.support.cases import Case, params
+from tests.support.cases import Case, case, params
 
-ROWS = shared_rows(__name__)
+LARGE = np.int32([[30001, 7], [-30001, 32767]]), np.int32([[30003, 65535], [5, -32769]])
+"""Products that float32 does not hold, and one that wraps."""
+
+ROWS = [*shared_rows(__name__), case("MatMul", *LARGE).named("integers beyond 2²⁴")]
 
 
 @pytest.mark.parametrize("row", params(ROWS))
