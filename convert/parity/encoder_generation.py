@@ -36,11 +36,9 @@ def verify_encoder_generation(
     """
     if not all(hasattr(plugin.runner_for(each), "generate") for each in (source.kind, kind)):
         return "generation was not compared: what runs the artefact does not generate"
-    verdict = parts[STEMS[2]].verdict
-    logits = next((row for row in verdict.outputs if row.name == "logits"), None) if verdict is not None else None
+    verdicts = [part.verdict for part in parts.values() if part.verdict is not None and part.verdict.status != FAIL]
     words = next((t.shape[-1] for t in parts[STEMS[1]].outputs if t.name == "logits" and t.shape), None)
-    if logits is None or not isinstance(words, int) or any(p.verdict is None or p.verdict.status == FAIL
-                                                           for p in parts.values()):  # fmt: skip
+    if len(verdicts) < len(parts) or not isinstance(words, int) or not all(verdict.outputs for verdict in verdicts):
         return "generation was not compared: a part was not found to be right"
     how = EncoderGeneration(TOKENS, *(_part(files[stem], parts[stem]) for stem in STEMS))
     prompt = encoder_prompt(parts[STEMS[0]].inputs, words)
@@ -50,7 +48,9 @@ def verify_encoder_generation(
         got = generate_with(Source(kind, files[STEMS[2]]), "target", how, prompt, method.target, method)
     except ConvertError as error:
         return f"generation was not compared: {error.message}"
-    return compare_generation(wanted, got, logits.noise)
+    # What one part is off the next is fed.
+    noise = sum(max(row.noise for row in verdict.outputs) for verdict in verdicts)
+    return compare_generation(wanted, got, noise)
 
 
 def encoder_prompt(inputs: list[Tensor], words: int) -> dict[str, np.ndarray]:

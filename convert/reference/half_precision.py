@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph.values import draws_numbers
+from convert.graph.values import constant, draws_numbers, known_dims
 from convert.passes.to_float64 import widen_model
 from convert.reference.control import CONTROL
 from convert.reference.executor import Executor, input_arrays
@@ -84,7 +84,7 @@ def largest_finite(dtype: str) -> float:
 
 
 def _wide_outputs(wide: ir.Model, feeds: Feeds, dtype: np.dtype) -> dict[str, str]:
-    kept: dict[str, str] = {}
+    kept = _counting_nodes(wide.graph)
     for _ in range(_ROUNDS):
         found: dict[str, str] = {}
         for feed in feeds:
@@ -104,6 +104,49 @@ def _wide_outputs(wide: ir.Model, feeds: Feeds, dtype: np.dtype) -> dict[str, st
         kept.update(new)
     return kept
 
+
+def _counting_nodes(graph: ir.Graph) -> dict[str, str]:
+    """Nodes that compute with integers of 16 bits and more as floats, and with constants, and nothing else.
+
+    Such are positions, sizes and counts, which are as large as a user's inputs are long: float16 has the integers up to
+    2,048 only, bfloat16 those up to 256, and the inputs that are tried are short.
+    """
+    found: dict[str, str] = {}
+    counts: set[ir.Value] = set()
+    fixed: set[ir.Value] = set()
+    for node in graph:
+        floats = [v for v in node.inputs if v is not None and v.dtype in _FLOATS]
+        if node.op_type == "Cast" and node.inputs[0] is not None and node.inputs[0].dtype in _INTEGERS:
+            is_count = node.outputs[0].dtype in _FLOATS
+        else:
+            able = node.op_type in _COUNTING or _is_outer_product(node)
+            if node.domain or not able or not all(v in counts or v in fixed or constant(v) is not None for v in floats):
+                continue
+            is_count = any(v in counts for v in floats)
+        (counts if is_count else fixed).update(v for v in node.outputs if v.dtype in _FLOATS)
+        if is_count:
+            found[_name(node)] = "it computes positions, sizes or counts"
+    return found
+
+
+def _is_outer_product(node: ir.Node) -> bool:
+    left = node.inputs[0] if node.op_type == "MatMul" else None
+    dims = None if left is None else known_dims(left)
+    return dims is not None and dims[-1:] == (1,)
+
+
+_FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
+_INTEGERS = (
+    ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64,
+    ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64,
+)  # fmt: skip
+_COUNTING = frozenset(
+    {"Abs", "Add", "Ceil", "Clip", "Cos", "Div", "Exp", "Floor", "Log", "Max", "Min", "Mod", "Mul", "Neg", "Pow"}
+    | {"Reciprocal", "Round", "Sign", "Sin", "Sqrt", "Sub", "Where", "CumSum", "Range", "Cast"}
+    | {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
+    | {"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Concat", "Expand", "Flatten", "Gather", "Identity", "Pad"}
+    | {"Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
+)
 
 _MOVED = "rounding moves"
 

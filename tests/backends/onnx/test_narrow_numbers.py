@@ -115,6 +115,32 @@ def test_what_float16_does_not_stand_stays_in_float32(name: str, tmp_path: Path)
     )
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_positions_are_computed_in_float32_however_short_the_inputs_are_that_are_tried(
+    dtype: str, tmp_path: Path
+) -> None:
+    """The angles of rotary embeddings, and the buckets of relative positions; of neither is a mistake seen early on."""
+    nodes = [
+        node("Cast", "p", "a", to=TensorProto.FLOAT), node("Unsqueeze", "a last", "b"), node("MatMul", "b f", "c"),
+        node("Cos", "c", "d"), node("Mul", "x d", "e"),
+        node("Log", "a", "g"), node("Mul", "g k", "h"), node("Cast", "h", "i", to=TensorProto.INT64),
+        node("Gather", "table i", "j"), node("Add", "e j", "y"),
+    ]  # fmt: skip
+    frequencies = (10000.0 ** -np.linspace(0, 1, 64, dtype=np.float32))[None]
+    table = np.arange(40 * 64, dtype=np.float32).reshape(40, 64) % 7
+    weights = [array("f", frequencies), array("k", np.float32(4)), array("table", table), array("last", [-1], np.int64)]
+    inputs = [info("x", ["n", 64]), info("p", ["n"], TensorProto.INT64)]
+    path, report = written(model(nodes, inputs, [info("y", None)], weights), tmp_path / "m.onnx", dtype=dtype)
+    assert any("it computes positions, sizes or counts" in note for note in report.notes)
+    positions = np.arange(1, 4097, dtype=np.int64)
+    x = np.ones((4096, 64), np.float16 if dtype == "float16" else np.float32)
+    got = run_file(path, [{"x": x, "p": positions}])[0]["y"].astype(np.float64)
+    buckets = (np.log(positions.astype(np.float32)) * np.float32(4)).astype(np.int64)
+    wanted = np.cos(positions[:, None] * frequencies.astype(np.float64)) + table[buckets]
+    # A unit in the last place at 8, of 11 and of 8 bits; angles of 4,096 are 2.4e-4 off in float32.
+    np.testing.assert_allclose(got, wanted, atol=8e-3 if dtype == "float16" else 6.4e-2)
+
+
 def test_what_stands_it_is_narrow_and_nothing_is_noted(tmp_path: Path) -> None:
     notes, path = kept(dense(), tmp_path)
     assert not notes
