@@ -36,6 +36,9 @@ FOLDER_CONFIG_BYTES = 10 << 20
 FOLDER_INDEX_BYTES = 100 << 20
 """bytes: of an index that says which file of a Hugging Face folder holds which weight; the largest have 10 MB"""
 
+MANIFEST_BYTES = 64 << 20
+"""bytes: of a manifest of `convert batch`; 100,000 models have some 10 MB"""
+
 COMPANION_BYTES = 256 << 20
 """bytes: of tokenizer and configuration together that are copied beside a model; the largest tokenizers have 40 MB"""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from convert import plugin
+from convert import limits, plugin
 from convert.batch.storage import Url
 from convert.destination import format_named
 from convert.errors import BadInput, ConvertError, UsageError
@@ -176,8 +176,14 @@ def _tasks_per_format(base: Task, name: str, source: Path, to: list[str]) -> lis
 
 def _manifest_tasks(path: Path, base: Task, to: list[str]) -> list[Task]:
     try:
-        manifest = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        if path.exists() and not path.is_file():
+            raise ValueError("it is no file")
+        with path.open("rb") as file:
+            text = file.read(limits.MANIFEST_BYTES + 1)
+        if len(text) > limits.MANIFEST_BYTES:
+            raise ValueError(f"it has more than {limits.MANIFEST_BYTES:,} bytes")
+        manifest = tomllib.loads(text.decode("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: numbers of many digits, too
         raise BadInput(f"{path} is no manifest: {error}", hint="see `convert batch` in README.md") from error
     unknown = set(manifest) - {"defaults", "models"}
     models, defaults = manifest.get("models"), manifest.get("defaults", {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -96,6 +97,8 @@ def test_options_of_backends_reach_the_command_line(tmp_path: Path) -> None:
         ("defaults = 3\n[[models]]\nsource = 'a.onnx'", "needs"),
         ("models = [1, 2]", "needs"),
         pytest.param("a = " + "[" * 20_000, "no manifest", id="brackets"),
+        pytest.param("a = 1" + "0" * 10_000, "no manifest", id="digits"),
+        pytest.param("#" + "x" * (64 << 20), "has more than 67,108,864 bytes", id="large"),
     ],
 )
 def test_a_broken_manifest_is_refused(text: str, complaint: str, tmp_path: Path) -> None:
@@ -141,6 +144,12 @@ def test_outputs_are_no_models_of_the_next_run(tmp_path: Path, monkeypatch: pyte
     assert [t.name for t in tasks_of("**/*.onnx")] == ["a"]
     assert [t.name for t in tasks_of("out", output=Path("."))] == ["a", "deep/b"]
     assert [t.name for t in tasks_of("out", output=Path("out"))] == ["a", "deep/b"]
+
+
+def test_a_manifest_is_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "zoo.toml")
+    with pytest.raises(BadInput, match="it is no file"):
+        tasks_of(tmp_path / "zoo.toml", output=tmp_path / "out")
 
 
 def test_a_row_of_a_manifest_may_name_many(tmp_path: Path) -> None:
