@@ -141,7 +141,7 @@ def convert(
         if graph is None:
             report.unverified = missing or "verification was switched off"
         else:
-            _verify_written(opened, Source(form.kind, temporary), graph, chosen, report, method)
+            _verify_written(opened, Source(form.kind, temporary, own=True), graph, chosen, report, method)
     copy_companions(companions, place, report)
     return report
 

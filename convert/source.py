@@ -14,6 +14,8 @@ class Source:
     kind: str
     path: Path | None = None
     model: Any = None
+    own: bool = False
+    """Whether this very run has written what is at the path, out of data: code in it is ours."""
 
     @property
     def label(self) -> str:

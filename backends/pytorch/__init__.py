@@ -1,4 +1,4 @@
-"""The PyTorch backend: trainable programs that PyTorch loads with nothing of ours: exported ones, and TorchScript."""
+"""The PyTorch backend: what PyTorch loads and trains with nothing of ours: programs, TorchScript, readable code."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ _NAMES = TargetNames(
     apart=True,
     containers=BYTE_CONTAINERS,
 )
+# Code uses these besides.
+_IN_CODE = ("F", "Tensor", "float", "int", "itertools", "max", "min", "nn", "range")
+_CODE_NAMES = replace(_NAMES, inputs=replace(_NAMES.inputs, reserved={*WORDS, *_OWN, *_IN_CODE}), outputs=Naming())
 
 FORMATS = {
     "torch": Format(
@@ -51,6 +54,16 @@ FORMATS = {
         names=_NAMES,
         aliases=("torchscript", "jit", "pt"),
     ),
+    "torch-code": Format(
+        "torch-code",
+        ".torch",
+        True,
+        "readable PyTorch code with its weights: model.py, model.safetensors",
+        kind="torch-code",
+        entries=("model.py", "model.safetensors", "__pycache__/*.pyc"),
+        names=_CODE_NAMES,
+        aliases=("pytorch-code", "torch-source", "nn-module"),
+    ),
 }
 
 
@@ -65,7 +78,7 @@ def check(model: ir.Model, format: str, options: Options) -> None:
 
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
-    """Write `model` at `path` as an exported program or a TorchScript archive; the model is changed.
+    """Write `model` at `path` as an exported program, a TorchScript archive or code; the model is changed.
 
     Raises `Unsupported` with every operator that has no rule, or with the first node that PyTorch cannot capture.
     """
@@ -76,6 +89,11 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
         from .writer.script import write_script
 
         write_script(model, path, options, report)
+        return
+    if format == "torch-code":
+        from .writer.code import write_code
+
+        write_code(model, path, options, report)
         return
     from .writer.exported import write_exported
 
@@ -99,7 +117,7 @@ def preload() -> None:
 
     from . import ops  # noqa: F401
     from .passes import legalize  # noqa: F401
-    from .writer import script  # noqa: F401
+    from .writer import code, script  # noqa: F401
 
 
 def operators(format: str) -> Iterable[Operator]:

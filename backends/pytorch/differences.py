@@ -12,4 +12,4 @@ _PYTORCH = (
     Difference(("Cast",), "NaN and numbers out of range become any integer", integers=False),
 )
 
-DIFFERENCES = {"torch": _PYTORCH, "torch-script": _PYTORCH}
+DIFFERENCES = {"torch": _PYTORCH, "torch-script": _PYTORCH, "torch-code": _PYTORCH}

@@ -121,7 +121,7 @@ class Emitter:
         if result is None:
             attributes = {a.name: self._attribute(a, known) for a in node.attributes.values()}
             try:
-                result = onnx_op.apply(self, operator, self._inputs(operator, given), attributes, at)
+                result = self._applied(operator, given, attributes, at)
             except ConvertError as error:
                 if isinstance(error.__cause__, GuardOnDataDependentSymNode):
                     raise Unsupported(_ON_DATA).with_location(at) from error
@@ -130,6 +130,9 @@ class Emitter:
         for value, made in zip(node.outputs, results, strict=False):
             known[value] = _born(value, made)
         self.node = outer
+
+    def _applied(self, operator: str, given: Sequence[Value], attributes: dict[str, Any], at: Location) -> Any:
+        return onnx_op.apply(self, operator, self._inputs(operator, given), attributes, at)
 
     def _inputs(self, operator: str, given: Sequence[Value]) -> list[Value]:
         """The inputs of a rule, as tensors but for those that it takes as they are known."""

@@ -61,6 +61,10 @@ class Network(nn.Module):
             if trained or not small or content.dtype in _FLOATS:
                 self._places[value.name or ""] = self._register(value.name or "weight", content, trained)
 
+    def place_of(self, name: str) -> str | None:
+        """The path of the parameter or buffer that holds the initializer `name`; None if none does."""
+        return self._places.get(name)
+
     def tensor_named(self, name: str) -> torch.Tensor | None:
         """The parameter or buffer that holds the initializer `name`; None if none does."""
         place = self._places.get(name)
@@ -72,9 +76,7 @@ class Network(nn.Module):
 
     def _register(self, name: str, content: torch.Tensor, trained: bool) -> str:
         """Put a tensor at the place that its name tells; the place."""
-        # Python takes names that are compatible (NFKC) for the same, in the code that PyTorch makes of the program.
-        plain = unicodedata.normalize("NFKC", name)
-        parts = [_PART.legal(p) for p in re.split(r"[./]+|::", plain) if p] or ["weight"]
+        parts = path_of(name) or ["weight"]
         if len(parts) > _DEPTH:
             parts[_DEPTH:] = ["_".join(parts[_DEPTH:])]
         owner: nn.Module = self
@@ -100,6 +102,12 @@ class Network(nn.Module):
             number += 1
             taken = f"{name}_{number}"
         return taken
+
+
+def path_of(name: str) -> list[str]:
+    """The modules that a dotted or slashed name tells."""
+    # Python takes names that are compatible (NFKC) for the same, in the code that PyTorch makes of the program.
+    return [_PART.legal(p) for p in re.split(r"[./]+|::", unicodedata.normalize("NFKC", name)) if p]
 
 
 def _weights(graph: ir.Graph) -> Iterator[ir.Value]:

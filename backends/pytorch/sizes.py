@@ -48,6 +48,8 @@ def _elementwise(function: Callable[[Any, Any], Any]) -> Rule:
 
 def _quotient(a: Any, b: Any) -> Any:
     """Rounded to zero; sizes are not negative."""
+    if isinstance(a, int) and isinstance(b, int):
+        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     if isinstance(b, int) and b < 0:
         return -(a // -b)
     return -(-a // b) if isinstance(a, int) and a < 0 else a // b

@@ -41,10 +41,18 @@ def host_value(content: np.ndarray, dtype: Any) -> Known | Sizes:
     """A constant where all elements of an array of objects are numbers, else sizes."""
     flat = [_plain(x) for x in content.ravel()]
     if all(isinstance(x, (int, bool)) for x in flat):
-        return Known(np.array(flat, dtype).reshape(content.shape))
+        return Known(np.array([_wrapped(x, np.dtype(dtype)) for x in flat], dtype).reshape(content.shape))
     found = np.empty(len(flat), object)
     found[:] = flat
     return Sizes(found.reshape(content.shape), np.dtype(dtype))
+
+
+def _wrapped(x: int, dtype: np.dtype) -> int:
+    """A number beyond the range of an integer dtype as the machine has it: the least divided by −1 is itself."""
+    if dtype.kind not in "iu":
+        return x
+    least, bits = np.iinfo(dtype).min, np.iinfo(dtype).bits
+    return (int(x) - least) % 2**bits + least
 
 
 def objects(x: Known | Sizes) -> np.ndarray:

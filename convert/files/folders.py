@@ -44,6 +44,9 @@ def folder_kind(path: Path) -> str:
         return "caffe2"
     if "config.json" in names:
         return _hugging_face(path, names)
+    if {"model.py", "model.safetensors"} <= names:
+        _check_files(path, path, ["model.py", "model.safetensors"])
+        return "torch-code"
     if any(name.endswith(".meta") for name in names) and any(name.endswith(".index") for name in names):
         _check_files(path, path, sorted(name for name in names if name.endswith((".meta", ".index"))))
         return "tf-meta"

@@ -25,6 +25,7 @@ KINDS: dict[str, str] = {
     "torchscript": "TorchScript archive, traced or scripted (.pt)",
     "torch-export": "PyTorch exported program (.pt2)",
     "safetensors": "weights without a model (.safetensors)",
+    "torch-code": "folder of PyTorch code: model.py, model.safetensors",
     "hf-folder": "folder of a Hugging Face model: config.json and PyTorch weights",
     "savedmodel": "TensorFlow SavedModel (folder)",
     "frozen-graph": "TensorFlow GraphDef, frozen (.pb)",

@@ -32,6 +32,7 @@ KINDS = {
     "hf-folder": "a folder of a Hugging Face model: config.json and weights, through transformers",
     "torchscript": "a TorchScript archive, traced or scripted",
     "torch-export": "a program saved with torch.export.save (.pt2)",
+    "torch-code": "a folder of code and its weights, as `--to torch-code` writes it; it is executed: with --trust",
     "torch-module-object": "a torch.nn.Module in memory",
     "torchscript-object": "a TorchScript module or function in memory",
     "torch-export-object": "an ExportedProgram in memory",

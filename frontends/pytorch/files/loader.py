@@ -28,6 +28,7 @@ from convert.source import Source
 from ..common.modes import note_training, refuse_cycles
 from ..inputs.fixed_values import fixed_by_name, note_fixed, with_fixed_values
 from .checkpoint import find_nested, stand_ins, state_dicts
+from .code_folder import load_code
 from .custom_operators import declare_operators
 from .factory import build_with_factory
 from .hugging_face import is_hugging_face, load_folder, with_plain_forward
@@ -53,6 +54,7 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
         "torchscript": lambda: _load_torchscript(source.file, options.trust),
         "hf-folder": lambda: _load_folder(source.file, options, report),
         "torch-export": lambda: read_exported(source.file, options.trust),
+        "torch-code": lambda: load_code(source, options.trust),
     }
     if source.path is not None and source.kind in ARCHIVES:
         check_archive(source.file, options, report)

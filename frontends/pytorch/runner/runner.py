@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 KINDS: Sequence[str] = (
     "torch-module", "torch-state-dict", "safetensors", "hf-folder", "torchscript", "torch-export",
-    "torch-module-object", "torchscript-object", "torch-export-object",
+    "torch-code", "torch-module-object", "torchscript-object", "torch-export-object",
 )  # fmt: skip
 
 

@@ -1,0 +1,136 @@
+"""Runs the rules over the graph on tensors without content, and records what they call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch._dynamo.source import ConstantSource
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental import _config
+from torch.fx.experimental.symbolic_shapes import DimDynamic
+
+from convert.errors import Unsupported
+
+from ..dtypes import torch_dtype
+from ..emit import Emitter
+from ..held import HELD
+from ..network import Network
+from ..values import Known
+from .control import code_op
+from .modules import module_path
+from .program import Statement, Value, Weight
+from .recorder import Recorder, Sizes
+
+
+@dataclass
+class Program:
+    """What was recorded: statements, inputs and outputs by name, and the conditions on sizes under which it holds."""
+
+    block: list[Statement]
+    inputs: dict[str, Value]
+    outputs: dict[str, Value]
+    weights: list[Weight]
+    symbols: Mapping[Any, Value]
+    guards: list[Any]
+
+
+class CodeEmitter(Emitter):
+    """An emitter whose rules are recorded; weights are values with a place."""
+
+    def __init__(self, network: Network, recorder: Recorder, fakes: FakeTensorMode) -> None:
+        super().__init__(network)
+        self.recorder = recorder
+        self.fakes = fakes
+        self.weights: dict[str, Weight] = {}
+
+    def _constant(self, x: Known) -> torch.Tensor:
+        place = self.network.place_of(x.name) if self.network is not None else None
+        if place is not None:
+            return self._weight(place)
+        if x.array.dtype.kind in "OUS":
+            raise Unsupported("PyTorch has no tensors of text")
+        array = x.array.astype(HELD.get(x.array.dtype.name, x.array.dtype))
+        return self.recorder.literal(array, torch_dtype(ir.DataType.from_numpy(array.dtype)))
+
+    def _weight(self, place: str) -> torch.Tensor:
+        if place not in self.weights:
+            assert self.network is not None
+            owner, _, last = place.rpartition(".")
+            content: torch.Tensor = getattr(self.network.get_submodule(owner), last)
+            with self.recorder.unrecorded():
+                fake = self.fakes.from_tensor(content, static_shapes=True)
+            self.weights[place] = Weight(fake, place=place, content=content)
+            self.recorder.hold(self.weights[place])
+        return self.weights[place].fake
+
+    def _node(self, node: ir.Node, known: dict[ir.Value, Any]) -> None:
+        outer, self.recorder.path = self.recorder.path, module_path(node)
+        super()._node(node, known)
+        for value in node.outputs:
+            made = known.get(value)
+            if isinstance(made, torch.Tensor):
+                held = self.recorder.value(made)
+                held.name = held.name or str(value.name or "") or node.op_type
+        self.recorder.path = outer
+
+    def _applied(self, operator: str, given: Any, attributes: Any, at: Any) -> Any:
+        if operator in code_op.entries:
+            return code_op.apply(self, operator, given, attributes, at)
+        return super()._applied(operator, given, attributes, at)
+
+
+def record(model: ir.Model, network: Network, sizes: Mapping[str, int]) -> Program:
+    """Record the graph of `model`, whose dynamic dims have `sizes` as an example. Raises `Unsupported`."""
+    environment = Sizes()
+    symbols: dict[str, Any] = {}
+    origins: dict[str, Any] = {}
+
+    def dim(n: Any) -> Any:
+        if not isinstance(n, ir.SymbolicDim):
+            return n
+        name = str(n.value) if n.value is not None else f"dim_{len(symbols)}"
+        if name not in symbols:
+            source = ConstantSource(f"dim_{len(symbols)}")
+            symbol = environment.create_symbol(sizes.get(name, 7), source, dynamic_dim=DimDynamic.DYNAMIC)
+            origins[name] = symbol
+            symbols[name] = environment.create_symintnode(symbol, hint=sizes.get(name, 7))
+        return symbols[name]
+
+    fakes, recorder = FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True), Recorder(environment)
+    with ExitStack() as stack:
+        stack.enter_context(_config.patch(backed_size_oblivious=True))  # type: ignore[attr-defined]
+        for context in (fakes, enable_python_dispatcher(), torch.no_grad(), recorder):
+            stack.enter_context(context)
+        emitter = CodeEmitter(network, recorder, fakes)
+        inputs: dict[str, Value] = {}
+        known: dict[ir.Value, Any] = {}
+        for value in model.graph.inputs:
+            with recorder.unrecorded():
+                known[value] = torch.empty([dim(n) for n in value.shape or ()], dtype=torch_dtype(value.dtype))
+            inputs[str(value.name)] = recorder.hold(Value(known[value], str(value.name)))
+        found = emitter.run(model.graph, known)
+        outputs: dict[str, Value] = {}
+        for value, y in zip(model.graph.outputs, found, strict=True):
+            for name, tensor in named_tensors(str(value.name), y):
+                outputs[name] = recorder.value(emitter.tensor(tensor))
+    equal = {*environment.replacements, *(symbol for taken in environment.taken for symbol in taken.free_symbols)}
+    fixed = [name for name, symbol in origins.items() if symbol in equal]
+    if fixed:
+        raise Unsupported(f"the code holds for one size only of {', '.join(fixed)}", hint="say that size with --input")
+    guards = [guard.expr for guard in environment.guards]
+    return Program(recorder.block, inputs, outputs, list(emitter.weights.values()), recorder.symbols, guards)
+
+
+def named_tensors(name: str, value: Any) -> list[tuple[str, Any]]:
+    """An output under its name; the elements of a sequence under `name_0`, `name_1` …. Raises `Unsupported`."""
+    if isinstance(value, list):
+        return [pair for i, x in enumerate(value) for pair in named_tensors(f"{name}_{i}", x)]
+    if value is None:
+        raise Unsupported(f"the output {name!r} is an optional that holds nothing")
+    return [(name, value)]

@@ -1,0 +1,70 @@
+"""Writes a folder of code: `model.py` with the network as a person would write it, and its weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx_ir as ir
+import torch
+from safetensors.torch import save_file
+
+from convert.errors import ConvertError, Unsupported
+from convert.options import Options
+from convert.passes.size_checks import note_lost_checks
+from convert.report import Report
+
+from ..code.emitter import record
+from ..code.source import source_of
+from ..emit import check
+from ..network import Network
+from ..passes.legalize import legalize
+from .exported import example_sizes, quiet
+from .whole_rnn import whole_rnn
+
+_STORED = (
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
+    torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.bool, torch.float8_e4m3fn, torch.float8_e5m2,
+)  # fmt: skip
+"""What safetensors stores."""
+
+
+def write_code(model: ir.Model, path: Path, options: Options, report: Report) -> None:
+    """Write `model.py` and `model.safetensors` into the folder `path`. Raises `Unsupported`."""
+    note_lost_checks(model, "a model in code", report)
+    legalize(model, options.dump_passes)
+    check(model)
+    code, state = code_of(model)
+    path.mkdir()
+    (path / "model.py").write_text(code, encoding="utf-8")
+    save_file(_apart(state), path / "model.safetensors", metadata={"format": "pt"})
+
+
+def code_of(model: ir.Model) -> tuple[str, dict[str, torch.Tensor]]:
+    """The text of `model.py` for a legalized graph, and the state dict of its `Model`. Raises `Unsupported`."""
+    for value in model.graph.inputs:
+        if not isinstance(value.type, ir.TensorType):
+            raise Unsupported(f"the input {value.name!r} is a sequence or an optional, and no tensor")
+        if value.shape is None:
+            raise Unsupported(f"the rank of the input {value.name!r} is not known", hint="say it with --input")
+    with quiet(), whole_rnn():
+        try:
+            program = record(model, Network(model), example_sizes(model))
+        except ConvertError as error:
+            if error.__cause__ is None or isinstance(error, Unsupported):
+                raise
+            text = " ".join(f"{error.message}: {error.__cause__}".split("\n\n")[0].split())[:400]
+            raise Unsupported(f"PyTorch cannot follow the network without its data: {text}") from error
+        return source_of(program)
+
+
+def _apart(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Tensors of their own: two that share memory are stored twice. Raises `Unsupported` for what cannot be stored."""
+    seen: set[int] = set()
+    found = {}
+    for name, tensor in state.items():
+        if tensor.dtype not in _STORED:
+            raise Unsupported(f"safetensors does not store the weight {name!r} of dtype {tensor.dtype}")
+        plain = tensor.detach().contiguous()
+        found[name] = plain.clone() if plain.data_ptr() in seen else plain
+        seen.add(plain.data_ptr())
+    return found
