@@ -17,9 +17,9 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic
 
 from convert.errors import Unsupported
 
+from ..byte_containers import BYTE_CONTAINERS
 from ..dtypes import torch_dtype
 from ..emit import Emitter
-from ..held import HELD
 from ..network import Network
 from ..values import Known
 from .control import code_op
@@ -55,7 +55,7 @@ class CodeEmitter(Emitter):
             return self._weight(place)
         if x.array.dtype.kind in "OUS":
             raise Unsupported("PyTorch has no tensors of text")
-        array = x.array.astype(HELD.get(x.array.dtype.name, x.array.dtype))
+        array = x.array.astype(BYTE_CONTAINERS.get(x.array.dtype.name, x.array.dtype))
         return self.recorder.literal(array, torch_dtype(ir.DataType.from_numpy(array.dtype)))
 
     def _weight(self, place: str) -> torch.Tensor:
@@ -75,8 +75,8 @@ class CodeEmitter(Emitter):
         for value in node.outputs:
             made = known.get(value)
             if isinstance(made, torch.Tensor):
-                held = self.recorder.value(made)
-                held.name = held.name or str(value.name or "") or node.op_type
+                named = self.recorder.value(made)
+                named.name = named.name or str(value.name or "") or node.op_type
         self.recorder.path = outer
 
     def _applied(self, operator: str, given: Any, attributes: Any, at: Any) -> Any:

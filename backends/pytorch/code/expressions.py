@@ -69,8 +69,8 @@ def number(x: Any, *, single: bool = True) -> str:
         return "torch.inf" if x > 0 else "-torch.inf"
     with np.errstate(over="ignore"):
         short = np.float32(x)
-    told = float(str(short))
-    return repr(told) if single and float(short) == x and abs(told) <= _LARGEST else repr(x)
+    shortest = float(str(short))
+    return repr(shortest) if single and float(short) == x and abs(shortest) <= _LARGEST else repr(x)
 
 
 def content(array: np.ndarray) -> str:

@@ -14,9 +14,9 @@ def module_path(node: ir.Node) -> tuple[str, ...]:
 
     torch.onnx.export calls a node `/layer1/layer1.0/conv1/Conv`, each part with those before it.
     """
-    told = node.metadata_props.get(MODULE_KEY)
-    if told is not None:
-        return tuple(path_of(told))
+    module = node.metadata_props.get(MODULE_KEY)
+    if module is not None:
+        return tuple(path_of(module))
     name = node.name or ""
     if not name.startswith("/"):
         return ()

@@ -119,9 +119,11 @@ class Recorder(TorchFunctionMode):
         """Note a call that gave `out`; what is no tensor, and no number that the run tells, is left out."""
         several = isinstance(out, (tuple, list)) and not isinstance(out, torch.Size)
         parts = list(out) if several else [out]
-        told = target.endswith((".item", ".tolist"))
-        new = [p for p in parts if (isinstance(p, Tensor) and id(p) not in self._values) or (told and _is_symbol(p))]
-        if not new or (told and not any(_is_symbol(p) for p in parts)):
+        is_number = target.endswith((".item", ".tolist"))
+        new = [
+            p for p in parts if (isinstance(p, Tensor) and id(p) not in self._values) or (is_number and _is_symbol(p))
+        ]
+        if not new or (is_number and not any(_is_symbol(p) for p in parts)):
             return out
         call = Call(target, self._tree(args), self._tree(kwargs), [], function, several, path=self.path)
         for part in parts:

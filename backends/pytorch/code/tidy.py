@@ -132,12 +132,12 @@ def shared_prefix(block: Sequence[Statement]) -> Mapping[Path, Path]:
     votes: dict[Path, Counter[Path]] = {}
     for call in all_statements(block):
         if isinstance(call, Call) and call.target == "layer" and call.path:
-            told, found = call.path, call.args[0]
-            votes.setdefault(told, Counter())[found] += 1
-            while told:
-                told, found = told[:-1], found[:-1]
-                votes.setdefault(told, Counter())[found] += 1
-    return {told: max(sorted(found), key=lambda p: found[p]) for told, found in votes.items()}
+            place, found = call.path, call.args[0]
+            votes.setdefault(place, Counter())[found] += 1
+            while place:
+                place, found = place[:-1], found[:-1]
+                votes.setdefault(place, Counter())[found] += 1
+    return {place: max(sorted(found), key=lambda p: found[p]) for place, found in votes.items()}
 
 
 def moved_path(path: Path, moved: Mapping[Path, Path]) -> Path:
