@@ -21,8 +21,8 @@ MILD = (f32(2, 5, low=0.5, high=9.0), f32(5, low=0.1, high=9.0))
 PAIR = (f64(2, 3, low=0.1, high=20.0), f64(3, low=0.1, high=20.0))
 BELOW = np.array([-1.5, -INF, 0], np.float32)
 ZETA_ENDS = (
-    np.array([INF, INF, INF, INF, 2.5, 4, 5, NAN, 2.5, INF], np.float32),
-    np.array([2.5, 1, 0.5, NAN, INF, -1, -1, 0, -2, -INF], np.float32),
+    np.array([INF, INF, INF, INF, 2.5, 4, 5, NAN, 2.5, INF, 0, -2, 1, NAN], np.float32),
+    np.array([2.5, 1, 0.5, NAN, INF, -1, -1, 0, -2, -INF, -1, 0, -1, -1.5], np.float32),
 )
 GAMMA_ENDS = (np.array([NAN, INF, INF, NAN, 2, 2]), np.array([INF, NAN, INF, 0, NAN, 3]))
 BETA_ENDS = (np.array([NAN, NAN, 2, NAN, 0, NAN]), np.array([2, NAN, NAN, 2, NAN, -1]), np.array([0, 1, 0, 0.5, 0, 0]))
