@@ -25,6 +25,9 @@ Dim: TypeAlias = "int | tf.Tensor"
 # Content of computed shapes and axes is looked for in TensorFlow's own constant folding only for so many elements.
 _SMALL = 64
 
+KEPT_APART = "kept_apart"
+"""The name of the Squeeze of `kept_apart`, whose axis is counted from the end and so tells the rank."""
+
 
 class LazyDims(Sequence):
     """The dims of a tensor; those that are not known become operations only when they are asked for."""
@@ -48,11 +51,13 @@ class LazyDims(Sequence):
 
 
 def kept_apart(x: Value) -> tf.Tensor:
-    """x behind an EnsureShape, over which TensorFlow neither fuses nor looks, and which it does not remove.
+    """x with a dim of 1 put in front and taken away, over which TensorFlow neither fuses nor looks.
 
-    It checks nothing, so that TensorFlow Lite's converter, which has no such operator, removes it.
+    What else is no computation it removes (IdentityN, a Reshape or BroadcastTo to x's own shape, Split in one), gives
+    no gradient, or other programs read otherwise: TensorFlow.js takes the shape of an EnsureShape from a second input,
+    which it does not have, and a PlaceholderWithDefault is an input to many. `lite/apart.py` has a form for Lite.
     """
-    y = tf.ensure_shape(x, None if x.shape.rank is None else [None] * x.shape.rank)
+    y = tf.squeeze(tf.expand_dims(x, 0), [0 if x.shape.rank is None else -x.shape.rank - 1], name=KEPT_APART)
     y.set_shape(x.shape)
     return y
 

@@ -62,7 +62,7 @@ def log_sum_exp(x: tf.Tensor, axes: list[int] | tf.Tensor | None, keep: bool) ->
 
 
 def kept_from_reordering(x: Value) -> tf.Tensor:
-    """The input of a maximum, a minimum or their place, behind an EnsureShape, over which TensorFlow does not look.
+    """The input of a maximum, a minimum or their place, kept apart from what makes it.
 
     It takes ArgMax(Relu(x)) for ArgMax(x), and so with all functions that grow (Sigmoid, Floor, Sign …), which is
     another index where these make numbers equal. Max(Tanh(x)) it takes for Tanh(Max(x)), and loses the Tanh where what

@@ -14,6 +14,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf import fingerprint_pb2, trackable_object_graph_pb2
 from tensorflow.python.saved_model import fingerprinting_utils
 
+from convert.activity import advance
+
 from ..constants import Constant, Permutation
 
 _SHARD = 16 << 20
@@ -51,9 +53,12 @@ def _merge(folder: Path, attribute: str, contents: Sequence[tuple[Constant, Perm
     for file in folder.glob("variables.*"):
         file.rename(parts / f"0000{file.suffix}")
     written = [str(parts / "0000")]
+    done, size = 0, sum(constant.tensor.nbytes for constant, _ in contents)
     for shard in _shards(list(zip(keys, contents, strict=True))):
         written.append(str(parts / f"{len(written):04d}"))
         _save(written[-1], shard)
+        done += sum(constant.tensor.nbytes for _, (constant, _) in shard)
+        advance(done, size)
     merged = str(folder / "variables")
     tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=written, destination_prefix=merged, delete_old_dirs=True)
 

@@ -153,6 +153,31 @@ def test_what_is_made_of_builtins_is_as_good_as_float32(tmp_path: Path) -> None:
         assert (error <= roundings * 2.0**-23).all(), (name, error.max())
 
 
+def test_what_keeps_operators_apart_leaves_nothing_in_the_file(tmp_path: Path) -> None:
+    """In a branch too, whose graph is a function; of two open dims, where a Reshape could not stand for it."""
+    from tensorflow.lite.python.schema_py_generated import BuiltinOperator, ModelT
+
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [None] * 3) for n in ("low", "high")]
+    branches = [
+        helper.make_graph([helper.make_node(op, ["x"], [end.name], axes=[2])], op, [], [end])
+        for op, end in zip(("ReduceMin", "ReduceMax"), ends, strict=True)
+    ]
+    proto = network(
+        [
+            helper.make_node("If", ["which"], ["y"], then_branch=branches[0], else_branch=branches[1]),
+            helper.make_node("ArgMax", ["x"], ["z"], axis=1, keepdims=0),
+        ],
+        {"x": (TensorProto.FLOAT, ["n", 5, "m"]), "which": (TensorProto.BOOL, [])},
+        {"y": (TensorProto.FLOAT, ["n", 5, 1]), "z": (TensorProto.INT64, ["n", "m"])},
+    )
+    proto.opset_import[0].version = 17
+    codes = {
+        c.builtinCode for c in ModelT.InitFromPackedBuf(encode(graph_of(proto), tmp_path).read_bytes()).operatorCodes
+    }
+    names = ("IF", "REDUCE_MIN", "REDUCE_MAX", "ARG_MAX")
+    assert codes == {getattr(BuiltinOperator, name) for name in names}
+
+
 def test_infinite_constants_stay_infinite(tmp_path: Path) -> None:
     proto = network(
         [

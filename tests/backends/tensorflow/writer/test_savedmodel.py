@@ -90,7 +90,7 @@ def test_constants_leave_no_variables_and_the_same_signature(tmp_path: Path) -> 
     assert signatures[0] == signatures[1]
 
 
-@pytest.mark.parametrize(("weights", "before"), [("variables", "EnsureShape"), ("constants", "BiasAdd")])
+@pytest.mark.parametrize(("weights", "before"), [("variables", "Squeeze"), ("constants", "BiasAdd")])
 def test_a_convolution_of_variables_is_kept_apart_from_activations_that_are_slow_fused(
     weights: str, before: str, tmp_path: Path
 ) -> None:

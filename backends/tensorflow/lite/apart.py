@@ -1,0 +1,30 @@
+"""What keeps operators apart in a graph of TensorFlow, in the form of which nothing is left in TensorFlow Lite."""
+
+from __future__ import annotations
+
+import re
+
+from tensorflow.core.framework import graph_pb2
+
+from ..emit import KEPT_APART
+
+_NAME = re.compile(rf"(.*/)?{KEPT_APART}(_\d+)?")
+
+
+def write_kept_apart_as_checks(definition: graph_pb2.GraphDef) -> None:
+    """Change each ExpandDims and Squeeze of `kept_apart` into an EnsureShape that checks nothing, in place.
+
+    TensorFlow's optimizer does not look over that one either, and the converter removes it where it has a rank, while
+    it would write the two.
+    """
+    for nodes in (definition.node, *(f.node_def for f in definition.library.function)):
+        makers = {node.name: node for node in nodes}
+        for node in nodes:
+            if node.op == "Squeeze" and _NAME.fullmatch(node.name):
+                (axis,) = node.attr["squeeze_dims"].list.i
+                del node.attr["squeeze_dims"]
+                node.op, node.input[0] = "EnsureShape", makers[node.input[0].split(":")[0]].input[0]
+                shape = node.attr["shape"].shape
+                shape.unknown_rank = axis == 0
+                for _ in range(-axis - 1):
+                    shape.dim.add(size=-1)
