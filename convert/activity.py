@@ -31,8 +31,8 @@ WORDS = {
 _current: ContextVar[tuple[str, ...]] = ContextVar("activities", default=())
 _size: ContextVar[str] = ContextVar("size", default="")
 _deadline: ContextVar[tuple[float, float] | None] = ContextVar("deadline", default=None)
-DOING, MADE, GONE = "doing", "made", "gone"
-"""What listeners are told: an activity, a temporary folder that is there, and one that is not any more."""
+DOING, DONE, MADE, GONE = "doing", "done", "made", "gone"
+"""What listeners are told: an activity, how much of it is done, a temporary folder that is there, one that is gone."""
 
 _listeners: list[Callable[[str, str], None]] = []
 
@@ -41,6 +41,7 @@ def listen(listener: Callable[[str, str], None]) -> None:
     """Call `listener` from now on with `DOING` and every activity that begins, and the outer one when it is over.
 
     With `MADE` and `GONE` and the path of each folder that is there for a time, and to be removed if this is killed.
+    With `DONE` and two numbers, how much of the activity is done and how much there is.
     """
     _listeners.append(listener)
 
@@ -78,6 +79,11 @@ def doing(what: str, size: str = "") -> Iterator[None]:
         _current.reset(token)
         _size.reset(sized)
         _tell(DOING, current_activity())
+
+
+def advance(done: int, whole: int) -> None:
+    """Tell how much of what is being done is done, where as much of it again takes about as long again."""
+    _tell(DONE, f"{done} {whole}")
 
 
 def current_activity() -> str:

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from convert.activity import advance
 from convert.errors import ConvertError, ResourceLimit
 from convert.files.protobuf_wire import length_delimited_header
 from convert.graph.shape_inference import is_small, weightless_proto
@@ -95,10 +96,13 @@ def _release_inputs(proto: onnx.ModelProto, model: ir.Model) -> None:
 
 
 def _write_external(proto: onnx.ModelProto, weights: Weights, location: str, stream: BinaryIO) -> None:
+    written, size = 0, sum(tensor.nbytes for _, tensor in weights)
     for name, tensor in weights:
         stream.write(b"\0" * (-stream.tell() % _ALIGNMENT))
         offset = stream.tell()
         _write_data(tensor, stream)
+        written += tensor.nbytes
+        advance(written, size)
         entry = _tensor_header(name, tensor)
         entry.data_location = onnx.TensorProto.EXTERNAL
         for key, value in (("location", location), ("offset", offset), ("length", tensor.nbytes)):
@@ -120,9 +124,11 @@ def _write_inline(proto: onnx.ModelProto, weights: Weights, stream: BinaryIO) ->
     size = len(graph) + sum(len(head) + tensor.nbytes for head, (_, tensor) in zip(heads, weights, strict=True))
     stream.write(rest.SerializeToString(deterministic=True))
     stream.write(length_delimited_header(_GRAPH, size) + graph)
+    start = stream.tell() - len(graph)
     for head, (_, tensor) in zip(heads, weights, strict=True):
         stream.write(head)
         _write_data(tensor, stream)
+        advance(stream.tell(), start + size)
 
 
 def _tensor_header(name: str, tensor: ir.TensorProtocol) -> onnx.TensorProto:

@@ -1,4 +1,4 @@
-"""Progress on stderr: what is being done, of what size, how long so far."""
+"""Progress on stderr: what is being done, of what size, how long so far, and about how long it will take yet."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from typing import Any
 from convert import activity
 from convert.terminal import echo
 from convert.text import visible
+
+_SECONDS = 10.0
+"""Between two lines in a pipe about the same activity; a second on, a rest is estimated."""
 
 
 @contextmanager
@@ -27,17 +30,36 @@ def shown_progress(*, quiet: bool) -> Iterator[None]:
             yield
 
 
+def remaining(told: str, seconds: float) -> str:
+    """What is told of an activity that has taken so long: `, 40 %, about 90 s left`; nothing in its first second."""
+    done, whole = map(int, told.split())
+    if not 0 < done < whole or seconds < 1:
+        return ""
+    rest = max(seconds * (whole - done) / done, 1)
+    return f", {100 * done // whole} %, about {f'{rest:.0f} s' if rest < 120 else f'{rest / 60:.0f} min'} left"
+
+
 @contextmanager
 def _lines() -> Iterator[None]:
-    """A line for each activity when it begins, behind the seconds so far."""
-    began, before = time.monotonic(), ""
+    """A line for each activity when it begins, behind the seconds so far; more of one that takes long."""
+    began = since = last = time.monotonic()
+    before = ""
 
     def tell(kind: str, text: str) -> None:
-        nonlocal before
+        nonlocal before, since, last
+        now, rest = time.monotonic(), ""
         if kind == activity.DOING:
-            if text and not before.startswith(text):  # an outer activity that goes on is no news
-                echo(f"[{time.monotonic() - began:5.1f} s] {activity.innermost_activity()} …", err=True)
+            since = now
+            news = bool(text) and not before.startswith(text)  # an outer activity that goes on is no news
             before = text
+        elif kind == activity.DONE:
+            rest = remaining(text, now - since)
+            news = bool(rest) and now - last >= _SECONDS
+        else:
+            return
+        if news:
+            last = now
+            echo(f"[{now - began:5.1f} s] {activity.innermost_activity()}{rest} …", err=True)
 
     with activity.listening(tell):
         yield
@@ -52,17 +74,20 @@ def _moving_line() -> Iterator[None]:
     from rich.text import Text
 
     began = since = time.monotonic()
-    shown, spinner = "starting", Spinner("dots")
+    shown, rest, spinner = "starting", "", Spinner("dots")
 
     def tell(kind: str, text: str) -> None:
-        nonlocal shown, since
+        nonlocal shown, rest, since
         if kind == activity.DOING:
-            shown, since = activity.innermost_activity() or shown, time.monotonic()
+            shown, rest, since = activity.innermost_activity() or shown, "", time.monotonic()
+        elif kind == activity.DONE:
+            rest = remaining(text, time.monotonic() - since)
 
     def line() -> Any:
         now = time.monotonic()
         whole = f" of {now - began:.0f} s" if since > began else ""
-        spinner.update(text=Text(f"{visible(shown)} … {now - since:.0f} s{whole}", no_wrap=True, overflow="ellipsis"))
+        text = f"{visible(shown)}{rest} … {now - since:.0f} s{whole}"
+        spinner.update(text=Text(text, no_wrap=True, overflow="ellipsis"))
         return spinner
 
     live = Live(get_renderable=line, console=Console(stderr=True), refresh_per_second=8, transient=True)

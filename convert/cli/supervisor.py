@@ -127,6 +127,8 @@ def _become_worker(pipe: int, folder: Path, bound: int, mask: set[int]) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (bound, hard))
 
     def tell(kind: str, text: str) -> None:
+        if kind == activity.DONE:  # of which an error would not speak
+            return
         with contextlib.suppress(OSError):
             os.write(pipe, json.dumps([kind, text]).encode() + b"\n")
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from convert.activity import advance
+
 Arrays = Mapping[str, np.ndarray]
 Step = Callable[[dict[str, np.ndarray]], Arrays]
 """Runs a model once: inputs by name to outputs by name."""
@@ -104,6 +106,7 @@ def greedy(
         scores.append(last)
         mask = np.concatenate([mask, np.ones_like(new)], 1)
         past = {part.before: np.asarray(found[part.after]) for part in how.cache}
+        advance(len(tokens), how.tokens)
     return {"tokens": np.concatenate(tokens, 1), "scores": np.stack(scores, 1)}
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from convert.activity import advance
 from convert.errors import ConvertError, Unsupported, UsageError
 from convert.files.scratch import scratch_folder
 from convert.options import Options
@@ -180,7 +181,12 @@ def _run_float64(source: Source, feeds: Feeds, options: Options) -> Outputs:
 def _evaluate_graph(graph: Any, feeds: Feeds) -> Outputs:
     from convert.reference.executor import run as evaluate
 
-    return [evaluate(graph, feed) for feed in feeds]
+    sizes = [1 + sum(array.size for array in feed.values()) for feed in feeds]
+    found: Outputs = []
+    for feed in feeds:
+        found.append(evaluate(graph, feed))
+        advance(sum(sizes[: len(found)]), sum(sizes))
+    return found
 
 
 def _needs_user_kernels(graph: Any) -> bool:

@@ -9,6 +9,7 @@ import pickle
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,11 +19,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from convert import errors, plugin
+from convert.activity import advance
 from convert.errors import BrokenPackage, ConvertError, ResourceLimit, Unsupported
 from convert.extras import import_problem
 from convert.files.scratch import held_folder
 from convert.interpreter import module_command, paused_garbage_collection
 from convert.options import Options
+from convert.runners.done import told_by_child
 from convert.runners.fork_client import Child, fork
 from convert.runners.warm import address_of
 from convert.source import Source
@@ -45,6 +48,9 @@ TRACE = "trace"
 
 PROBE, PROBE_FIRST = "probe", "probe until one runs"
 """Asked for like a precision: whether each feed runs by itself, as `runs`; of the second until one does."""
+
+_TOLD = 0.5
+"""Seconds between two looks at how much of its work a child has done."""
 
 GENERATE = "generate"
 """Asked for like a precision: greedy generation, where the one feed says how (`HOW`) and with what it begins."""
@@ -100,7 +106,7 @@ class RunningChild:
             except Exception as error:  # frameworks raise classes of their own
                 raise failed_run(self.source, error) from error
         try:
-            self.process.wait(timeout=self.limits.seconds)
+            self._wait()
         except subprocess.TimeoutExpired:
             raise ResourceLimit(
                 f"running {self.source.label} took longer than {self.limits.seconds:g} s",
@@ -109,6 +115,19 @@ class RunningChild:
         finally:
             self.stop()
         return self._collect(Path(self.folder.name))
+
+    def _wait(self) -> None:
+        """Raises `subprocess.TimeoutExpired`; what the child tells of how far it is, is told on."""
+        assert self.process is not None
+        end, told = time.monotonic() + self.limits.seconds, ""
+        while (left := end - time.monotonic()) > _TOLD:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=_TOLD)
+                return
+            before, told = told, told_by_child(Path(self.folder.name))
+            if told not in ("", before):
+                advance(*map(int, told.split()))
+        self.process.wait(timeout=left)
 
     def finish(self) -> None:
         """Wait until the child has ended, or as long as it may take; what became of it `results` says."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from convert.activity import advance
 from convert.errors import Unsupported
 from convert.options import Options
 from convert.source import Source
@@ -43,7 +44,23 @@ def generate(source: Source, tokens: int, prompt: Mapping[str, np.ndarray], opti
             generation_config=plain,
             output_logits=True,
             return_dict_in_generate=True,
+            streamer=_Count(tokens),
         )
     before, after = found.sequences[:, :-tokens].numpy(), found.sequences[:, -tokens:].numpy()
     scores = torch.stack(found.logits, 1).double().numpy()
     return {"tokens": after, "scores": scores, **({} if names else {"first": before})}
+
+
+class _Count:
+    """Is told of the prompt, and of each token, by transformers."""
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens, self.done = tokens, -1
+
+    def put(self, value: Any) -> None:
+        """Before the first step the prompt, then the token of each row."""
+        self.done += 1
+        advance(self.done, self.tokens)
+
+    def end(self) -> None:
+        """After the last."""

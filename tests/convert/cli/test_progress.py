@@ -1,0 +1,67 @@
+"""Progress: how much of what is being done is done, and the estimate of the rest."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from convert import activity
+from convert.cli import progress
+from convert.runners.done import tell_parent, told_by_child
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds", "text"),
+    [
+        ("1 4", 3, ", 25 %, about 9 s left"),
+        ("3 32", 60, ", 9 %, about 10 min left"),
+        ("99 100", 2, ", 99 %, about 1 s left"),
+        ("1 4", 0.5, ""),
+        ("0 4", 3, ""),
+        ("4 4", 3, ""),
+    ],
+)
+def test_the_rest_of_an_activity(told: str, seconds: float, text: str) -> None:
+    assert progress.remaining(told, seconds) == text
+
+
+def test_a_pipe_hears_of_a_long_activity_every_ten_seconds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("convert.cli.progress.time.monotonic", lambda: now)
+    with progress._lines(), activity.doing("writing", "3 GB"):
+        for done in range(1, 10):
+            now += 4
+            activity.advance(done, 10)
+    assert capsys.readouterr().err.splitlines() == [
+        "[  0.0 s] writing (3 GB) …",
+        "[ 12.0 s] writing (3 GB), 30 %, about 28 s left …",
+        "[ 24.0 s] writing (3 GB), 60 %, about 16 s left …",
+        "[ 36.0 s] writing (3 GB), 90 %, about 4 s left …",
+    ]
+
+
+def test_a_child_tells_its_parent(tmp_path: Path) -> None:
+    """And one that was taken over makes it neither wait nor read what lies elsewhere."""
+    assert told_by_child(tmp_path) == ""
+    heard = list(activity._listeners)
+    tell_parent(tmp_path)
+    try:
+        activity.advance(3, 32)
+    finally:
+        activity._listeners[:] = heard
+    assert told_by_child(tmp_path) == "3 32"
+    place = tmp_path / "done"
+    for text in ("", "3", "3 32 ", "-1 4", "1 " + "9" * 99):
+        place.write_text(text)
+        assert told_by_child(tmp_path) == ""
+    (tmp_path / "other").write_text("1 2")
+    place.unlink()
+    place.symlink_to("other")
+    assert told_by_child(tmp_path) == ""
+    place.unlink()
+    os.mkfifo(place)
+    assert told_by_child(tmp_path) == ""
