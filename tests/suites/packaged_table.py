@@ -74,7 +74,8 @@ def measure(path: Path, target: str, seconds: float) -> Row:
             done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:
             return Row(path.name, target, "late", f"not done after {seconds:.0f} s")
-    text = "" if done.returncode == 0 else " ".join(done.stderr.split())[:600]
+    lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if not line.endswith(" …")]
+    text = "" if done.returncode == 0 else " ".join(lines)[:1200]
     return Row(path.name, target, STATUSES.get(done.returncode, "failed"), text)
 
 

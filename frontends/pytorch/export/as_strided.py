@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
+import sympy
 import torch
 
 from convert.graph import Graph
+
+from ..common.values import as_value
 
 aten = torch.ops.aten
 
@@ -23,40 +25,46 @@ def lower_as_strided(g: Graph, node: torch.fx.Node, values: Sequence[Any], named
     values, named: the arguments of `node`, for which `is_dense` holds, lowered.
     """
     given = _named_arguments(node, values, named)
-    fake = _named_arguments(node, node.args, node.kwargs)["self"].meta["val"]
-    order = sorted(range(fake.dim()), key=lambda d: (-fake.stride(d), d))
-    places = _flat_indices(given["size"], given["stride"], given["storage_offset"] or 0)
+    order = _memory_order(_named_arguments(node, node.args, node.kwargs)["self"].meta["val"])
+    assert order is not None
+    places = _flat_indices(g, given["size"], given["stride"], given["storage_offset"] or 0)
     x = given["self"]
-    flat = g.Reshape(g.Transpose(x, perm=order) if fake.dim() else x, [-1])
+    turned = g.Transpose(x, perm=order) if order else x
+    flat = g.Reshape(turned, [-1])
     if node.target in _READS:
         return g.Gather(flat, places, axis=0)
-    flat = g.ScatterElements(flat, places.reshape(-1), g.Reshape(given["src"], [-1]), axis=0)
-    if not fake.dim():
-        return g.Reshape(flat, np.zeros(0, np.int64))
-    shaped = g.Reshape(flat, [fake.shape[d] for d in order])
-    return g.Transpose(shaped, perm=[order.index(d) for d in range(fake.dim())])
+    flat = g.ScatterElements(flat, g.Reshape(places, [-1]), g.Reshape(given["src"], [-1]), axis=0)
+    shaped = g.Reshape(flat, g.Shape(turned))
+    return g.Transpose(shaped, perm=[order.index(d) for d in range(len(order))]) if order else shaped
 
 
 def is_dense(node: torch.fx.Node) -> bool:
     """True for a call on a tensor whose elements fill its memory without a gap or an overlap."""
     if node.target not in (*_READS, *_WRITES):
         return False
-    named = _named_arguments(node, node.args, node.kwargs)
-    fake = named["self"].meta["val"]
-    numbers = (*named["size"], *named["stride"], named["storage_offset"] or 0, *fake.shape)
-    if not all(isinstance(n, int) for n in numbers) or fake.numel() == 0 or 0 in named["size"]:
-        return False
-    whole = fake.untyped_storage().nbytes() == fake.numel() * fake.element_size()
-    return whole and fake.storage_offset() == 0 and _is_gapless(fake)
+    fake = _named_arguments(node, node.args, node.kwargs)["self"].meta["val"]
+    bytes_of_all = fake.numel() * fake.element_size()
+    whole = _equal(fake.untyped_storage().nbytes(), bytes_of_all) and _equal(fake.storage_offset(), 0)
+    return whole and _memory_order(fake) is not None
 
 
-def _is_gapless(fake: torch.Tensor) -> bool:
-    expected = 1
-    for stride, length in sorted((fake.stride(d), fake.shape[d]) for d in range(fake.dim()) if fake.shape[d] != 1):
-        if stride != expected:
-            return False
-        expected *= length
-    return True
+def _memory_order(fake: torch.Tensor) -> list[int] | None:
+    """The dims from the one whose elements are furthest apart; None where there are gaps, or it is not known."""
+    hints = [n if isinstance(n, int) else n.node.hint for n in fake.stride()]
+    order = list(range(fake.dim()))
+    if None not in hints:
+        order.sort(key=lambda d: (-hints[d], d))
+    expected: Any = 1
+    for d in reversed(order):
+        if not (_equal(fake.shape[d], 1) or _equal(fake.stride(d), expected)):
+            return None
+        expected = expected * fake.shape[d]
+    return order
+
+
+def _equal(a: int | torch.SymInt, b: int | torch.SymInt) -> bool:
+    """Whether two sizes are equal, whatever the dynamic dims are."""
+    return bool(sympy.expand(sympy.sympify(a) - sympy.sympify(b)) == 0)
 
 
 def _named_arguments(node: torch.fx.Node, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,8 +73,10 @@ def _named_arguments(node: torch.fx.Node, values: Sequence[Any], named: Mapping[
     return dict.fromkeys(names) | dict(zip(names, values, strict=False)) | dict(named)
 
 
-def _flat_indices(size: Sequence[int], stride: Sequence[int], offset: int) -> np.ndarray:
-    places = np.array(offset)
+def _flat_indices(g: Graph, size: Sequence[Any], stride: Sequence[Any], offset: Any) -> ir.Value:
+    """The places of all elements, with one dim for each of `size`, whose numbers may be known at run time only."""
+    places = as_value(g, offset, ir.DataType.INT64)
     for n, s in zip(size, stride, strict=True):
-        places = places[..., None] + np.arange(n) * s
+        steps = g.Range(g.const(0), as_value(g, n, ir.DataType.INT64), g.const(1))
+        places = g.Add(g.Unsqueeze(places, [-1]), g.Mul(steps, as_value(g, s, ir.DataType.INT64)))
     return places

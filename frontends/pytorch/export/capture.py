@@ -31,6 +31,7 @@ from .patches.checks import without_checks
 from .patches.derivatives import derivatives_in_backward_mode
 from .patches.detectors import detectors_as_tensors
 from .patches.fast_shapes import infer_layer_shapes
+from .patches.lengths import symbolic_lengths
 from .patches.masks import masks_as_given
 from .patches.replacements import CaptureReplacements
 from .patches.stack_frames import short_stacks
@@ -236,6 +237,7 @@ def export_program(
         masks_as_given(),
         scans_of_any_length(),
         derivatives_in_backward_mode(),
+        symbolic_lengths(module),
         without_partial_graphs(),
         # opt_einsum compares sizes, and the capture would hold for these sizes only.
         torch.backends.opt_einsum.flags(enabled=False),

@@ -1,4 +1,4 @@
-"""Pieces, diagonals, windows and numbers along a length that is known at run time only."""
+"""Pieces, diagonals, windows, lengths and numbers along a length that is known at run time only."""
 
 from __future__ import annotations
 
@@ -25,6 +25,12 @@ class Called(nn.Module):
         return self.function(x)
 
 
+def found(x: torch.Tensor) -> torch.Tensor:
+    """Rows that data chooses, by way of another function's len."""
+    places = (x.sum(1) > 0).nonzero(as_tuple=True)
+    return x[places].view(len(places[0]), 3)
+
+
 FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[int], bool]]] = {
     # What is computed, and for which lengths the number of pieces is the captured one.
     "chunk 2": (lambda x: x.chunk(2), lambda n: n > 1),
@@ -37,6 +43,11 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[int], bool]]] = {
     "diagonals": (lambda x: (x.diagonal(), x.diagonal(1), x.diagonal(-1)), lambda n: True),
     "diag_embed": (lambda x: (torch.diag_embed(x.t()), torch.diag(x[:, 0], -1)), lambda n: True),
     "linspace": (lambda x: torch.linspace(-1.5, 2, x.shape[0]), lambda n: True),
+    "len": (lambda x: x.reshape(len(x), -1) / len(x) + len(x.shape), lambda n: True),
+    "len of what is found": (lambda x: found(x).reshape(len(found(x)), -1), lambda n: True),
+    "windows by strides": (lambda x: (x + 1).as_strided((len(x), 2, 2), (3, 1, 1)), lambda n: True),
+    "turned, by strides": (lambda x: (x + 1).t().as_strided((len(x), 3), (1, len(x))), lambda n: True),
+    "written by strides": (lambda x: (x + 1).as_strided_scatter(x[:, 0], (len(x),), (3,), 1), lambda n: True),
 }
 
 
@@ -57,3 +68,9 @@ def test_any_length(name: str) -> None:
         for a, b in zip(run(model, x), want if isinstance(want, (list, tuple)) else [want], strict=True):
             assert a.shape == tuple(b.shape)
             np.testing.assert_allclose(a, b.numpy(), rtol=1e-6, atol=1e-6)
+
+
+def test_pythons_len_is_as_it_was() -> None:
+    read(Called(found), "x:float32[n,3]")
+    assert "len" not in globals()
+    assert "len" not in vars(nn.functional)
