@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.graph.tensors import rounded_tensor
 
 from ..common import shape_values
 from ..common.complexes import Complex
@@ -117,8 +118,8 @@ def _inverse_real_dft(g: Graph, input: Complex, length: int) -> ir.Value:
     weight[0] = 1.0 / length
     if length % 2 == 0:
         weight[-1] = 1.0 / length
-    cosines = g.const(weight * np.cos(angles), input.real.dtype)
-    sines = g.const(-weight * np.sin(angles), input.real.dtype)
+    dtype = g.dtype(input.real)
+    cosines, sines = (g.const(rounded_tensor(m, dtype)) for m in (weight * np.cos(angles), -weight * np.sin(angles)))
     return g.Add(g.MatMul(parts[0], cosines), g.MatMul(parts[1], sines))
 
 

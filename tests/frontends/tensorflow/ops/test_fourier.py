@@ -5,6 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from convert import api, plugin
+from convert.options import Options
+from convert.passes.to_float64 import widen_model
+from convert.reference.executor import run
+from convert.report import Report
 from tests.frontends.tensorflow.ops.tf_support import check, with_batch
 from tests.support.cases import Case, case, f32, params
 
@@ -30,3 +35,17 @@ def test_operator(row: Case) -> None:
 @pytest.mark.parametrize("row", params(with_batch(ROWS)))
 def test_operator_with_dynamic_batch(row: Case) -> None:
     check(row, dynamic=True)
+
+
+def test_matrices_of_the_inverse_are_not_rounded_in_float64() -> None:
+    """However large they are: a transform there and back was said to be wrong from 16 elements on."""
+    import tensorflow as tf
+
+    def there_and_back(x: tf.Tensor) -> tf.Tensor:
+        return tf.signal.irfft(tf.signal.rfft(x))
+
+    source = api.open_source(tf.function(there_and_back, input_signature=[tf.TensorSpec([None, 32], name="x")]))
+    graph = plugin.frontend_for(source).read(source, Options(), Report("test"))
+    x = np.random.default_rng(0).standard_normal((3, 32))
+    (found,) = run(widen_model(graph), {"x": x}).values()
+    np.testing.assert_allclose(found, x, rtol=0, atol=1e-13)
