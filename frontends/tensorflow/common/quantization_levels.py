@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
+from convert.graph.metadata import EXACT_KEY
 from convert.graph.tensors import dims_of, lazy_tensor
 
 from .lazy_reshape import unsqueeze
@@ -94,14 +95,15 @@ def fake_quantize(g: Graph, x: ir.Value, levels: Levels, *, divided: bool) -> ir
     """`x` at its levels, as numbers. TensorFlow divides by the scale in some kernels and multiplies in others."""
     if isinstance(levels.zero, np.ndarray) and isinstance(levels.scale, np.ndarray) and x.const_value is not None:
         return _quantize_weight(g, x, levels, divided=divided)
-    steps = x if _is_constant(levels.bottom, 0) else g.Sub(x, levels.bottom)
-    steps = g.Div(steps, levels.divisor) if divided else g.Mul(steps, levels.inverse)
+    steps = x if _is_constant(levels.bottom, 0) else g.Sub(x, _as_computed(g, levels.bottom))
+    by = _as_computed(g, levels.divisor if divided else levels.inverse)
+    steps = g.Div(steps, by) if divided else g.Mul(steps, by)
     steps = steps if _is_constant(levels.start, 0) else g.Sub(steps, levels.start)
     steps = g.Floor(g.Add(steps, _F32(0.5)))
     if levels.narrow or levels.bits not in (8, 16):  # else the integer saturates
         least, most = (_offset_from_zero(g, _F32(n), levels.origin) for n in (levels.least, levels.most))
         steps = g.Min(g.Max(steps, least), most)
-    scale = levels.scale if isinstance(levels.scale, ir.Value) else g.const(levels.scale)
+    scale = _as_computed(g, levels.scale)
     origin, zero = (
         g.Cast(v, to=levels.kind) if isinstance(v, ir.Value) else g.const(v.astype(levels.kind.numpy()))
         for v in (levels.origin, levels.zero)
@@ -109,6 +111,15 @@ def fake_quantize(g: Graph, x: ir.Value, levels: Levels, *, divided: bool) -> ir
     axis = g.rank(x) - 1 if g.rank(scale) else None
     one = g.const(1.0, ir.DataType.FLOAT) if axis is None else g.Expand(_F32(1), g.dims(scale))
     return g.DequantizeLinear(g.QuantizeLinear(steps, one, origin, axis=axis), scale, zero, axis=axis)
+
+
+def _as_computed(g: Graph, parameter: np.ndarray | ir.Value) -> ir.Value:
+    """A float32 parameter that TensorFlow computes in float32: also where it looks like a number that was written."""
+    if isinstance(parameter, ir.Value):
+        return parameter
+    tensor = ir.Tensor(parameter)
+    tensor.meta[EXACT_KEY] = parameter.astype(np.float64)
+    return g.const(tensor)
 
 
 def _offset_from_zero(g: Graph, level: np.float32, zero: np.ndarray | ir.Value) -> np.ndarray | ir.Value:
@@ -137,7 +148,7 @@ def _quantize_weight(g: Graph, x: ir.Value, levels: Levels, *, divided: bool) ->
 
     stored = g.initializer(x.name or "const", lazy_tensor(levels.kind, shape, make))
     axis = len(shape) - 1 if zero.ndim else None
-    return g.DequantizeLinear(stored, g.const(levels.scale), g.const(zero.astype(kind)), axis=axis)
+    return g.DequantizeLinear(stored, _as_computed(g, levels.scale), g.const(zero.astype(kind)), axis=axis)
 
 
 def quantize_dequantize(

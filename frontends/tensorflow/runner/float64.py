@@ -53,11 +53,11 @@ def _widen_all(nodes: Sequence[Any], added: dict[str, Any], problems: dict[str, 
         floating = _widen_attributes(node.attr)
         if node.op in OPERATORS:
             _replace_by_call(node, added, fake_quant(node.op, constant_inputs(node, nodes)))
-        elif node.op in _SPELLED_OUT and _uses_float64(node):
+        elif node.op in _SPELLED_OUT and (_uses_float64(node) or _takes_float32_alone(node)):
             _replace_by_call(node, added, _SPELLED_OUT[node.op])
         elif floating and node.op in _OF_A_DTYPE:
             problems.setdefault(node.op, Problem("means another thing in float64", Location(node.op, node.name)))
-        elif floating and not has_float64_kernel(node):
+        elif (floating or _takes_float32_alone(node)) and not has_float64_kernel(node):
             problems.setdefault(
                 node.op, Problem("TensorFlow has no double kernel for it", Location(node.op, node.name))
             )
@@ -129,6 +129,15 @@ def has_float64_kernel(node: Any) -> bool:
             return False
     kernels = _cpu_kernels(node.op)
     return not kernels or any(_kernel_accepts(kernel, node) for kernel in kernels)
+
+
+def _takes_float32_alone(node: Any) -> bool:
+    """Whether its type is written in the operator, and in no attribute."""
+    from tensorflow.python.framework import op_def_registry
+
+    definition = op_def_registry.get(node.op)
+    ends = () if definition is None else (*definition.input_arg, *definition.output_arg)
+    return any(arg.type in _NARROW for arg in ends)
 
 
 @cache
@@ -245,6 +254,17 @@ def _leaky_relu(attributes: Any, x: Any) -> list[Any]:
     return [tf.where(x > 0, x, x * tf.constant(_float_attribute(attributes, "alpha", 0.2), tf.float64))]
 
 
+def _in_top_k(attributes: Any, predictions: Any, targets: Any, *k: Any) -> list[Any]:
+    """Fewer than k classes are above the target's, which is a class; what is no number is above and below nothing."""
+    import tensorflow as tf
+
+    most = tf.cast(k[0], tf.int64) if k else tf.constant(attributes["k"].i, tf.int64)
+    known = (targets >= 0) & (tf.cast(targets, tf.int64) < tf.shape(predictions, tf.int64)[1])
+    own = tf.gather(predictions, tf.where(known, targets, 0), axis=1, batch_dims=1)
+    above = tf.math.count_nonzero(predictions > own[:, None], 1)
+    return [known & tf.math.is_finite(own) & (above < most)]
+
+
 def _float_attribute(attributes: Any, name: str, default: float) -> float:
     """A number of a node, as it was written: attributes hold it in float32."""
     return unrounded_number(attributes[name].f) if name in attributes else default
@@ -298,6 +318,8 @@ _SPELLED_OUT: dict[str, Callable[..., list[Any]]] = {
     "ResizeBilinear": _resize_bilinear,
     "LRN": _lrn,
     "LeakyRelu": _leaky_relu,
+    "InTopK": _in_top_k,
+    "InTopKV2": _in_top_k,
     "MaxPool3D": _pool(_reduce_max, -np.inf),
     "AvgPool3D": _pool(_reduce_mean, 0.0),
 }
