@@ -10,7 +10,6 @@ import onnx_ir as ir
 from convert.errors import Problem, Unsupported, UsageError
 from convert.graph import location_of
 from convert.graph.shape_inference import SMALL
-from convert.graph.values import is_used
 from convert.passes import run_passes
 from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.clean import clean
@@ -123,11 +122,17 @@ def hoist_weights(model: ir.Model, largest: int = SMALL) -> bool:
 
 
 def drop_unused_weights(model: ir.Model) -> bool:
-    """Without initializers that nothing reads, which bodies of functions leave: onnxruntime warns of them."""
+    """Without initializers that nothing reads, which bodies of functions leave: onnxruntime warns of them.
+
+    What nodes read that a pass has taken out, is not read by anything.
+    """
     modified = False
-    for graph in model.graphs():
+    graphs = list(model.graphs())
+    read = {id(v) for graph in graphs for node in graph for v in node.inputs}
+    read |= {id(v) for graph in graphs for v in graph.outputs}
+    for graph in graphs:
         for name, value in list(graph.initializers.items()):
-            if not is_used(value):
+            if id(value) not in read:
                 graph.initializers.pop(name)
                 modified = True
     return modified

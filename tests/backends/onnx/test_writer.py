@@ -344,3 +344,16 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     # One tensor of 256 MB at a time, mapped and as bytes.
     assert grown < 1200 * 1024, f"{grown} kB"
     assert resource.RLIMIT_AS
+
+
+def test_weights_that_only_a_removed_node_reads_are_left_out() -> None:
+    """onnxruntime warns of them: TensorArrays of TensorFlow left some beside their loops."""
+    from convert.backends.onnx.lower import drop_unused_weights
+
+    x, w = ir.Value(name="x"), ir.Value(name="w", const_value=ir.tensor(np.ones(2, np.float32)))
+    removed, kept = (ir.Node("", op, [x, w][:n], name=op) for op, n in (("Add", 2), ("Relu", 1)))
+    graph = ir.Graph([x], kept.outputs, nodes=[removed, kept], initializers=[w], opset_imports={"": 20})
+    graph.remove(removed)
+    assert w.uses()
+    assert drop_unused_weights(ir.Model(graph, ir_version=10))
+    assert not graph.initializers
