@@ -233,7 +233,7 @@ def as_convert_error(error: Exception) -> ConvertError:
     if isinstance(error, ConvertError):
         return error
     if isinstance(error, MemoryError):
-        return ResourceLimit("out of memory", hint="convert on a machine with more memory")
+        return ResourceLimit("out of memory", hint="give a larger --memory, or convert on a machine with more")
     if (unmapped := memory_of_library(error)) is not None:
         return unmapped
     if isinstance(error, OSError) and error.errno in _FULL:

@@ -77,3 +77,7 @@ def test_a_package_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 def test_an_error_outside_of_imports_is_still_a_defect() -> None:
     assert "defect of convert" in as_convert_error(KeyError("missing")).hint
+
+
+def test_lack_of_memory_names_the_option() -> None:
+    assert "--memory" in as_convert_error(MemoryError()).hint
