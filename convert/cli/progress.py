@@ -30,9 +30,9 @@ def shown_progress(*, quiet: bool) -> Iterator[None]:
             yield
 
 
-def remaining(told: str, seconds: float) -> str:
+def remaining(progress: str, seconds: float) -> str:
     """What is told of an activity that has taken so long: `, 40 %, about 90 s left`; nothing in its first second."""
-    done, whole = map(int, told.split())
+    done, whole = map(int, progress.split())
     if not 0 < done < whole or seconds < 1:
         return ""
     rest = max(seconds * (whole - done) / done, 1)

@@ -21,7 +21,7 @@ def tell_parent(folder: Path) -> None:
     activity.listen(tell)
 
 
-def told_by_child(folder: Path) -> str:
+def progress_of_child(folder: Path) -> str:
     """The two numbers, empty where there are none. What is there is a child's, which may have been taken over."""
     try:
         number = os.open(folder / _FILE, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)

@@ -25,7 +25,7 @@ from convert.extras import import_problem
 from convert.files.scratch import held_folder
 from convert.interpreter import module_command, paused_garbage_collection
 from convert.options import Options
-from convert.runners.done import told_by_child
+from convert.runners.done import progress_of_child
 from convert.runners.fork_client import Child, fork
 from convert.runners.warm import address_of
 from convert.source import Source
@@ -119,14 +119,14 @@ class RunningChild:
     def _wait(self) -> None:
         """Raises `subprocess.TimeoutExpired`; what the child tells of how far it is, is told on."""
         assert self.process is not None
-        end, told = time.monotonic() + self.limits.seconds, ""
+        end, progress = time.monotonic() + self.limits.seconds, ""
         while (left := end - time.monotonic()) > _TOLD:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(timeout=_TOLD)
                 return
-            before, told = told, told_by_child(Path(self.folder.name))
-            if told not in ("", before):
-                advance(*map(int, told.split()))
+            before, progress = progress, progress_of_child(Path(self.folder.name))
+            if progress not in ("", before):
+                advance(*map(int, progress.split()))
         self.process.wait(timeout=left)
 
     def finish(self) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from convert import activity
 from convert.cli import progress
-from convert.runners.done import tell_parent, told_by_child
+from convert.runners.done import progress_of_child, tell_parent
 
 
 @pytest.mark.parametrize(
-    ("told", "seconds", "text"),
+    ("progress_text", "seconds", "text"),
     [
         ("1 4", 3, ", 25 %, about 9 s left"),
         ("3 32", 60, ", 9 %, about 10 min left"),
@@ -23,8 +23,8 @@ from convert.runners.done import tell_parent, told_by_child
         ("4 4", 3, ""),
     ],
 )
-def test_the_rest_of_an_activity(told: str, seconds: float, text: str) -> None:
-    assert progress.remaining(told, seconds) == text
+def test_the_rest_of_an_activity(progress_text: str, seconds: float, text: str) -> None:
+    assert progress.remaining(progress_text, seconds) == text
 
 
 def test_a_pipe_hears_of_a_long_activity_every_ten_seconds(
@@ -46,22 +46,22 @@ def test_a_pipe_hears_of_a_long_activity_every_ten_seconds(
 
 def test_a_child_tells_its_parent(tmp_path: Path) -> None:
     """And one that was taken over makes it neither wait nor read what lies elsewhere."""
-    assert told_by_child(tmp_path) == ""
+    assert progress_of_child(tmp_path) == ""
     heard = list(activity._listeners)
     tell_parent(tmp_path)
     try:
         activity.advance(3, 32)
     finally:
         activity._listeners[:] = heard
-    assert told_by_child(tmp_path) == "3 32"
+    assert progress_of_child(tmp_path) == "3 32"
     place = tmp_path / "done"
     for text in ("", "3", "3 32 ", "-1 4", "1 " + "9" * 99):
         place.write_text(text)
-        assert told_by_child(tmp_path) == ""
+        assert progress_of_child(tmp_path) == ""
     (tmp_path / "other").write_text("1 2")
     place.unlink()
     place.symlink_to("other")
-    assert told_by_child(tmp_path) == ""
+    assert progress_of_child(tmp_path) == ""
     place.unlink()
     os.mkfifo(place)
-    assert told_by_child(tmp_path) == ""
+    assert progress_of_child(tmp_path) == ""
