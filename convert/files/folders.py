@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
+import shlex
 from pathlib import Path
 
 from convert import limits
@@ -233,9 +234,9 @@ def _no_model_error(path: Path, names: set[str]) -> BadInput:
     models = sorted(name for name in names if name.endswith(_MODELS))
     hint = "model folders hold saved_model.pb, or config.json and weights, or init_net.pb and predict_net.pb"
     if not models and any((path / name).is_dir() for name in names):
-        hint += f"; models in folders below: `convert batch {path} --to FORMAT -o converted`"
+        hint += f"; models in folders below: `convert batch {shlex.quote(str(path))} --to FORMAT -o converted`"
     if models:
-        all_of_them = f"all of them: `convert batch {path} --to FORMAT -o converted`"
+        all_of_them = f"all of them: `convert batch {shlex.quote(str(path))} --to FORMAT -o converted`"
         hint = f"name one of the models in it: {', '.join(models[:8])}; {all_of_them}"
     return BadInput(f"the folder {path} is no model; it holds {listed_names(path)}", hint=hint)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 
 from convert.errors import BadInput
 
@@ -71,7 +72,7 @@ def check_text(label: str, head: bytes, size: int) -> None:
         title = re.search(r"<title[^>]*>\s*(.*?)\s*</title", start, re.IGNORECASE | re.DOTALL)
         what, hint = "a web page" + (f" ({title[1][:80]!r})" if title else "") + ", saved in the model's place", _AGAIN
     elif label.endswith(".toml"):
-        what, hint = "a manifest of models, it seems", f"convert batch {label} -o converted"
+        what, hint = "a manifest of models, it seems", f"convert batch {shlex.quote(label)} -o converted"
     elif start.startswith(("<?xml", "<net ")):
         what, hint = "XML", "OpenVINO and PMML models are not read: convert the model that it was made from"
         if "<Error>" in start[:500]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 
 from convert.errors import BadInput
@@ -39,7 +40,9 @@ def missing_path_error(path: Path) -> BadInput:
             hint=f"name {path}.meta, or the SavedModel or Keras file that was saved with it",
         )
     if any(c in "*?[" for c in path.name):
-        return BadInput(f"there is no file or folder {path}", hint=f"of several models: convert batch '{path}' …")
+        return BadInput(
+            f"there is no file or folder {path}", hint=f"of several models: convert batch {shlex.quote(str(path))} …"
+        )
     beside = listed_names(path.parent) if path.parent.is_dir() else "nothing, for that folder does not exist"
     hint = _hub_hint(path) or f"in {path.parent} there is {beside}"
     return BadInput(f"there is no file or folder {path}", hint=hint)
@@ -58,9 +61,11 @@ def _address_error(scheme: str, rest: str) -> BadInput:
         return BadInput(f"{address} is an address, and nothing is fetched by it", hint="get the file, and name that")
     place = " ." if scheme in ("s3", "gs") else ""
     recursive = command if not end.endswith(_ENDS) else command.replace(" --recursive", "").replace(" -r", "")
+    escaped = address.replace("'", "'\\''")
+    quoted_address, end = f"'{escaped}'", shlex.quote(end or "FILE")
     return BadInput(
         f"{address} is an address, and nothing is fetched by it",
-        hint=f"get it first, then name the file: {recursive} '{address}'{place} && convert {end or 'FILE'} …",
+        hint=f"get it first, then name the file: {recursive} {quoted_address}{place} && convert {end} …",
     )
 
 

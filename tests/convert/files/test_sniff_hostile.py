@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,6 +43,21 @@ def test_a_configuration_that_is_no_small_file_is_refused(tmp_path: Path, name: 
         place.symlink_to("/dev/zero" if form == "device" else "/etc/passwd")
     with pytest.raises(BadInput if form in ("pipe", "holes") else UnsafeInput, match=name):
         sniff(tmp_path)
+
+
+@pytest.mark.parametrize("place", ["a folder", "a folder with a model", "a manifest", "a pattern"])
+def test_commands_in_hints_can_be_copied_to_a_shell(tmp_path: Path, place: str) -> None:
+    path = tmp_path / {"a manifest": "';touch x;'.toml", "a pattern": "';touch x;'*"}.get(place, "';touch x;'")
+    if place == "a manifest":
+        path.write_text("[[models]]")
+    elif place != "a pattern":
+        (path / "below").mkdir(parents=True)
+        if place == "a folder with a model":
+            (path / "m.onnx").touch()
+    with pytest.raises(BadInput) as refused:
+        sniff(path)
+    words = shlex.split(refused.value.hint[refused.value.hint.index("convert batch") :].partition("`")[0])
+    assert words[:3] == ["convert", "batch", str(path)]
 
 
 @pytest.mark.parametrize("kind", ["parent", "absolute", "backslash", "drive", "twice", "link", "bomb", "overlap"])
