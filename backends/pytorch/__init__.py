@@ -68,13 +68,32 @@ FORMATS = {
 
 
 def check(model: ir.Model, format: str, options: Options) -> None:
-    """Raise one `Unsupported` that lists every operator and dtype that `write` could not emit; changes nothing."""
+    """Raise one `Unsupported` that lists every operator and dtype that `write` could not emit; changes nothing.
+
+    A model with control flow is captured besides: whether there is a form for it depends on what is known of it.
+    """
+    from convert.graph.names import rename_ends
+    from convert.report import Report
+
     from .emit import check as check_coverage
     from .passes.legalize import legalize
 
     copy = model.clone()
+    rename_ends(copy, FORMATS[format].names, Report("convert"))
     legalize(copy, options.dump_passes)
     check_coverage(copy)
+    from .writer.exported import export_model, needs_capture
+
+    if needs_capture(copy) and format == "torch-code":
+        from .writer.code import code_of
+
+        code_of(copy)
+    elif needs_capture(copy):
+        program = export_model(copy)
+        if format == "torch-script":
+            from .writer.script import script_of
+
+            script_of(program)
 
 
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
@@ -125,7 +144,12 @@ def operators(format: str) -> Iterable[Operator]:
     from . import ops  # noqa: F401  (fills the table)
     from .rules import onnx_op
 
-    return operator_rows(onnx_op, differences=DIFFERENCES[format])
+    if format != "torch-script":
+        return operator_rows(onnx_op, differences=DIFFERENCES[format])
+    from .writer.script import GAPS, LIMITS
+
+    limits = {name: "; ".join(filter(None, (onnx_op.limits.get(name), why))) for name, why in LIMITS.items()}
+    return operator_rows(onnx_op, GAPS, limits, DIFFERENCES[format])
 
 
 # The decorator for rules of one's own.

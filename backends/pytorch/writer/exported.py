@@ -16,6 +16,7 @@ import torch.fx.experimental._config
 from torch.export import Dim, ExportedProgram
 
 from convert.errors import ConvertError, Unsupported
+from convert.graph.values import nodes_of
 from convert.options import Options
 from convert.parity.inputs import fed_shape, feed_sizes, size_facts
 from convert.passes.size_checks import note_lost_checks
@@ -25,6 +26,7 @@ from ..dtypes import torch_dtype
 from ..emit import Emitter, check
 from ..network import Network
 from ..passes.legalize import legalize
+from .any_batch import any_batch
 from .whole_rnn import whole_rnn
 
 
@@ -41,6 +43,15 @@ def captured(model: ir.Model, options: Options, report: Report, form: str) -> Ex
     legalize(model, options.dump_passes)
     check(model)
     return export_model(model)
+
+
+_DECIDED = {"If", "Loop", "Scan", "LSTM", "GRU", "RNN", "NonMaxSuppression", "SequenceInsert"}
+"""Operators of which capture alone tells whether there is a form for them."""
+
+
+def needs_capture(model: ir.Model) -> bool:
+    """Whether a legalized model has operators that may be refused after `check`."""
+    return any(node.op_type in _DECIDED for node in nodes_of(model.graph))
 
 
 class Forward(Network):
@@ -94,7 +105,7 @@ def export_model(model: ir.Model) -> ExportedProgram:
             raise Unsupported(f"the rank of the input {value.name!r} is not known", hint="say it with --input")
     sizes = example_sizes(model)
     examples = tuple(_example(v, sizes) for v in model.graph.inputs)
-    with quiet(), whole_rnn():
+    with quiet(), whole_rnn(), any_batch():
         program = _captured(model, module, examples)
     _name_inputs(program, [str(v.name) for v in model.graph.inputs])
     for graph_module in program.graph_module.modules():

@@ -23,6 +23,15 @@ from convert.report import Report
 
 from .exported import captured, quiet
 
+_DECIDED = "TorchScript: a branch, loop or scan that only the run decides"
+GAPS = {"NonMaxSuppression": "a loop of as many rounds as there are boxes, for which TorchScript has no form here"}
+LIMITS = {
+    **dict.fromkeys(("If", "Loop", "Scan"), _DECIDED),
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), f"{_DECIDED}: other cells than PyTorch's own, of steps that are not known"),
+    "SequenceInsert": f"{_DECIDED}: a place that is computed at run time",
+}
+"""What `convert ops` says of the format beside what it says of programs."""
+
 _FIX = "--to torch writes it as an exported program"
 _ON_SIZES: dict[Any, Callable[..., Any]] = {
     torch.sym_max: max,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch._C import DispatchKey
 from torch._ops import OpOverload
 
-_KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
+KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
 """Where torch.export looks for what an operator is made of."""
 
 
@@ -22,14 +23,15 @@ def whole_rnn() -> Iterator[None]:
     before = [dict(operator.py_kernels) for operator in operators]
     try:
         for operator, kernels in zip(operators, before, strict=True):
-            _set_kernels(operator, kernels | dict.fromkeys(_KEYS, _shapes))
+            set_kernels(operator, kernels | dict.fromkeys(KEYS, _shapes))
         yield
     finally:
         for operator, kernels in zip(operators, before, strict=True):
-            _set_kernels(operator, kernels)
+            set_kernels(operator, kernels)
 
 
-def _set_kernels(operator: OpOverload, kernels: dict[DispatchKey, Callable[..., tuple[Tensor, ...]]]) -> None:
+def set_kernels(operator: OpOverload, kernels: dict[DispatchKey, Callable[..., Any]]) -> None:
+    """Let an operator be made of these, and of nothing else."""
     operator.py_kernels.clear()
     operator.py_kernels.update(kernels)
     operator._dispatch_cache.clear()

@@ -43,15 +43,20 @@ from .higher_order import run_higher_order, uncompiled_control_flow
 Feed = Mapping[str, np.ndarray]
 
 
-def run(source: Source, feeds: Sequence[Feed], precision: str, options: Options) -> list[dict[str, np.ndarray]]:
-    """Outputs by name for each feed (arrays by input name). An object in memory is left as it was."""
+def run(
+    source: Source, feeds: Sequence[Feed], precision: str, options: Options, *, guards: bool = False
+) -> list[dict[str, np.ndarray]]:
+    """Outputs by name for each feed (arrays by input name). An object in memory is left as it was.
+
+    guards: an exported program refuses sizes that it does not hold for, as it does for its users.
+    """
     if is_hugging_face(source):  # its forward has the inputs that are asked for
         feeds = [{parameter_name(name): array for name, array in feed.items()} for feed in feeds]
         options = replace(options, inputs=tuple(InputSpec(name) for name in feeds[0]))
     thing = load(source, options)
     paired = complex_inputs(thing, options)
     double = precision == "float64"
-    call, module = named_call(thing, double, source.path is not None, options.fixed)
+    call, module = named_call(thing, double, source.path is not None, options.fixed, guards=guards)
     results = []
     with torch.no_grad(), inference(module), all_in_double() if double else nullcontext():
         for feed in feeds:
@@ -67,14 +72,14 @@ def run(source: Source, feeds: Sequence[Feed], precision: str, options: Options)
 
 
 def named_call(
-    thing: Any, double: bool, owned: bool, fixed: Mapping[str | int, Any]
+    thing: Any, double: bool, owned: bool, fixed: Mapping[str | int, Any], *, guards: bool = False
 ) -> tuple[Callable[[dict[str, torch.Tensor]], Any], torch.nn.Module | None]:
     """A function of inputs by name that gives outputs by name, and the module behind it if there is one.
 
     The module is a copy in float64 if that is asked.
     """
     if isinstance(thing, ExportedProgram):
-        module: torch.nn.Module = thing.module(check_guards=False)
+        module: torch.nn.Module = thing.module(check_guards=guards)
         module = widened_module(module, owned) if double else module
         # Such a module refuses eval(): its mode was settled when it was captured.
         names = thing.graph_signature.user_inputs

@@ -39,6 +39,15 @@ def run(
     return run_source(source, feeds, precision, options)
 
 
+def run_as_used(
+    source: Source, feeds: Sequence[Mapping[str, np.ndarray]], options: Options
+) -> dict[str, list[dict[str, np.ndarray]]]:
+    """The same as deployed; an exported program holds its conditions on sizes against what it is fed."""
+    from .run import run as run_source
+
+    return {"": run_source(source, feeds, "float32", options, guards=True)}
+
+
 def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
     """One run in float64, operator by operator, with a summary of every value."""
     from .trace import trace as trace_source

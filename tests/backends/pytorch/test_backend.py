@@ -11,10 +11,13 @@ import onnx_ir as ir
 import pytest
 import torch
 from convert.backends.pytorch.writer.exported import export_model
+from convert.frontends.pytorch.runner.runner import run, run_as_used
 from onnx import TensorProto, helper, numpy_helper
 
 import convert
 from convert.errors import Unsupported
+from convert.options import Options
+from convert.source import Source
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 
@@ -126,6 +129,33 @@ def test_a_channels_last_network_keeps_transposes_at_its_boundary(tmp_path: Path
     calls = [str(n.target) for n in program.graph.nodes if n.op == "call_function"]
     assert sum("permute" in c or "transpose" in c for c in calls) <= 2, calls
     assert sum("conv2d" in c for c in calls) == 2
+
+
+def test_a_batch_of_one_is_a_batch(tmp_path: Path) -> None:
+    """Which kernel PyTorch would take for a convolution is no condition on what a program takes."""
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        helper.make_node("Conv", ["t", "w"], ["a"]),
+        helper.make_node("Conv", ["a", "d"], ["y"], group=4),
+    ]
+    weights = {"w": np.ones((4, 3, 1, 1), np.float32), "d": np.ones((4, 1, 3, 3), np.float32)}
+    program = loaded(model_of(nodes, {"x": ["batch", 8, 8, 3]}, ["y"], weights), tmp_path)
+    assert program._guards_code == []
+    assert program.module()(torch.ones(1, 8, 8, 3))["y"].unique().tolist() == [27]
+
+
+def test_a_program_is_verified_with_its_own_conditions(tmp_path: Path) -> None:
+    class Network(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"y": x * 2 if x.numel() > 6 else x * 3}
+
+    dims = dict.fromkeys((0, 1), torch.export.Dim.AUTO)
+    program = torch.export.export(Network(), (torch.ones(4, 2),), dynamic_shapes=(dims,))
+    torch.export.save(program, tmp_path / "m.pt2")
+    source, feeds = Source("torch-export", tmp_path / "m.pt2"), [{"x": np.ones((2, 2), np.float32)}]
+    run(source, feeds, precision="float32", options=Options())
+    with pytest.raises(AssertionError, match="Guard failed"):
+        run_as_used(source, feeds, Options())
 
 
 def test_a_size_stays_a_size(tmp_path: Path) -> None:

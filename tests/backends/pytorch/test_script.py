@@ -9,6 +9,7 @@ import onnx
 import onnx.parser
 import pytest
 import torch
+from convert.backends.pytorch import operators
 from convert.backends.pytorch.writer.script import script_of
 from torch.export import Dim
 
@@ -86,10 +87,22 @@ def test_a_branch_that_the_run_decides_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(Unsupported, match="TorchScript has no form for cond"):
         loaded(model, tmp_path)
+    with pytest.raises(Unsupported, match="TorchScript has no form for cond"):
+        convert.convert(model, "torch-script", tmp_path / "m.pt", dry_run=True)
+    convert.convert(model, "torch", tmp_path / "m.pt2", dry_run=True)
     assert not list(tmp_path.iterdir())
     convert.convert(model, "torch", tmp_path / "m.pt2", verify=False)  # both branches read x: one operand
     program, x = torch.export.load(tmp_path / "m.pt2").module(), torch.tensor([1.0, -2.0])
     assert [program(torch.tensor(c), x)["y"].tolist() for c in (True, False)] == [[-1, 2], [1, 2]]
+
+
+def test_what_the_run_decides_is_declared_of_scripts_alone() -> None:
+    programs, scripts = ({o.name: o for o in operators(form)} for form in ("torch", "torch-script"))
+    assert scripts["NonMaxSuppression"].gap
+    assert not programs["NonMaxSuppression"].gap
+    assert "only the run decides" in scripts["Scan"].limit
+    assert scripts["If"].limit.startswith(programs["If"].limit)
+    assert scripts["Conv"] == programs["Conv"]
 
 
 class _Branching(torch.nn.Module):

@@ -1,0 +1,54 @@
+"""Keeps layers from asking for the size of the batch while the module is captured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from .whole_rnn import KEYS, set_kernels
+
+_ASKED = ("_select_conv_backend", "_conv_determine_backend_memory_format")
+
+
+@contextmanager
+def any_batch() -> Iterator[None]:
+    """Inside, layers of tensors without content choose no kernel, and no layout.
+
+    PyTorch chooses a kernel for a convolution to tell the layout of the result, by the size of the batch among others;
+    for a linear layer and a reshape it asks whether the input lies in one piece, which a batch of one may. The program
+    would have that for a condition, and take no batch of one. What is computed does not depend on it.
+    """
+
+    def nothing(*arguments: Any, **named: Any) -> None:
+        return None
+
+    with ExitStack() as stack:
+        for name in _ASKED:
+            stack.enter_context(patch.object(torch._C, name, nothing))
+        for operator, kernel in ((torch.ops.aten.linear.default, _linear), (torch.ops.aten.reshape.default, _reshape)):
+            stack.callback(set_kernels, operator, dict(operator.py_kernels))
+            set_kernels(operator, operator.py_kernels | dict.fromkeys(KEYS, kernel))
+        yield
+
+
+def _linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    if type(input) is torch.Tensor:  # a constant that PyTorch computes with
+        return torch.matmul(input, weight.t()) + (0 if bias is None else bias)
+    return input.new_empty((*input.shape[:-1], weight.shape[0]))
+
+
+def _reshape(self: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    if type(self) is torch.Tensor:
+        return self.contiguous().view(shape)
+    # The length that is left to tell: what does not divide is refused by the reshape when it runs.
+    known = math.prod(n for n in shape if not _is_open(n))
+    return self.new_empty([self.numel() // known if _is_open(n) else n for n in shape])
+
+
+def _is_open(n: int) -> bool:
+    return isinstance(n, int) and n == -1
