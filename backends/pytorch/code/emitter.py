@@ -76,7 +76,9 @@ class CodeEmitter(Emitter):
             made = known.get(value)
             if isinstance(made, torch.Tensor):
                 named = self.recorder.value(made)
-                named.name = named.name or str(value.name or "") or node.op_type
+                # An output has its name where it is returned; in a block it would tell that one from others.
+                name = node.name if value.is_graph_output() else value.name
+                named.name = named.name or str(name or "") or node.op_type
         self.recorder.path = outer
 
     def _applied(self, operator: str, given: Any, attributes: Any, at: Any) -> Any:

@@ -28,6 +28,8 @@ class Scope:
         self.names: dict[Value, str] = {}
         self.used: set[str] = set()
         self.tensors: list[Value] = []
+        self.wanted: dict[Value, str] = {}
+        """What some values are to be called."""
         self.pending: dict[Value, tuple[str, float]] = {}
         """Expressions that stand where their value is read."""
 
@@ -51,6 +53,8 @@ class Scope:
 
     def short(self, value: Value, wanted: str) -> str:
         """The last part of the graph's name of a value in lower case, without numbers behind it; else `wanted`."""
+        if value in self.wanted:
+            return identifier(self.wanted[value]) or wanted or "x"
         last = re.split(r"[/.:]", re.sub(r"(_output_\d+|:\d+)$", "", value.name))[-1]
         return identifier(re.sub(r"(_\d+)+$", "", last)) or identifier(wanted) or "x"
 

@@ -62,6 +62,7 @@ def source_of(program: Program) -> tuple[str, dict[str, torch.Tensor]]:
     scope = writer.scope(tree.root)
     for name, value in program.inputs.items():
         scope.add(value, name, exact=True)
+    scope.wanted = {value: name for name, value in program.outputs.items() if value not in program.inputs.values()}
     checks = [f"assert {size(guard, scope.symbol)[0]}" for guard in program.guards]
     keys = list(program.outputs) if len(program.outputs) != 1 else None
     body = writer.body(tree.root, writer.method(tree.root, scope, checks, keys))

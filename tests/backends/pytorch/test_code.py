@@ -13,15 +13,25 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.parser
+import onnx_ir as ir
 import onnxruntime
 import pytest
 import torch
+from convert.backends.pytorch.dtypes import tensor_from
+from convert.backends.pytorch.emit import check
+from convert.backends.pytorch.passes.legalize import legalize
+from convert.backends.pytorch.writer.code import code_of as source_of_model
 from onnx import helper
 from torch import Tensor, nn
 
 import convert
 from convert.errors import UnsafeInput, Unsupported
+from tests.backends.pytorch.ops.support import as_array
+from tests.backends.pytorch.ops.test_rows import ROWS
 from tests.backends.pytorch.test_backend import FIXTURES, model_of, perceptron
+from tests.backends.tensorflow.ops.support import STATIC, assert_same, expected, feeds_of
+from tests.backends.tensorflow.ops.support import model_of as row_model
+from tests.support.cases import Case, params
 
 FRESH = """
 import sys
@@ -100,14 +110,14 @@ class Transformer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed, self.place = nn.Embedding(30, 8), nn.Parameter(torch.randn(1, 12, 8))
-        self.layers = nn.ModuleList([EncoderLayer(8) for _ in range(3)])
+        self.layers = nn.ModuleList([EncoderLayer(8) for _ in range(3)])  # the last gives an output as it is
 
     def forward(self, tokens: Tensor, mask: Tensor) -> dict[str, Tensor]:
         x = self.embed(tokens) + self.place[:, : tokens.shape[1]]
         bias = (1 - mask[:, None, None].float()) * -1e4
         for layer in self.layers:
             x = layer(x, bias)
-        return {"logits": x @ self.embed.weight.T, "pooled": x[:, 0]}
+        return {"logits": x @ self.embed.weight.T, "pooled": x[:, 0], "last": x}
 
 
 class Recurrent(nn.Module):
@@ -244,7 +254,7 @@ def test_layers_of_a_list_are_called_in_a_loop(networks: Any) -> None:
     assert re.search(r"for layer in self\.layers:\n +(\w+) = layer\(\1, \w+\)", code)
     assert classes_of(code) == {"Attention": 1, "Layer": 1, "Model": 1}
     assert "self.layers = nn.ModuleList([Layer() for _ in range(3)])" in code
-    assert "return {'logits': logits, 'pooled': pooled}" in code
+    assert "return {'logits': logits, 'pooled': pooled, 'last': last}" in code
 
 
 def test_recurrent_layers_are_those_of_pytorch(networks: Any) -> None:
@@ -366,3 +376,25 @@ def test_a_network_is_verified(source: str, tmp_path: Path) -> None:
     report = convert.convert(FIXTURES / source, "torch-code", tmp_path / "m.torch")
     assert report.verdict is not None
     assert report.verdict.status == "PASS", report.verdict.reason
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("row", params(ROWS[::2]))
+def test_operator(row: Case) -> None:
+    """Every second row of the backend's operators, as code."""
+    shared = ir.from_proto(row_model(row, STATIC))
+    legalize(shared)
+    check(shared)
+    if row.operator == "TfIdfVectorizer":
+        with pytest.raises(Unsupported, match="made outside of the graph"):
+            source_of_model(shared)
+        return
+    code, state = source_of_model(shared)
+    space: dict[str, Any] = {}
+    exec(compile(code, "model.py", "exec"), space)
+    network, feeds = space["Model"](), feeds_of(row)
+    network.load_state_dict(state)
+    with torch.no_grad():
+        found = network.eval()(*(tensor_from(feeds[v.name]) for v in shared.graph.inputs))
+    found = found if isinstance(found, dict) else {space["OUTPUT_NAMES"][0]: found}
+    assert_same([as_array(found[v.name]) for v in shared.graph.outputs], expected(row))
