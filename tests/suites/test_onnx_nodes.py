@@ -119,7 +119,7 @@ def test_all_pass_or_are_declared_gaps(onednn: bool) -> None:
 def test_pytorch_is_right_or_says_why_not() -> None:
     results = run_cases(cases(), "torch", jobs=2)
     assert unexplained(results) == []
-    assert sum(r.status == "pass" for r in results) >= 0.9 * len(results)
+    assert sum(r.status == "pass" for r in results) >= 0.97 * len(results)
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from ..common import wide
-from ..rules import onnx_op
+from ..rules import host, onnx_op
 
 
 @onnx_op("Relu")
@@ -103,8 +103,13 @@ def hardmax(t, x, *, axis):
 
 
 @onnx_op("Clip")
+@host("low", "high")
 def clip(t, x, low, high):
     y = wide(x)
+    ends = [None if end is None else t.static(end) for end in (low, high)]
+    if y.dtype.is_floating_point and all(a is not None or b is None for a, b in zip(ends, (low, high), strict=True)):
+        known = [None if end is None else float(end.item()) for end in ends]
+        return y if known == [None, None] else torch.clamp(y, *known)  # one pass, and no tensors to read
     if low is not None:
-        y = torch.maximum(y, wide(low).to(y.dtype))
-    return y if high is None else torch.minimum(y, wide(high).to(y.dtype))
+        y = torch.maximum(y, wide(t.tensor(low)).to(y.dtype))
+    return y if high is None else torch.minimum(y, wide(t.tensor(high)).to(y.dtype))

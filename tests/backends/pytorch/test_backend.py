@@ -144,6 +144,14 @@ def test_a_batch_of_one_is_a_batch(tmp_path: Path) -> None:
     assert program.module()(torch.ones(1, 8, 8, 3))["y"].unique().tolist() == [27]
 
 
+def test_a_clip_between_constants_is_one_pass(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Clip", ["x", "low", "high"], ["y"])]
+    weights = {"low": np.array(0, np.float32), "high": np.array(6, np.float32)}
+    program = loaded(model_of(nodes, {"x": ["n"]}, ["y"], weights), tmp_path)
+    assert [str(n.target) for n in program.graph.nodes if n.op == "call_function"] == ["aten.clamp.default"]
+    assert program.module()(torch.tensor([-1.0, 3, 7]))["y"].tolist() == [0, 3, 6]
+
+
 def test_a_program_is_verified_with_its_own_conditions(tmp_path: Path) -> None:
     class Network(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
