@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from convert.graph.metadata import OPERATOR_KEY
+
 from ..common import counted_axes, wide
 from ..rules import host, onnx_op
 
@@ -25,7 +27,11 @@ def gather(t, x, indices, *, axis):
     known = t.static(indices)
     if known is not None and known.ndim == 0:
         return x.select(axis, int(known))
-    places = _from_start(t.tensor(indices), x.shape[axis])
+    places = t.tensor(indices)
+    if t.node.metadata_props.get(OPERATOR_KEY) == "embedding":  # PyTorch's own, which takes no place from the end
+        places = places.to(torch.int64)
+    else:
+        places = _from_start(places, x.shape[axis])
     if axis == 0 and x.dim() == 2 and x.dtype.is_floating_point and isinstance(x, torch.nn.Parameter):
         return torch.nn.functional.embedding(places, x)
     axis = axis % x.dim()

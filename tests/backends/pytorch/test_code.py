@@ -110,7 +110,7 @@ class Transformer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed, self.place = nn.Embedding(30, 8), nn.Parameter(torch.randn(1, 12, 8))
-        self.layers = nn.ModuleList([EncoderLayer(8) for _ in range(3)])  # the last gives an output as it is
+        self.layers = nn.ModuleList([EncoderLayer(8) for _ in range(3)])
 
     def forward(self, tokens: Tensor, mask: Tensor) -> dict[str, Tensor]:
         x = self.embed(tokens) + self.place[:, : tokens.shape[1]]
@@ -254,6 +254,7 @@ def test_layers_of_a_list_are_called_in_a_loop(networks: Any) -> None:
     assert re.search(r"for layer in self\.layers:\n +(\w+) = layer\(\1, \w+\)", code)
     assert classes_of(code) == {"Attention": 1, "Layer": 1, "Model": 1}
     assert "self.layers = nn.ModuleList([Layer() for _ in range(3)])" in code
+    assert "self.embed(tokens)" in code, "an embedding of PyTorch takes no place from the end"
     assert "return {'logits': logits, 'pooled': pooled, 'last': last}" in code
 
 
@@ -324,8 +325,8 @@ def test_a_name_is_no_code(name: str, tmp_path: Path) -> None:
 
 
 def test_code_of_others_is_executed_where_it_is_trusted_only(tmp_path: Path) -> None:
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
-    model = model_of(nodes, {"x": ["batch", 4]}, ["y"], {"w": np.ones((4, 2), np.float32)})
+    product = helper.make_node("MatMul", ["x", "w"], ["y"])
+    model = model_of([product], {"x": ["batch", 4]}, ["y"], {"w": np.ones((4, 2), np.float32)})
     folder = written(model, tmp_path / "m.torch")
     mark = tmp_path / "executed"
     with (folder / "model.py").open("a") as file:
@@ -381,8 +382,7 @@ def test_a_network_is_verified(source: str, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("row", params(ROWS[::2]))
 def test_operator(row: Case) -> None:
-    """Every second row of the backend's operators, as code."""
-    shared = ir.from_proto(row_model(row, STATIC))
+    shared = ir.from_proto(row_model(row, STATIC))  # every second row of the backend
     legalize(shared)
     check(shared)
     if row.operator == "TfIdfVectorizer":
