@@ -58,6 +58,11 @@ def format_of(to: str | None, output: str | Path | None) -> plugin.Format:
             f"{output} names {elsewhere.title}, but --to says {form.name}",
             hint=f"give an -o that ends in {form.suffix}; {elsewhere.title}: {elsewhere.way}",
         )
+    if form.suffix_needed and output is not None and not by_suffix:
+        raise UsageError(
+            f"{output} does not end in {form.suffix}, without which {form.name} is not read",
+            hint=f"give -o {output}{form.suffix}",
+        )
     return form
 
 

@@ -45,6 +45,7 @@ class Format:
     """What inputs and outputs may be called in it: `convert.graph.names.rename_ends` gives them such names."""
     aliases: tuple[str, ...] = ()
     """What else people call it after `--to`: in lower case, words joined by "-"."""
+    suffix_needed: bool = False  # its framework reads it under no other
 
 
 T = TypeVar("T", str, int, float, bool, dict[str, Any])

@@ -30,6 +30,7 @@ FORMATS = {
         kind="keras",
         names=TargetNames(LAYER, LAYER),
         aliases=("keras3",),
+        suffix_needed=True,
     ),
 }
 
