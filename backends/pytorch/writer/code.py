@@ -37,6 +37,8 @@ def write_code(model: ir.Model, path: Path, options: Options, report: Report) ->
     path.mkdir()
     (path / "model.py").write_text(code, encoding="utf-8")
     save_file(_apart(state), path / "model.safetensors", metadata={"format": "pt"})
+    # safetensors lets nobody but the user read what it writes, whatever the umask says.
+    (path / "model.safetensors").chmod((path / "model.py").stat().st_mode & 0o777)
 
 
 def code_of(model: ir.Model) -> tuple[str, dict[str, torch.Tensor]]:

@@ -20,6 +20,7 @@ from ..common.modes import refuse_seeded, watch_seeds
 from ..common.state import refuse_assignments, track_assignments
 from ..inputs.arguments import arrange_arguments, arranged_shapes
 from ..inputs.examples import Call, DynamicDim, candidate_calls, lengthened_call, note_fixed_dims
+from ..inputs.forward_names import restore_names
 from ..inputs.output_names import plain_containers
 from .branches import record_branches
 from .captured import Capture, admitted_sizes, count_admitted, without_immaterial
@@ -195,6 +196,7 @@ def _export(module: nn.Module, call: Call, report: Report) -> Capture:
     ):
         warnings.simplefilter("ignore")
         program = export_program(module, args, kwargs, dynamic)
+    restore_names(program, module, call)
     for line in checks:
         report.note(f"a check that only raises an exception is left out: {line}")
     refuse_assignments(program, assigned, report)
