@@ -291,6 +291,7 @@ def test_the_same_model_is_the_same_bytes(tmp_path: Path) -> None:
     folders = [written(perceptron(), tmp_path / name) for name in ("a.torch", "b.torch")]
     for name in ("model.py", "model.safetensors"):
         assert len({(folder / name).read_bytes() for folder in folders}) == 1
+    assert len({file.stat().st_mode for folder in folders for file in folder.iterdir()}) == 1
 
 
 HOSTILE = ['"""', "import os; os.system('x')", "a\n    b = 1", "__import__('os')", "x\x00=7\x01", "self.x", "{}", "\\"]
