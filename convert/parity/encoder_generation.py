@@ -38,7 +38,8 @@ def verify_encoder_generation(
         return "generation was not compared: what runs the artefact does not generate"
     verdicts = [part.verdict for part in parts.values() if part.verdict is not None and part.verdict.status != FAIL]
     words = next((t.shape[-1] for t in parts[STEMS[1]].outputs if t.name == "logits" and t.shape), None)
-    if len(verdicts) < len(parts) or not isinstance(words, int) or not all(verdict.outputs for verdict in verdicts):
+    compared = [[row.name for row in verdict.outputs] for verdict in verdicts]
+    if len(compared) < len(parts) or not all(compared) or "logits" not in compared[-1] or not isinstance(words, int):
         return "generation was not compared: a part was not found to be right"
     how = EncoderGeneration(TOKENS, *(_part(files[stem], parts[stem]) for stem in STEMS))
     prompt = encoder_prompt(parts[STEMS[0]].inputs, words)
