@@ -82,6 +82,7 @@ def convert(
         report.note(f"one graph, as one file is named for it: a folder as output gets {', '.join(parts)}")
     report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(place), form.name
     _check_narrowing(chosen, form)
+    _note_unread_options(chosen, opened, form, report)
     if not dry_run:
         discard_unfinished(place)
     if skip_existing and place.exists() and not force:
@@ -334,6 +335,14 @@ def _calibrated_method(method: VerifyMethod | None, graph: ir.Model, options: Op
     return (
         method if method.arrays is not None else replace(method, arrays=inputs_from_samples(graph, options.calibrate))
     )
+
+
+def _note_unread_options(options: Options, source: Source, form: plugin.Format, report: Report) -> None:
+    """Options that other rooms declare than those of the source and of the target are not passed over in silence."""
+    read = plugin.options_of([plugin.frontend_for(source), plugin.backend_for(form.name)])
+    for name, option in plugin.options().items():
+        if name not in read and name in options.extra and option.of(options) not in (option.default, None):
+            report.note(f"--{name.replace('_', '-')} changes nothing from {source.kind} to {form.name}")
 
 
 def _check_narrowing(options: Options, form: plugin.Format) -> None:

@@ -95,6 +95,7 @@ def _usage_error(error: click.UsageError, command: click.Command) -> UsageError:
             hint=f"for instance: {examples[0]}" if examples else more,
         )
     text = error.format_message().strip().rstrip(".")
+    text = text.replace("a valid integer range", "a whole number").replace("a valid float range", "a number")
     return UsageError(text[:1].lower() + text[1:], hint=more)
 
 

@@ -120,6 +120,15 @@ def test_an_existing_output_needs_force_or_skip(tmp_path: Path) -> None:
     assert out.read_bytes() != b"old"
 
 
+def test_an_option_that_changes_nothing_is_noted(tmp_path: Path) -> None:
+    words = ("--opset", "13", "--caffe2-layout", "metanet", "--dry-run")
+    for to, unread in (("caffe2", "--opset"), ("onnx", "--caffe2-layout")):
+        done = invoke(FIXTURES / "mnist_cnn.onnx", "--to", to, *words)
+        assert done.exit_code == 0, done.stderr
+        noted = [line for line in done.stderr.splitlines() if "changes nothing" in line]
+        assert noted == [f"note: {unread} changes nothing from onnx to {to}"]
+
+
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     done = invoke(FIXTURES / "mnist_cnn.onnx", "-o", tmp_path / "m.onnx", "--dry-run")
     assert done.exit_code == 0
