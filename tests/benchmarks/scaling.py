@@ -110,13 +110,16 @@ def _make_tensorflow(nodes: int, matrices: int, width: int, path: Path) -> None:
 def convert_one(source: Path, small: Path, target: str, folder: Path, width: int) -> dict[str, float]:
     """Convert in this process, after the small model."""
     import convert
+    from convert.plugin import formats
+
+    suffix = formats()[target].suffix
 
     def inputs(columns: int) -> str | None:
         return f"float32[batch,{columns}]" if source.suffix == ".pt" else None
 
-    convert.convert(small, target, folder / "small", inputs=inputs(8), verify=False)
+    convert.convert(small, target, folder / f"small{suffix}", inputs=inputs(8), verify=False)
     with measured() as found:
-        convert.convert(source, target, folder / "large", inputs=inputs(width), verify=False)
+        convert.convert(source, target, folder / f"large{suffix}", inputs=inputs(width), verify=False)
     return found
 
 

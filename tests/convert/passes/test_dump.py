@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from onnx import helper
 
 import convert
+from convert import plugin
 from convert.cli import cli
 from convert.errors import UsageError
 from tests.support.onnx_support import array, info, model, run_ort
@@ -60,7 +61,7 @@ def names(folder: Path) -> list[str]:
 )
 def test_each_pass_leaves_a_graph(to: str, expected: str, tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "dump"
-    convert.convert(MNIST, to, tmp_path / "out", dump_passes=folder, verify=False)
+    convert.convert(MNIST, to, tmp_path / f"out{plugin.formats()[to].suffix}", dump_passes=folder, verify=False)
     assert names(folder) == [f"{i:02}-{name}" for i, name in enumerate(expected.split())]
     for path in folder.glob("*.onnx"):
         assert onnx.load(path).graph.node

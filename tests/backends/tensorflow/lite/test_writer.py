@@ -294,7 +294,7 @@ def test_conversion_verifies_on_the_calibration_data(tmp_path: Path, digits: tup
 )
 def test_what_cannot_be_asked_for(to: str, options: dict, told: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=told):
-        convert.convert(MNIST, to, tmp_path / "out", verify=False, **options)
+        convert.convert(MNIST, to, tmp_path / f"out{plugin.formats()[to].suffix}", verify=False, **options)
     assert list(tmp_path.iterdir()) == []
 
 
