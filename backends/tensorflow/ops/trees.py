@@ -10,11 +10,9 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from convert.errors import Unsupported
+from convert.semantics.trees import AVERAGE, MEMBER, MIN, SUM, member_sets, next_places, tree_depth
 
 from ..rules import onnx_op
-
-_LEQ, _LT, _GTE, _GT, _EQ, _NEQ, _MEMBER = range(7)
-_AVERAGE, _SUM, _MIN, _MAX = range(4)
 
 
 @onnx_op("ai.onnx.ml::Binarizer")
@@ -114,19 +112,14 @@ def tree_ensemble(
         None if membership_values is None else membership_values.numpy(),
     )
     weights = np.append(leaf_weights.numpy(), 0)
-    branches = (
-        (nodes_truenodeids, nodes_trueleafs),
-        (nodes_falsenodeids, nodes_falseleafs),
-    )
-    # Leaves come after the nodes in one numbering, and lead to themselves.
     count, leaves = len(nodes_featureids), len(leaf_targetids)
     after = [
-        np.concatenate([np.where(leaf, np.array(ids) + count, ids), np.arange(count, count + leaves)])
-        for ids, leaf in branches
+        next_places(nodes_truenodeids, nodes_trueleafs, leaves),
+        next_places(nodes_falsenodeids, nodes_falseleafs, leaves),
     ]
     leaf_of = list(tree_roots)
     place = tf.tile(tf.constant([leaf_of], tf.int32), [tf.shape(x)[0], 1])
-    for _ in range(_tree_depth(after, count, tree_roots)):
+    for _ in range(tree_depth(after, count, tree_roots)):
         goes = tf.gather(outcomes, tf.minimum(place, count - 1), axis=1, batch_dims=1)
         place = tf.where(
             goes, tf.gather(tf.constant(after[0], tf.int32), place), tf.gather(tf.constant(after[1], tf.int32), place)
@@ -146,11 +139,11 @@ def decisions(
     members: np.ndarray | None,
 ) -> tf.Tensor:
     """Whether each node's test holds for each row: [rows, nodes]."""
-    sets = _member_sets(modes, members)
+    sets = member_sets(modes, members)
     columns = []
     for node, (feature, mode) in enumerate(zip(features, modes.tolist(), strict=True)):
         value, split = x[:, feature], tf.constant(splits[node], x.dtype)
-        if mode == _MEMBER:
+        if mode == MEMBER:
             passes = tf.reduce_any(tf.equal(value[:, None], tf.constant([sets.pop(0)], x.dtype)), 1)
         else:
             test = (tf.less_equal, tf.less, tf.greater_equal, tf.greater, tf.equal, tf.not_equal)[mode]
@@ -159,34 +152,10 @@ def decisions(
     return tf.stack(columns, 1)
 
 
-def _member_sets(modes: np.ndarray, members: np.ndarray | None) -> list[list[float]]:
-    """The values of each set-membership node; in the attribute each set ends with NaN."""
-    sets: list[list[float]] = [[]]
-    for value in [] if members is None else members.tolist():
-        if np.isnan(value):
-            sets.append([])
-        else:
-            sets[-1].append(value)
-    if len(sets) - 1 != sum(mode == _MEMBER for mode in modes):
-        raise Unsupported("TreeEnsemble with other than one set of values for each membership node")
-    return sets
-
-
-def _tree_depth(after: Sequence[np.ndarray], count: int, roots: Sequence[int]) -> int:
-    """The longest way from a root to a leaf."""
-    depth, reached = 0, {r for r in roots if r < count}
-    while reached:
-        if depth > count:
-            raise Unsupported("TreeEnsemble whose nodes go in a circle")
-        reached = {int(a[i]) for i in reached for a in after if a[i] < count}
-        depth += 1
-    return depth
-
-
 def aggregate_trees(values: tf.Tensor, target: tf.Tensor, function: int, trees: int) -> tf.Tensor:
     """One number for each target from the leaves that all trees came to: values [rows, trees, 1]."""
-    if function in (_SUM, _AVERAGE):
+    if function in (SUM, AVERAGE):
         total = tf.reduce_sum(tf.where(target, values, tf.zeros([], values.dtype)), 1)
-        return total / trees if function == _AVERAGE else total
-    extreme, reduce = (values.dtype.max, tf.reduce_min) if function == _MIN else (values.dtype.min, tf.reduce_max)
+        return total / trees if function == AVERAGE else total
+    extreme, reduce = (values.dtype.max, tf.reduce_min) if function == MIN else (values.dtype.min, tf.reduce_max)
     return reduce(tf.where(target, values, tf.constant(extreme, values.dtype)), 1)
