@@ -227,3 +227,12 @@ def check(model: ir.Model) -> None:
                 torch_dtype(value.dtype)
             except Unsupported as error:
                 raise error.with_location(at) from error
+
+
+def named_tensors(name: str, value: Value) -> list[tuple[str, Value]]:
+    """An output under its name; the elements of a sequence under `name_0`, `name_1` …. Raises `Unsupported`."""
+    if isinstance(value, list):
+        return [pair for i, x in enumerate(value) for pair in named_tensors(f"{name}_{i}", x)]
+    if value is None:
+        raise Unsupported(f"the output {name!r} is an optional that holds nothing")
+    return [(name, value)]

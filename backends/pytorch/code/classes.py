@@ -180,6 +180,7 @@ _POSITIONAL = {
 
 
 def _layer(layer: Layer) -> str:
+    kind = next((w.fake.dtype if isinstance(w, Weight) else w.dtype for w in layer.weights.values()), torch.float32)
     parts = []
     for name, value in layer.arguments.items():
         if isinstance(value, tuple):
@@ -191,9 +192,8 @@ def _layer(layer: Layer) -> str:
         elif isinstance(value, str):
             text = repr(value)
         else:
-            text = py.number(value)
+            text = py.number(value, single=kind != torch.float64)
         parts.append(text if name in _POSITIONAL else f"{name}={text}")
-    kind = next((w.fake.dtype if isinstance(w, Weight) else w.dtype for w in layer.weights.values()), torch.float32)
     if kind != torch.float32:
         parts.append(f"dtype={kind}")
     return f"{layer.kind}({', '.join(parts)})"

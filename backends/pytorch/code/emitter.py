@@ -19,7 +19,7 @@ from convert.errors import Unsupported
 
 from ..byte_containers import BYTE_CONTAINERS
 from ..dtypes import torch_dtype
-from ..emit import Emitter
+from ..emit import Emitter, named_tensors
 from ..network import Network
 from ..values import Known
 from .control import code_op
@@ -127,12 +127,3 @@ def record(model: ir.Model, network: Network, sizes: Mapping[str, int]) -> Progr
         raise Unsupported(f"the code holds for one size only of {', '.join(fixed)}", hint="say that size with --input")
     guards = [guard.expr for guard in environment.guards]
     return Program(recorder.block, inputs, outputs, list(emitter.weights.values()), recorder.symbols, guards)
-
-
-def named_tensors(name: str, value: Any) -> list[tuple[str, Any]]:
-    """An output under its name; the elements of a sequence under `name_0`, `name_1` …. Raises `Unsupported`."""
-    if isinstance(value, list):
-        return [pair for i, x in enumerate(value) for pair in named_tensors(f"{name}_{i}", x)]
-    if value is None:
-        raise Unsupported(f"the output {name!r} is an optional that holds nothing")
-    return [(name, value)]

@@ -73,11 +73,11 @@ def number(x: Any, *, single: bool = True) -> str:
     return repr(shortest) if single and float(short) == x and abs(shortest) <= _LARGEST else repr(x)
 
 
-def content(array: np.ndarray) -> str:
-    """An array as nested lists."""
+def content(array: np.ndarray, *, single: bool = True) -> str:
+    """An array as nested lists; single: as of `number`."""
     if array.ndim:
-        return f"[{', '.join(content(part) for part in array)}]"
-    return number(array.item() if array.dtype.kind in "fiubc" else float(array))
+        return f"[{', '.join(content(part, single=single) for part in array)}]"
+    return number(array.item() if array.dtype.kind in "fiubc" else float(array), single=single)
 
 
 def dtype(kind: torch.dtype) -> str:

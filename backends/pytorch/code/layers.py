@@ -182,13 +182,14 @@ def _batch_norm(call: Call) -> Layer | None:
     if any(v.fake.dtype != x.fake.dtype for v in (mean, var, w, b)):
         return None
     weights = {"weight": w, "bias": b, "running_mean": mean, "running_var": var}
-    arguments = {"num_features": w.fake.shape[0]} | _optional(eps=None if _is_near(eps, 1e-5) else eps)
+    arguments = {"num_features": w.fake.shape[0]} | _epsilon(eps, x)
     return Layer(f"nn.BatchNorm{ranks[x.fake.dim()]}", arguments, weights, [x])
 
 
-def _is_near(x: float, y: float) -> bool:
-    """Whether an attribute of ONNX, a float32, is a number that PyTorch has as a default."""
-    return float(torch.tensor(x)) == float(torch.tensor(y))
+def _epsilon(eps: float, x: Value) -> dict[str, float]:
+    """The argument of a norm, where it is not PyTorch's 1e-5: ONNX's is a float32, which only float64 tells from it."""
+    kind = torch.float64 if x.fake.dtype == torch.float64 else torch.float32
+    return {} if torch.tensor(eps, dtype=kind) == torch.tensor(1e-5, dtype=kind) else {"eps": eps}
 
 
 def _layer_norm(call: Call) -> Layer | None:
@@ -197,7 +198,7 @@ def _layer_norm(call: Call) -> Layer | None:
         return None
     dims = list(shape)
     arguments: dict[str, Any] = {"normalized_shape": dims[0] if len(dims) == 1 else tuple(dims)}
-    arguments |= _optional(eps=None if _is_near(eps, 1e-5) else eps, bias=None if b is not None else False)
+    arguments |= _epsilon(eps, x) | _optional(bias=None if b is not None else False)
     return Layer("nn.LayerNorm", arguments, _optional(weight=w, bias=b), [x])
 
 
@@ -206,7 +207,7 @@ def _group_norm(call: Call) -> Layer | None:
     if not _weight(w, 1) or not _weight(b, 1):
         return None
     arguments = {"num_groups": groups, "num_channels": w.fake.shape[0]}
-    return Layer("nn.GroupNorm", arguments | _optional(eps=None if _is_near(eps, 1e-5) else eps),
+    return Layer("nn.GroupNorm", arguments | _epsilon(eps, x),
                  {"weight": w, "bias": b}, [x])  # fmt: skip
 
 

@@ -30,6 +30,7 @@ from .program import (
 )
 from .scope import Scope, identifier, unique
 
+_DOUBLE = (torch.float64, torch.complex128)
 _FACTORIES = {"arange", "zeros", "ones", "full", "eye", "rand", "randn", "empty", "scalar_tensor", "tensor"}
 _SPLAT = {"reshape", "permute", "expand", "repeat", "view"}
 _WIDTH = 116
@@ -42,6 +43,8 @@ class Printer:
     def __init__(self, scope: Scope, device: str) -> None:
         self.scope = scope
         self.device = device
+        self.single = True
+        """Whether the numbers of the call that is printed are of float32 at the most."""
 
     # -- expressions --------------------------------------------------------------------------------------------------
 
@@ -62,7 +65,7 @@ class Printer:
             case int():
                 return slot("size", x), ATOM if x >= 0 else 8
             case float() | complex():
-                return py.number(x), ATOM if x == x and not (isinstance(x, float) and x < 0) else 8
+                return py.number(x, single=self.single), ATOM if x == x and not (isinstance(x, float) and x < 0) else 8
             case str():
                 return repr(x), ATOM
             case torch.dtype():
@@ -83,7 +86,7 @@ class Printer:
     def _literal(self, x: Literal) -> tuple[str, float]:
         """A small constant as a tensor."""
         kind = x.fake.dtype
-        shown = py.content(x.array) if x.array is not None else self._number(x)[0]
+        shown = self._number(x)[0] if x.array is None else py.content(x.array, single=kind not in _DOUBLE)
         usual = torch.float32 if kind.is_floating_point else torch.bool if kind == torch.bool else torch.int64
         more = "" if kind == usual and (kind != torch.float32 or "." in shown) else f", dtype={py.dtype(kind)}"
         if x.array is not None and x.array.size == 0:
@@ -96,9 +99,8 @@ class Printer:
     def _number(self, x: Literal) -> tuple[str, float]:
         if isinstance(x.number, Size):
             return self.scope.size(x.number)
-        if isinstance(x.number, float):
-            return self.expression(x.number)
-        return str(x.number), ATOM if x.number is True or x.number is False or x.number >= 0 else 8
+        negative = x.number is not True and x.number is not False and not (x.number >= 0 or x.number != x.number)
+        return py.number(x.number, single=x.fake.dtype not in _DOUBLE), 8 if negative else ATOM
 
     def _operand(self, x: Any, other: Any) -> tuple[str, float]:
         """An operand: a scalar as a number, where the tensor beside it has its dtype."""
@@ -111,9 +113,10 @@ class Printer:
     def call(self, call: Call) -> tuple[str, float]:
         """The code of a call."""
         target, args, kwargs = call.target, list(call.args), call.kwargs
-        if target == "layer":
-            return f"{self.scope.attribute(args[0])}({self._arguments(args[1:], {})})", ATOM
-        if target == "module":
+        self.single = not any(
+            _dtype(x) in _DOUBLE for x in leaves((args, kwargs, call.outputs)) if isinstance(x, Value)
+        )
+        if target in ("layer", "module"):
             return f"{self.scope.attribute(args[0])}({self._arguments(args[1:], {})})", ATOM
         if target == "list":
             return "[]", ATOM
@@ -243,13 +246,13 @@ class Printer:
                 else f"for {name} in range({self.text(loop.count)}):"
             )
         if loop.counter is None and isinstance(loop.block[-1], Assign):
-            places = [i for i, s in enumerate(loop.block) if isinstance(s, Break)]
-            if places and places[0] <= 2 and len(places) == 1:  # a condition that is one expression
-                kept = list(self.scope.tensors)
-                before = self.lines(loop.block[: places[0]], wanted=[loop.block[places[0]].condition])  # type: ignore[attr-defined]
-                condition = self.expression(loop.block[places[0]].condition)  # type: ignore[attr-defined]
+            ends = [(place, s.condition) for place, s in enumerate(loop.block) if isinstance(s, Break)]
+            if len(ends) == 1 and ends[0][0] <= 2:  # a condition that is one expression
+                (place, asked), kept = ends[0], list(self.scope.tensors)
+                before = self.lines(loop.block[:place], wanted=[asked])
+                condition = self.expression(asked)
                 if before == ["pass"]:
-                    body = self.lines(loop.block[places[0] + 1 :])
+                    body = self.lines(loop.block[place + 1 :])
                     self.scope.tensors[:] = kept
                     return [f"while {condition[0]}:", *_indented(body)]
                 self.scope.tensors[:] = kept
@@ -303,9 +306,13 @@ def rolled(block: Sequence[Statement], lists: Any, wanted: Sequence[Any]) -> lis
 
 def _follows(one: Statement, other: Statement) -> bool:
     """Whether two calls are of modules that stand behind one another in a list."""
-    if not all(isinstance(s, Call) and s.target in ("layer", "module") for s in (one, other)):
+    if (
+        not isinstance(one, Call)
+        or not isinstance(other, Call)
+        or not {one.target, other.target} <= {"layer", "module"}
+    ):
         return False
-    a, b = one.args[0], other.args[0]  # type: ignore[attr-defined]
+    a, b = one.args[0], other.args[0]
     return a[:-1] == b[:-1] and a[-1].isdigit() and b[-1].isdigit() and int(b[-1]) == int(a[-1]) + 1
 
 

@@ -23,7 +23,7 @@ from convert.passes.size_checks import note_lost_checks
 from convert.report import Report
 
 from ..dtypes import torch_dtype
-from ..emit import Emitter, check
+from ..emit import Emitter, check, named_tensors
 from ..network import Network
 from ..passes.legalize import legalize
 from .any_batch import any_batch
@@ -74,15 +74,6 @@ class Forward(Network):
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         forward.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names])  # type: ignore[attr-defined]
         self.forward = forward
-
-
-def named_tensors(name: str, value: Any) -> list[tuple[str, Any]]:
-    """An output under its name; the elements of a sequence under `name_0`, `name_1` …. Raises `Unsupported`."""
-    if isinstance(value, list):
-        return [pair for i, x in enumerate(value) for pair in named_tensors(f"{name}_{i}", x)]
-    if value is None:
-        raise Unsupported(f"the output {name!r} is an optional that holds nothing")
-    return [(name, value)]
 
 
 def _apart(outputs: dict[str, torch.Tensor], inputs: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:

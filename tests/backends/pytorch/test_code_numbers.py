@@ -1,0 +1,55 @@
+"""Numbers in code are those of the graph: of float32 with the fewest digits that tell them, of float64 with all."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from onnx import helper
+from safetensors.torch import load_file
+
+import convert
+
+TENTH = float(np.float32(0.1))  # which in float64 is not 0.1
+
+
+def network(dtype: type) -> onnx.ModelProto:
+    """Scalars, a small tensor that is no weight, and the epsilon of a norm, none of which is a number of few digits."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    numbers = {"c": TENTH, "v": [TENTH, 0.7, -TENTH], "s": [1.0, 2.0, 3.0], "o": [TENTH, 0.0, 1.0], "low": -TENTH}
+    weights = [onnx.numpy_helper.from_array(np.array(n, dtype), name) for name, n in numbers.items()]
+    nodes = [
+        helper.make_node("Mul", ["x", "c"], ["a"]),
+        helper.make_node("Max", ["a", "low"], ["b"]),
+        helper.make_node("Where", ["m", "b", "v"], ["d"]),
+        helper.make_node("LayerNormalization", ["d", "s", "o"], ["y"], epsilon=1e-5),
+    ]
+    x, y = (helper.make_tensor_value_info(name, kind, ["n", 3]) for name in "xy")
+    mask = helper.make_tensor_value_info("m", onnx.TensorProto.BOOL, [3])
+    graph = helper.make_graph(nodes, "numbers", [x, mask], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(np.float64, 1e-13), (np.float32, 2e-6)])
+def test_numbers_are_those_of_the_graph(dtype: type, bound: float, tmp_path: Path) -> None:
+    proto = network(dtype)
+    convert.convert(proto, "torch-code", tmp_path / "n.torch", verify=False)
+    spec = importlib.util.spec_from_file_location("numbers_in_code", tmp_path / "n.torch" / "model.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    model = module.Model()
+    model.load_state_dict(load_file(tmp_path / "n.torch" / "model.safetensors"))
+    x: np.ndarray = np.random.default_rng(0).normal(size=(5, 3)).astype(dtype)
+    feed = {"x": x, "m": np.array([True, False, True])}
+    (want,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, feed)
+    with torch.no_grad():
+        got = model.eval()(**{name: torch.from_numpy(array) for name, array in feed.items()})
+    np.testing.assert_allclose(got.numpy(), want, rtol=bound, atol=bound)
+    assert ("0.1)" in (tmp_path / "n.torch" / "model.py").read_text()) == (dtype is np.float32)
