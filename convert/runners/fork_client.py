@@ -19,7 +19,7 @@ _IMPORTS = 120.0  # seconds where runtimes may have to be imported before
 
 
 def second_address(address: str) -> str:
-    """The socket of the warm process for runtimes that are reply something else when they are imported."""
+    """The socket of the warm process for runtimes that are told something else when they are imported."""
     return address.rpartition(".")[0] + ".second"
 
 
