@@ -24,7 +24,7 @@ from convert.parity.compare import (
     mark_doubtful,
     vacuous_reason,
 )
-from convert.parity.draws import group_draws, more_draws, pool_arrays, unsettled_feeds
+from convert.parity.draws import FEW, MANY, group_draws, more_draws, pool_arrays, unsettled_feeds
 from convert.parity.inputs import Feed
 from convert.parity.randomness import judge_random, random_outputs
 from convert.parity.rounding_margins import is_within_noise
@@ -151,13 +151,13 @@ def settle_verdict(
     again: Callable[[Sequence[Feed]], RunOutputs],
     method: VerifyMethod,
 ) -> Verdict:
-    """The verdict, made again on more draws where outputs of few elements may have failed by chance.
+    """The verdict, made again on more draws where outputs may have failed by chance.
 
     again: runs everything on other feeds. What cannot be run on them leaves the verdict as it was.
     """
     if method.tolerant or not verdict.outputs:
         return verdict
-    drawn = [d for feed in _unsettled(verdict, graph, feeds, runs) for d in more_draws(graph, feed)]
+    drawn = [d for feed in _unsettled(verdict, graph, feeds, runs) for d in more_draws(graph, feed, feeds)]
     if not drawn:
         return verdict
     every = [replace(f, edge=False) for f in (*feeds, *drawn)]  # what has run may not be left out now
@@ -168,30 +168,61 @@ def settle_verdict(
 
 
 def hold_other_uses(
-    verdict: Verdict, graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: VerifyMethod
+    verdict: Verdict,
+    graph: ir.Model,
+    feeds: Sequence[Feed],
+    runs: RunOutputs,
+    again: Callable[[Sequence[Feed]], RunOutputs],
+    method: VerifyMethod,
 ) -> Verdict:
     """The verdict, or a failure of another way of using the target, by more than chance may do.
 
-    A failure in one way only says which. The others are not drawn again: what chance does is in the first one as well.
-    Where the first way passes, its own distance from the reference is rounding too, and another way, by other kernels,
-    may be `FACTOR` times as far.
+    A failure in one way only says which. `again` runs everything on other feeds: where chance may have decided, a way
+    that is run on every feed is judged on more draws. Where the first way passes, its own distance from the reference
+    is rounding too, and another way, by other kernels, may be `FACTOR` times as far.
     """
     failed = verdict.status == FAIL
     for way, outputs in runs.others.items():
         used = [replace(feed, edge=False) for feed in feeds[: len(outputs)]]
-        part = _first_runs(replace(runs, target=outputs, others={}), len(outputs))
+        part, whole = _first_runs(replace(runs, target=outputs, others={}), len(outputs)), len(used) == len(feeds)
         other = judge(graph, used, part, method)
         by_bound = other.outputs and not method.tolerant
-        fails = other.status == FAIL and not (by_bound and _unsettled(other, graph, used, part))
+        fails = other.status == FAIL
+        # Where a way is run on the first feed alone, nothing can be drawn: of few elements chance is granted.
+        if fails and by_bound and (unsettled := _unsettled(other, graph, used, part, MANY if whole else FEW)):
+            if whole and not failed:
+                other = _drawn_again(way, other, graph, used, unsettled, again, method)
+            fails = whole and not failed and other.status == FAIL
         if fails and not failed and by_bound:
             fails = judge(graph, used, _beside_first_way(part, graph, runs), method).status == FAIL
         if fails and not failed:
             other.reason = f"{way}: {other.reason}"
             return other
-        if failed and not fails and len(used) == len(feeds):
+        if failed and not fails and whole:
             verdict.reason = f"{runs.use}: {verdict.reason}"
             return verdict
     return verdict
+
+
+def _drawn_again(
+    way: str,
+    verdict: Verdict,
+    graph: ir.Model,
+    feeds: Sequence[Feed],
+    unsettled: Sequence[Feed],
+    again: Callable[[Sequence[Feed]], RunOutputs],
+    method: VerifyMethod,
+) -> Verdict:
+    """The verdict on one way of using the target, made again on more draws of some feeds where they can be run."""
+    every = [*feeds, *(replace(d, edge=False) for feed in unsettled for d in more_draws(graph, feed, feeds))]
+    try:
+        runs = again(every)
+    except ConvertError:
+        return verdict
+    outputs = runs.others.get(way, [])
+    if len(outputs) < len(every) or len(every) == len(feeds):
+        return verdict
+    return judge(graph, every, replace(runs, target=outputs, others={}), method)
 
 
 def _beside_first_way(part: RunOutputs, graph: ir.Model, runs: RunOutputs) -> RunOutputs:
@@ -236,11 +267,13 @@ def hold_stand_ins(
     verdict.status, verdict.reason = doubt.status, doubt.reason or verdict.reason
 
 
-def _unsettled(verdict: Verdict, graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs) -> Sequence[Feed]:
-    """The feeds on which outputs of few elements may have failed by chance."""
+def _unsettled(
+    verdict: Verdict, graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, most: int = MANY
+) -> Sequence[Feed]:
+    """The feeds on which outputs of up to `most` elements may have failed by chance."""
     _, exact = reference_outputs(runs)
     columns = [_output_columns(str(v.name), position, exact, runs) for position, v in enumerate(graph.graph.outputs)]
-    return unsettled_feeds(verdict, feeds, columns)
+    return unsettled_feeds(verdict, feeds, columns, most)
 
 
 def reference_outputs(runs: RunOutputs) -> tuple[str, Outputs]:

@@ -117,7 +117,7 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
     if method.save is not None:
         save_feeds(method.save, feeds)
     verdict = settle_verdict(judge(graph, feeds, runs, method), graph, feeds, runs, again, method)
-    verdict = hold_other_uses(verdict, graph, feeds, runs, method)
+    verdict = hold_other_uses(verdict, graph, feeds, runs, again, method)
     verdict.stored = stored
     verdict.notes += notes
     hold_stand_ins(verdict, graph, feeds, runs, method)

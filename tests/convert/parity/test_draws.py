@@ -90,6 +90,17 @@ def test_integers_change_places_unless_their_range_was_noted() -> None:
     assert more_draws(model, Feed("one", {"x": np.arange(300)})) == []
 
 
+def test_a_single_integer_becomes_one_that_the_input_has_elsewhere() -> None:
+    model, one = graph(TensorProto.INT64), Feed("one", {"x": np.array([[3]])})
+    feeds = [one, Feed("two", {"x": np.array([5, 7, 7])})]
+    drawn = more_draws(model, one, feeds)
+    assert {int(f.arrays["x"].item()) for f in drawn} == {3, 5, 7}
+    assert all(f.arrays["x"].shape == (1, 1) and f.arrays["x"].dtype == np.int64 for f in drawn)
+    assert more_draws(model, one, [one]) == []
+    model.graph.inputs[0].metadata_props["convert.range"] = '[1, 300, "descending"]'
+    assert more_draws(model, one, feeds) == []
+
+
 def test_draws_belong_to_the_feed_that_they_were_made_from() -> None:
     feeds = [Feed("a", {}), Feed("b", {}), Feed("a", {}, draw_of="a"), Feed("b", {}, draw_of="b"),
              Feed("a", {}, draw_of="a")]  # fmt: skip
@@ -117,7 +128,13 @@ def test_rounding_that_decides_the_number_of_elements_proves_nothing(source: int
         ((3, 1), 50.0, False),
         ((2, 2), 100.0, True),
         ((2, 2), 150.0, False),
-        ((257,), 5.0, False),
+        # Of more elements twice the bound, where the number of rows allows that, up to 65,536.
+        ((257,), 7.9, True),
+        ((257,), 8.5, False),
+        ((50, 6), 4.5, True),
+        ((50, 6), 5.0, False),
+        ((2**16,), 7.9, True),
+        ((2**16 + 1,), 5.0, False),
         ((0, 3), 5.0, False),
     ],
 )

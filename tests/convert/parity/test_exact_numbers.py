@@ -18,7 +18,7 @@ from convert.options import Options
 from convert.parity import locate as locate_room
 from convert.parity.counterparts import Counterparts, _check_pair, _Lists
 from convert.parity.distribution import redraws
-from convert.parity.draws import _is_small_sample, _may_be_chance, unsettled_feeds
+from convert.parity.draws import _differ_by_value, _may_be_chance, unsettled_feeds
 from convert.parity.inputs import Feed, given_feed, sized_feed
 from convert.parity.judge import VerifyMethod
 from convert.parity.randomness import describe_repeats
@@ -42,21 +42,33 @@ BEYOND = 1 + 2.0**-20
 SIDES = pytest.mark.parametrize("beyond", [False, True])
 
 
-def test_samples_are_small_up_to_256_elements_and_not_empty() -> None:
-    for size, small in ((0, False), (1, True), (256, True), (257, False)):
+def test_samples_differ_by_value_where_shapes_dtypes_and_infinities_are_the_same() -> None:
+    for size in (0, 1, 257):
         exact = np.ones(size)
         single = exact.astype(np.float32)
-        assert _is_small_sample(exact, single, single) == small, size
+        assert _differ_by_value(exact, single, single) == (size > 0), size
     ones, nans = np.ones(3), np.array([1.0, np.nan, 1.0])
     for arrays in ((nans, ones, ones), (ones, nans, ones), (ones, ones, nans)):
-        assert not _is_small_sample(*arrays)
-    assert _is_small_sample(nans, nans, nans)
+        assert not _differ_by_value(*arrays)
+    assert _differ_by_value(nans, nans, nans)
     for arrays in ((np.ones(2), ones, ones), (ones, np.ones(2), ones), (ones, ones, np.ones(2))):
-        assert not _is_small_sample(*arrays)
-    assert not _is_small_sample(ones, ones.astype(np.float32), ones)
+        assert not _differ_by_value(*arrays)
+    assert not _differ_by_value(ones, ones.astype(np.float32), ones)
 
 
-@pytest.mark.parametrize(("shape", "most"), [((), 4000.0), ((5,), 4000.0), ((1, 5), 4000.0), ((3, 5), 40.0)])
+@pytest.mark.parametrize(
+    ("shape", "most"),
+    [
+        ((), 4000.0),
+        ((5,), 4000.0),
+        ((1, 5), 4000.0),
+        ((3, 5), 40.0),
+        ((256,), 4000.0),
+        ((257,), 8.0),
+        ((2, 129), 8.0),
+        ((20, 13), 4 * 1000**0.05),
+    ],
+)
 def test_a_ratio_is_chance_up_to_one_in_a_thousand(shape: tuple[int, ...], most: float) -> None:
     """By the root of 1,000 that the number of rows is: of three, ten times the bound of four floors."""
     for share, chance in ((1 - 1e-9, True), (1 + 1e-9, False)):

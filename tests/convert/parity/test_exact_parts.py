@@ -257,9 +257,9 @@ def test_a_float64_run_of_another_shape_is_left_alone(shape: tuple[int, ...]) ->
     assert isinstance(floors.without_foreign_float64(model(3, 3), runs).source["float64"], Unsupported)
 
 
-def test_no_integers_are_a_small_sample() -> None:
+def test_of_integers_no_values_are_drawn() -> None:
     for array in (np.arange(3), np.array([True]), np.array([1 + 2j]), np.array(["a"], object)):
-        assert not draws._is_small_sample(array, array, array)
+        assert not draws._differ_by_value(array, array, array)
 
 
 def test_sizes_that_constants_speak_of() -> None:

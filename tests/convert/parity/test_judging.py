@@ -166,7 +166,7 @@ def test_what_is_tolerated_or_has_no_outputs_is_not_judged_again() -> None:
     assert settle_verdict(failed, graph(), FEEDS, runs, never, VerifyMethod(rtol=1e-9)) is failed
     empty = Verdict(FAIL)
     assert settle_verdict(empty, graph(), FEEDS, runs, never, VerifyMethod()) is empty
-    assert settle_verdict(failed, graph(), FEEDS, runs, never, VerifyMethod()) is failed  # 300 elements are no chance
+    assert settle_verdict(failed, graph(), FEEDS, runs, never, VerifyMethod()) is failed  # so far off is no chance
 
 
 def test_the_worst_elements_are_told_with_the_inputs_they_came_from() -> None:

@@ -146,7 +146,7 @@ def test_draws_are_grouped_with_what_they_were_made_from() -> None:
 
 def test_draws_are_a_little_smaller_or_in_another_order() -> None:
     array, order = np.linspace(-1, 1, 50).astype(np.float32), np.arange(10)
-    found = more_draws(graph(), Feed("a", {"x": array, "i": order}), 3)
+    found = more_draws(graph(), Feed("a", {"x": array, "i": order}), count=3)
     assert [f.draw_of for f in found] == ["a"] * 3
     for feed in found:
         share = feed.arrays["x"] / array
@@ -156,7 +156,7 @@ def test_draws_are_a_little_smaller_or_in_another_order() -> None:
         assert share.std() > 0
         np.testing.assert_array_equal(feed.arrays["i"], order)
     assert not np.array_equal(found[0].arrays["x"], found[1].arrays["x"])
-    whole = more_draws(graph(), Feed("a", {"i": order}), 2)
+    whole = more_draws(graph(), Feed("a", {"i": order}), count=2)
     assert [sorted(f.arrays["i"]) for f in whole] == [list(order)] * 2
     assert not np.array_equal(whole[0].arrays["i"], order)
     assert more_draws(graph(), Feed("a", {"i": np.array([3])})) == []
