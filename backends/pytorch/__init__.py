@@ -73,13 +73,17 @@ def check(model: ir.Model, format: str, options: Options) -> None:
     A model with control flow is captured besides: whether there is a form for it depends on what is known of it.
     """
     from convert.graph.names import rename_ends
+    from convert.graph.state import states_of
     from convert.report import Report
 
     from .emit import check as check_coverage
     from .passes.legalize import legalize
+    from .state import state_buffers
 
     copy = model.clone()
+    states = states_of(copy)
     rename_ends(copy, FORMATS[format].names, Report("convert"))
+    buffers = state_buffers(copy, states)
     legalize(copy, options.dump_passes)
     check_coverage(copy)
     from .writer.exported import export_model, needs_capture
@@ -87,9 +91,9 @@ def check(model: ir.Model, format: str, options: Options) -> None:
     if needs_capture(copy) and format == "torch-code":
         from .writer.code import code_of
 
-        code_of(copy)
+        code_of(copy, buffers)
     elif needs_capture(copy):
-        program = export_model(copy)
+        program = export_model(copy, buffers)
         if format == "torch-script":
             from .writer.script import script_of
 
@@ -102,21 +106,26 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     Raises `Unsupported` with every operator that has no rule, or with the first node that PyTorch cannot capture.
     """
     from convert.graph.names import rename_ends
+    from convert.graph.state import states_of
 
+    from .state import state_buffers
+
+    states = states_of(model)
     rename_ends(model, FORMATS[format].names, report)
+    buffers = state_buffers(model, states, report)
     if format == "torch-script":
         from .writer.script import write_script
 
-        write_script(model, path, options, report)
+        write_script(model, path, options, report, buffers)
         return
     if format == "torch-code":
         from .writer.code import write_code
 
-        write_code(model, path, options, report)
+        write_code(model, path, options, report, buffers)
         return
     from .writer.exported import write_exported
 
-    write_exported(model, path, options, report)
+    write_exported(model, path, options, report, buffers)
 
 
 def skeleton(operator: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import onnx_ir as ir
@@ -43,8 +43,11 @@ class Network(nn.Module):
     Floating weights are parameters, averages of batch norms and integers buffers. Scalars are left out.
     """
 
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, model: ir.Model, states: Mapping[str, torch.Tensor] | None = None) -> None:
+        """`states` are buffers by their paths, which weights make way for."""
         super().__init__()
+        for place, content in (states or {}).items():
+            self._register(place, content, trained=False)
         self._places: dict[str, str] = {}
         statistics = set(_statistics(model.graph))
         used = {*model.graph.outputs, *(v for node in nodes_of(model.graph) for v in used_values(node))}
@@ -102,6 +105,11 @@ class Network(nn.Module):
             number += 1
             taken = f"{name}_{number}"
         return taken
+
+
+def is_free(name: str) -> bool:
+    """Whether the module of a program has nothing of its own by that name."""
+    return name not in _PROGRAM
 
 
 def path_of(name: str) -> list[str]:

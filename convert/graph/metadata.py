@@ -17,6 +17,9 @@ STATE_KEY = "convert.state"
 """Metadata of the model, JSON by the name of a state's input: the variable, the output that has its new value, and what
 it starts with: nested lists, one number for all elements, or null where that is too much to be written here."""
 
+INITIAL_KEY = "convert.initial"
+"""In the `meta` of a state's input: the tensor that it starts with."""
+
 MODE_KEY = "convert.mode"
 """Metadata of the model: a sentence where one of two ways of running the source is what its graph computes."""
 

@@ -142,20 +142,31 @@ class Writer:
         return Scope(module.path, self.tree.locations, self.tree.symbols, self.lists)
 
     def method(
-        self, module: Module, scope: Scope, before: Sequence[str] = (), keys: Sequence[str] | None = None
+        self,
+        module: Module,
+        scope: Scope,
+        before: Sequence[str] = (),
+        keys: Sequence[str] | None = None,
+        states: Sequence[str] = (),
     ) -> list[str]:
-        """`forward`, with `before` ahead of it; it returns a dict if there are `keys`."""
+        """`forward`, with `before` ahead of it; it returns a dict if there are `keys`.
+
+        The last of the outputs are what the attributes `states` hold after the call.
+        """
         names = [scope.names[v] for v in module.inputs]
         first = next((scope.names[v] for v in module.inputs if isinstance(v.fake, torch.Tensor)), None)
         printer = Printer(scope, f"{first}.device" if first else "")
         block = printer.lines(module.body, wanted=module.outputs)
         block = [] if block == ["pass"] else block
         results = [printer.text(v) for v in module.outputs]
+        ends, results = results[len(results) - len(states) :], results[: len(results) - len(states)]
+        # Gradients of one call end with it, and a tensor of the caller's is not kept.
+        kept = [f"{place} = {text}.detach().clone()" for place, text in zip(states, ends, strict=True)]
         given = ", ".join(["self", *(f"{n}{_annotation(v)}" for v, n in zip(module.inputs, names, strict=True))])
         returned = ", ".join(results)
         if keys is not None:
             returned = f"{{{', '.join(f'{k!r}: {r}' for k, r in zip(keys, results, strict=True))}}}"
-        return [f"    def forward({given}):", *(f"        {line}" for line in [*before, *block]),
+        return [f"    def forward({given}):", *(f"        {line}" for line in [*before, *block, *kept]),
                 f"        return {returned}"]  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,7 @@ from ..byte_containers import BYTE_CONTAINERS
 from ..dtypes import torch_dtype
 from ..emit import Emitter, named_tensors
 from ..network import Network
+from ..state import Buffer, new_content
 from ..values import Known
 from .control import code_op
 from .modules import module_path
@@ -38,6 +39,17 @@ class Program:
     weights: list[Weight]
     symbols: Mapping[Any, Value]
     guards: list[Any]
+    states: list[Kept]
+
+
+@dataclass
+class Kept:
+    """A state: its buffer, and what it holds before and after a call."""
+
+    buffer: Weight
+    before: Value
+    after: Value
+    name: str
 
 
 class CodeEmitter(Emitter):
@@ -87,7 +99,7 @@ class CodeEmitter(Emitter):
         return super()._applied(operator, given, attributes, at)
 
 
-def record(model: ir.Model, network: Network, sizes: Mapping[str, int]) -> Program:
+def record(model: ir.Model, network: Network, sizes: Mapping[str, int], buffers: Sequence[Buffer] = ()) -> Program:
     """Record the graph of `model`, whose dynamic dims have `sizes` as an example. Raises `Unsupported`."""
     environment = Sizes()
     symbols: dict[str, Any] = {}
@@ -116,14 +128,24 @@ def record(model: ir.Model, network: Network, sizes: Mapping[str, int]) -> Progr
             with recorder.unrecorded():
                 known[value] = torch.empty([dim(n) for n in value.shape or ()], dtype=torch_dtype(value.dtype))
             inputs[str(value.name)] = recorder.hold(Value(known[value], str(value.name)))
+        names = [str(model.graph.inputs[b.input].name) for b in buffers]
+        before = [inputs.pop(name) for name in names]
         found = emitter.run(model.graph, known)
         outputs: dict[str, Value] = {}
-        for value, y in zip(model.graph.outputs, found, strict=True):
-            for name, tensor in named_tensors(str(value.name), y):
+        kept = {b.output for b in buffers}
+        for place, (value, y) in enumerate(zip(model.graph.outputs, found, strict=True)):
+            for name, tensor in named_tensors(str(value.name), y) if place not in kept else ():
                 outputs[name] = recorder.value(emitter.tensor(tensor))
+        states = []
+        for buffer, stored, name in zip(buffers, before, names, strict=True):
+            after = emitter.tensor(found[buffer.output])
+            with recorder.unrecorded():
+                new_content(buffer, after)
+            weight = Weight(stored.fake, place=buffer.place, content=buffer.initial)
+            states.append(Kept(weight, stored, recorder.value(after), name))
     equal = {*environment.replacements, *(symbol for taken in environment.taken for symbol in taken.free_symbols)}
     fixed = [name for name, symbol in origins.items() if symbol in equal]
     if fixed:
         raise Unsupported(f"the code holds for one size only of {', '.join(fixed)}", hint="say that size with --input")
     guards = [guard.expr for guard in environment.guards]
-    return Program(recorder.block, inputs, outputs, list(emitter.weights.values()), recorder.symbols, guards)
+    return Program(recorder.block, inputs, outputs, list(emitter.weights.values()), recorder.symbols, guards, states)

@@ -29,7 +29,7 @@ _USAGE = '''"""The network, to be used and trained with PyTorch alone; its weigh
 
 def source_of(program: Program) -> tuple[str, dict[str, torch.Tensor]]:
     """The code of a program, and its state dict. Raises `Unsupported`."""
-    outputs = list(program.outputs.values())
+    outputs = [*program.outputs.values(), *(s.after for s in program.states)]
     drop_dead(program.block, outputs, program.symbols)
     layers = find_layers(program.block)
     drop_dead(program.block, outputs, program.symbols)
@@ -55,6 +55,10 @@ def source_of(program: Program) -> tuple[str, dict[str, torch.Tensor]]:
             locations[weight] = _free_place(tuple(weight.place.split(".")), layers)
             assert weight.content is not None
             state[".".join(locations[weight])] = weight.content
+    for kept in program.states:
+        locations[kept.buffer] = _free_place(tuple(kept.buffer.place.split(".")), layers)
+        assert kept.buffer.content is not None
+        state[".".join(locations[kept.buffer])] = kept.buffer.content
     tree = Tree(layers, locations, program.symbols)
     tree.arrange(program.block, list(program.inputs.values()), outputs)
     writer = Writer(tree)
@@ -62,10 +66,17 @@ def source_of(program: Program) -> tuple[str, dict[str, torch.Tensor]]:
     scope = writer.scope(tree.root)
     for name, value in program.inputs.items():
         scope.add(value, name, exact=True)
-    scope.wanted = {value: name for name, value in program.outputs.items() if value not in program.inputs.values()}
-    checks = [f"assert {size(guard, scope.symbol)[0]}" for guard in program.guards]
+    given = [*program.inputs.values(), *(s.before for s in program.states)]
+    scope.wanted = {s.after: f"{s.name}_next" for s in program.states}
+    scope.wanted |= {value: name for name, value in program.outputs.items()}
+    scope.wanted = {value: name for value, name in scope.wanted.items() if value not in given}
+    for kept in program.states:
+        scope.add(kept.before, kept.name)
+    stored = {scope.attribute(locations[s.buffer]) or "": s for s in program.states}
+    checks = [f"{scope.names[s.before]} = {place}" for place, s in stored.items()]
+    checks += [f"assert {size(guard, scope.symbol)[0]}" for guard in program.guards]
     keys = list(program.outputs) if len(program.outputs) != 1 else None
-    body = writer.body(tree.root, writer.method(tree.root, scope, checks, keys))
+    body = writer.body(tree.root, writer.method(tree.root, scope, checks, keys, list(stored)))
     code = plain("\n".join([*classes, "class Model(nn.Module):", *body])) + "\n"
     names = ", ".join(map(repr, program.outputs)) + ("," if len(program.outputs) == 1 else "")
     return f"{_USAGE}\n{_imports(code)}\n\nOUTPUT_NAMES = ({names})\n\n\n{code}", state

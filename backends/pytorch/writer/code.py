@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx_ir as ir
@@ -18,6 +19,7 @@ from ..code.source import source_of
 from ..emit import check
 from ..network import Network
 from ..passes.legalize import legalize
+from ..state import Buffer
 from .exported import example_sizes, quiet
 from .whole_rnn import whole_rnn
 
@@ -28,12 +30,12 @@ _STORED = (
 """What safetensors stores."""
 
 
-def write_code(model: ir.Model, path: Path, options: Options, report: Report) -> None:
+def write_code(model: ir.Model, path: Path, options: Options, report: Report, buffers: Sequence[Buffer] = ()) -> None:
     """Write `model.py` and `model.safetensors` into the folder `path`. Raises `Unsupported`."""
     note_lost_checks(model, "a model in code", report)
     legalize(model, options.dump_passes)
     check(model)
-    code, state = code_of(model)
+    code, state = code_of(model, buffers)
     path.mkdir()
     (path / "model.py").write_text(code, encoding="utf-8")
     save_file(_apart(state), path / "model.safetensors", metadata={"format": "pt"})
@@ -41,7 +43,7 @@ def write_code(model: ir.Model, path: Path, options: Options, report: Report) ->
     (path / "model.safetensors").chmod((path / "model.py").stat().st_mode & 0o777)
 
 
-def code_of(model: ir.Model) -> tuple[str, dict[str, torch.Tensor]]:
+def code_of(model: ir.Model, buffers: Sequence[Buffer] = ()) -> tuple[str, dict[str, torch.Tensor]]:
     """The text of `model.py` for a legalized graph, and the state dict of its `Model`. Raises `Unsupported`."""
     for value in model.graph.inputs:
         if not isinstance(value.type, ir.TensorType):
@@ -50,7 +52,8 @@ def code_of(model: ir.Model) -> tuple[str, dict[str, torch.Tensor]]:
             raise Unsupported(f"the rank of the input {value.name!r} is not known", hint="say it with --input")
     with quiet(), whole_rnn():
         try:
-            program = record(model, Network(model), example_sizes(model))
+            network = Network(model, {b.place: b.initial for b in buffers})
+            program = record(model, network, example_sizes(model), buffers)
         except ConvertError as error:
             if error.__cause__ is None or isinstance(error, Unsupported):
                 raise

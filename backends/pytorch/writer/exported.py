@@ -26,23 +26,28 @@ from ..dtypes import torch_dtype
 from ..emit import Emitter, check, named_tensors
 from ..network import Network
 from ..passes.legalize import legalize
+from ..state import Buffer, new_content
 from .any_batch import any_batch
 from .whole_rnn import whole_rnn
 
 
-def write_exported(model: ir.Model, path: Path, options: Options, report: Report) -> None:
+def write_exported(
+    model: ir.Model, path: Path, options: Options, report: Report, buffers: Sequence[Buffer] = ()
+) -> None:
     """Write `model` at `path`. Raises `Unsupported`."""
-    program = captured(model, options, report, "an exported program")
+    program = captured(model, options, report, "an exported program", buffers)
     with path.open("wb") as file:  # an archive is called as its file is, which here has a name for the time being
         torch.export.save(program, file)
 
 
-def captured(model: ir.Model, options: Options, report: Report, form: str) -> ExportedProgram:
+def captured(
+    model: ir.Model, options: Options, report: Report, form: str, buffers: Sequence[Buffer] = ()
+) -> ExportedProgram:
     """The program of `model`, for what notes call `form`. Raises `Unsupported`."""
     note_lost_checks(model, form, report)
     legalize(model, options.dump_passes)
     check(model)
-    return export_model(model)
+    return export_model(model, buffers)
 
 
 _DECIDED = {"If", "Loop", "Scan", "LSTM", "GRU", "RNN", "NonMaxSuppression", "SequenceInsert"}
@@ -55,25 +60,41 @@ def needs_capture(model: ir.Model) -> bool:
 
 
 class Forward(Network):
-    """The network with a forward that emits the graph; its arguments are called as the inputs are."""
+    """The network with a forward that emits the graph; its arguments are called as the inputs are.
 
-    def __init__(self, model: ir.Model) -> None:
-        super().__init__(model)
+    A state in `buffers` is no argument and no output: it is read when a call begins, and written when it ends.
+    """
+
+    def __init__(self, model: ir.Model, buffers: Sequence[Buffer] = ()) -> None:
+        super().__init__(model, {b.place: b.initial for b in buffers})
         graph = model.graph
-        names = [str(v.name) for v in graph.inputs]
+        stored = [graph.inputs[b.input] for b in buffers]
+        kept = {b.output for b in buffers}
+        fed = fed_inputs(model, buffers)
 
         def forward(*tensors: torch.Tensor) -> dict[str, torch.Tensor]:
             emitter = Emitter(self)
-            outputs = emitter.run(graph, dict(zip(graph.inputs, tensors, strict=True)))
+            before = [self.get_buffer(b.place).clone() for b in buffers]  # views of it outlive what is written to it
+            outputs = emitter.run(graph, dict(zip([*fed, *stored], [*tensors, *before], strict=True)))
             found = {}
-            for value, y in zip(graph.outputs, outputs, strict=True):
-                for name, tensor in named_tensors(str(value.name), y):
+            for place, (value, y) in enumerate(zip(graph.outputs, outputs, strict=True)):
+                for name, tensor in named_tensors(str(value.name), y) if place not in kept else ():
                     found[name] = emitter.tensor(tensor)
-            return _apart(found, tensors)
+            found = _apart(found, tensors)
+            for buffer in buffers:
+                self.get_buffer(buffer.place).copy_(new_content(buffer, emitter.tensor(outputs[buffer.output])))
+            return found
 
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        forward.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names])  # type: ignore[attr-defined]
+        names = [inspect.Parameter(str(v.name), kind) for v in fed]
+        forward.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
         self.forward = forward
+
+
+def fed_inputs(model: ir.Model, buffers: Sequence[Buffer]) -> list[ir.Value]:
+    """The inputs that are no buffers."""
+    stored = {b.input for b in buffers}
+    return [v for place, v in enumerate(model.graph.inputs) if place not in stored]
 
 
 def _apart(outputs: dict[str, torch.Tensor], inputs: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -86,19 +107,20 @@ def _apart(outputs: dict[str, torch.Tensor], inputs: Sequence[torch.Tensor]) -> 
     return found
 
 
-def export_model(model: ir.Model) -> ExportedProgram:
+def export_model(model: ir.Model, buffers: Sequence[Buffer] = ()) -> ExportedProgram:
     """Capture the model with the dynamic dims of its inputs. Raises `Unsupported`, also where one cannot stay so."""
-    module = Forward(model).eval()
-    for value in model.graph.inputs:
+    module = Forward(model, buffers).eval()
+    inputs = fed_inputs(model, buffers)
+    for value in inputs:
         if not isinstance(value.type, ir.TensorType):
             raise Unsupported(f"the input {value.name!r} is a sequence or an optional, and no tensor")
         if value.shape is None:
             raise Unsupported(f"the rank of the input {value.name!r} is not known", hint="say it with --input")
     sizes = example_sizes(model)
-    examples = tuple(_example(v, sizes) for v in model.graph.inputs)
+    examples = tuple(_example(v, sizes) for v in inputs)
     with quiet(), whole_rnn(), any_batch():
-        program = _captured(model, module, examples)
-    _name_inputs(program, [str(v.name) for v in model.graph.inputs])
+        program = _captured(inputs, module, examples)
+    _name_inputs(program, [str(v.name) for v in inputs])
     for graph_module in program.graph_module.modules():
         if isinstance(graph_module, torch.fx.GraphModule):
             for node in graph_module.graph.nodes:
@@ -106,24 +128,26 @@ def export_model(model: ir.Model) -> ExportedProgram:
     return program
 
 
-def _captured(model: ir.Model, module: torch.nn.Module, examples: tuple[torch.Tensor, ...]) -> ExportedProgram:
+def _captured(
+    inputs: Sequence[ir.Value], module: torch.nn.Module, examples: tuple[torch.Tensor, ...]
+) -> ExportedProgram:
     """A capture that takes no size for another case than the rest, 0 and 1 among them; else one that may."""
     failures = (ConvertError, torch._dynamo.exc.UserError, RuntimeError, ValueError, AssertionError)
-    is_dynamic = any(isinstance(d, ir.SymbolicDim) for v in model.graph.inputs for d in v.shape or ())
+    is_dynamic = any(isinstance(d, ir.SymbolicDim) for v in inputs for d in v.shape or ())
     try:
         with torch.fx.experimental._config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
-            return _export(module, examples, _dynamic(model, Dim.DYNAMIC))
+            return _export(module, examples, _dynamic(inputs, Dim.DYNAMIC))
     except failures as first:
         if not is_dynamic:
             raise _refusal(first, is_dynamic) from first
     try:
-        return _export(module, examples, _dynamic(model, Dim.DYNAMIC))
+        return _export(module, examples, _dynamic(inputs, Dim.DYNAMIC))
     except failures:
         try:
-            program = _export(module, examples, _dynamic(model, Dim.AUTO))
+            program = _export(module, examples, _dynamic(inputs, Dim.AUTO))
         except failures as error:
             raise _refusal(error, is_dynamic) from error
-    _check_dynamic(model, program)
+    _check_dynamic(inputs, program)
     return program
 
 
@@ -179,18 +203,16 @@ def _example(value: ir.Value, sizes: Mapping[str, int]) -> torch.Tensor:
     return torch.zeros(fed_shape(value, sizes), dtype=torch_dtype(value.dtype))
 
 
-def _dynamic(model: ir.Model, kind: Any) -> Any:
+def _dynamic(inputs: Sequence[ir.Value], kind: Any) -> Any:
     """The dynamic dims of each input."""
-    return tuple(
-        {i: kind for i, d in enumerate(v.shape or ()) if isinstance(d, ir.SymbolicDim)} for v in model.graph.inputs
-    )
+    return tuple({i: kind for i, d in enumerate(v.shape or ()) if isinstance(d, ir.SymbolicDim)} for v in inputs)
 
 
-def _check_dynamic(model: ir.Model, program: ExportedProgram) -> None:
+def _check_dynamic(inputs: Sequence[ir.Value], program: ExportedProgram) -> None:
     """Raise `Unsupported` where capture has given a dynamic dim the size of its example."""
     fixed = []
-    values = [n for n in program.graph.nodes if n.op == "placeholder"][-len(model.graph.inputs) :]
-    for value, node in zip(model.graph.inputs, values, strict=True):
+    values = [n for n in program.graph.nodes if n.op == "placeholder"][-len(inputs) :]
+    for value, node in zip(inputs, values, strict=True):
         for i, dim in enumerate(value.shape or ()):
             size = node.meta["val"].shape[i]
             if isinstance(dim, ir.SymbolicDim) and isinstance(size, int):

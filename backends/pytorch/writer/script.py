@@ -21,6 +21,7 @@ from convert.errors import Unsupported
 from convert.options import Options
 from convert.report import Report
 
+from ..state import Buffer
 from .exported import captured, quiet
 
 _DECIDED = "TorchScript: a branch, loop or scan that only the run decides"
@@ -49,9 +50,9 @@ _PLACES = ("device", "layout", "pin_memory")
 _MANGLED = re.compile(rb"___torch_mangle_(\d+)")
 
 
-def write_script(model: ir.Model, path: Path, options: Options, report: Report) -> None:
+def write_script(model: ir.Model, path: Path, options: Options, report: Report, buffers: Sequence[Buffer] = ()) -> None:
     """Write `model` at `path`. Raises `Unsupported`."""
-    module = script_of(captured(model, options, report, "a TorchScript archive"))
+    module = script_of(captured(model, options, report, "a TorchScript archive", buffers))
     file = io.BytesIO()
     torch.jit.save(module, file)
     with path.open("wb") as out:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import onnx_ir as ir
 import torch
 from torch import nn
 from torch.export import ExportedProgram
@@ -15,7 +16,10 @@ from torch.utils import _pytree as pytree
 
 from convert.errors import Problem, Unsupported
 from convert.graph.metadata import state_output
+from convert.graph.state import write_states
 from convert.report import Report
+
+from .weights import tensor_of
 
 
 def changed_buffers(program: ExportedProgram) -> dict[str, str]:
@@ -46,6 +50,18 @@ def state_inputs(buffers: Iterable[str], taken: Collection[str]) -> dict[str, st
 
 
 _OUTPUT = re.compile(r"output(_\d+)?")
+
+
+def write_initial_states(model: ir.Model, states: Mapping[str, str], content: Mapping[str, Any]) -> None:
+    """Write into the metadata what each state starts with: `states` are its inputs by path, `content` tensors, numbers.
+
+    What is complex is left out, whose input is a pair of real numbers.
+    """
+    tensors = {path: torch.as_tensor(content[path], dtype=_NUMBERS.get(type(content[path]))) for path in states}
+    write_states(model, {states[path]: (path, tensor_of(t, path)) for path, t in tensors.items() if not t.is_complex()})
+
+
+_NUMBERS = {int: torch.int64, float: torch.float64, bool: torch.bool}
 
 
 def refuse_shared_names(states: Iterable[str], outputs: Collection[str]) -> None:

@@ -20,7 +20,13 @@ from convert.report import Report
 from .. import ops  # noqa: F401  (fills the table)
 from ..common.complexes import ComplexPair, constant_pair, input_pair, stack_parts, takes_complex
 from ..common.locate import Locator
-from ..common.state import changed_buffers, refuse_shared_names, state_inputs, state_output
+from ..common.state import (
+    changed_buffers,
+    refuse_shared_names,
+    state_inputs,
+    state_output,
+    write_initial_states,
+)
 from ..common.values import as_value, mark_scalar, onnx_dtype
 from ..common.weights import identity_of, tensor_of
 from ..dispatch import call
@@ -87,6 +93,7 @@ def lower(
             g.output(sizes.check_output(g, value), name)
         model = g.model()
     if states:
+        write_initial_states(model, states, {**program.constants, **program.state_dict})
         report.note(_state_note(states))
     sizes.note(report)
     sizes.write_metadata(model)

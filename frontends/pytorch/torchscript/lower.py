@@ -21,6 +21,7 @@ from convert.report import Report
 
 from .. import ops  # noqa: F401  (fills the table)
 from ..common.modes import SEEDED, SEEDED_HINT
+from ..common.state import state_inputs, write_initial_states
 from ..common.values import mark_scalar, onnx_dtype
 from ..inputs.fixed_values import note_fixed, script_values
 from ..inputs.output_names import output_names
@@ -69,6 +70,7 @@ def lower(
         _add_outputs(walk, result, _return_type(module))
         add_state_outputs(walk, states, inputs)
         model = walk.g.model()
+        write_initial_states(model, state_inputs(states, inputs), states)
     if [a.name for a in free] == list(inputs):
         check_runs(module, list(inputs.values()), fixed)
     bounds = {name: list(pair) for i in inputs.values() for name, pair in i.bounds.items()}

@@ -6,18 +6,16 @@ control edges; where these leave the order open, so that TensorFlow's own result
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Problem, Unsupported
 from convert.graph import Graph
 from convert.graph.inputs import Bounds
 from convert.graph.metadata import STATE_KEY, state_output
+from convert.graph.state import write_states
 from convert.report import Report
 
 from ..common.dims import dims_of
@@ -29,7 +27,6 @@ _HANDLES = ("VarHandleOp", "VariableV2", "Variable")
 _PASSING = ("Identity", "StopGradient", "Snapshot")
 _FIRST = {"If": 1, "StatelessIf": 1, "Case": 1, "StatelessCase": 1}
 _LOOPS = ("While", "StatelessWhile")
-_MOST = 4096  # elements of an initial value that are told one by one
 
 Arguments = Mapping[str, Variable]
 
@@ -163,33 +160,13 @@ def drop_states(g: Graph, states: Mapping[Variable, ir.Value], bounds: Bounds, r
 
 def describe_state(model: ir.Model, states: Sequence[Variable], report: Report) -> None:
     """Say in the metadata and in the report which inputs and outputs are state, and what it starts with."""
-    descriptions, listed = {}, []
+    initials = write_states(model, {state.state: (state.name, state.tensor) for state in states})
+    listed = []
     for variable in states:
-        initial = _initial_json(variable.tensor)
-        descriptions[variable.state] = {
-            "variable": variable.name,
-            "output": state_output(variable.state),
-            "initial": initial,
-        }
+        initial = initials[variable.state]
         start = f"starts as {initial}" if isinstance(initial, (int, float, str)) else "starts as saved"
         listed.append(f"{variable.name} (input {variable.state}, output {state_output(variable.state)}, {start})")
-    model.metadata_props[STATE_KEY] = json.dumps(descriptions)
     report.note(
         f"the graph changes {', '.join(listed)}: feed the value that it starts with first, then the output of the last "
         f"call; the metadata {STATE_KEY} of an ONNX file hold these values"
     )
-
-
-def _initial_json(tensor: ir.TensorProtocol) -> Any:
-    """An initial value as JSON: one number where all elements are equal, nested lists, or None."""
-    array = tensor.numpy()
-    if tensor.dtype == ir.DataType.STRING:
-        array = np.vectorize(lambda b: b.decode("utf-8", "replace"), otypes=[object])(array)
-    elif tensor.dtype.is_floating_point():
-        array = array.astype(np.float64)
-        if not np.isfinite(array).all():
-            return None
-    if array.size and (array == array.flat[0]).all():
-        first = array.flat[0]
-        return first.item() if isinstance(first, np.generic) else first
-    return array.tolist() if array.size <= _MOST else None

@@ -1,0 +1,93 @@
+"""State as buffers: what a network keeps from call to call is no input of the artefact where its size is known."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+import torch
+from torch import nn
+
+from convert.errors import Unsupported
+from convert.graph.metadata import state_output
+from convert.graph.state import State
+from convert.report import Report
+
+from .dtypes import tensor_from
+from .network import is_free, path_of
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A state of the graph: its places among inputs and outputs, and the path and first content of its buffer."""
+
+    input: int
+    output: int
+    place: str
+    initial: torch.Tensor
+
+
+def state_buffers(model: ir.Model, states: Sequence[State], report: Report | None = None) -> list[Buffer]:
+    """The states that are buffers, by the names that the ends of `model` have; the report says which are.
+
+    A state is one where its size and its first content are known, and a buffer can have a path that tells its name.
+    A network that would be left without outputs keeps them.
+    """
+    found: list[Buffer] = []
+    left: list[tuple[str, str, State]] = []
+    for state in states:
+        value = model.graph.inputs[state.input]
+        after = str(model.graph.outputs[state.output].name)
+        place = _place(str(value.name), state.variable, [b.place for b in found])
+        # A verdict finds what a buffer holds after a call by this name.
+        if state.initial is None or place is None or after != state_output(str(value.name)):
+            left.append((str(value.name), after, state))
+        else:
+            found.append(Buffer(state.input, state.output, place, tensor_from(state.initial.copy())))
+    if len(found) == len(model.graph.outputs):
+        return []
+    if report is not None and found:
+        report.note(
+            f"{', '.join(b.place for b in found)}: kept in buffers of the artefact, which start as the source's do and "
+            "which each call changes; they are not fed"
+        )
+    for name, output, state in left if report is not None else ():
+        assert report is not None
+        why = "its first content is not known" if state.initial is None else "no buffer can be called so"
+        if not _has_one_shape(model.graph.inputs[state.input]):
+            why = "its size is not known before the call"
+        report.note(f"the state {state.variable!r} stays an input {name!r} and an output {output!r}: {why}")
+    return found
+
+
+def _has_one_shape(value: ir.Value) -> bool:
+    return value.shape is not None and all(isinstance(d, int) for d in value.shape)
+
+
+def _place(name: str, variable: str, taken: Sequence[str]) -> str | None:
+    """A path that is `name` with dots for some underscores: the variable's own, else `name`; None if none may be."""
+    for path in (path_of(variable), path_of(name)):
+        place = ".".join(path)
+        apart = all(not f"{place}.".startswith(f"{t}.") and not f"{t}.".startswith(f"{place}.") for t in taken)
+        if "_".join(path) == name and apart and is_free(path[0]) and all(map(_is_plain, path)):
+            return place
+    return None
+
+
+def _is_plain(part: str) -> bool:
+    """Whether code says `self.part` for an attribute that no module has."""
+    is_name = part.isidentifier() and not keyword.iskeyword(part) and not part.startswith("__")
+    return is_name and not hasattr(_MODULE, part)
+
+
+_MODULE = nn.Module()
+
+
+def new_content(buffer: Buffer, y: torch.Tensor) -> torch.Tensor:
+    """What a buffer holds after a call, without its gradients: those of one call end with it. Raises `Unsupported`."""
+    if list(y.shape) != list(buffer.initial.shape) or y.dtype != buffer.initial.dtype:
+        shown = f"{list(buffer.initial.shape)} before a call and {list(y.shape)} after it"
+        raise Unsupported(f"the state {buffer.place!r} is {shown}")
+    return y.detach()
