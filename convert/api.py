@@ -186,6 +186,7 @@ def verify(
 ) -> Report:
     """Compare two artefacts; the report carries the verdict. `inputs` are arrays by name, or specs.
 
+    A folder of the parts of an encoder with a decoder is compared part by part, and by what they generate together.
     Inputs and outputs are paired by name, else by place where dtypes and shapes allow it, or as `method.pairs` says.
     Raises as `convert` does for what cannot be read or run, and `UsageError` for inputs and outputs that do not pair;
     a mismatch is a verdict, not an exception.
@@ -200,10 +201,13 @@ def verify(
     """
     from convert.parity.judge import VerifyMethod
     from convert.parity.two_artefacts import verify_two
+    from convert.parity.verify_parts import Parts, open_side, verify_parts
 
     report = report or Report("verify")
-    left, right = open_source(source), open_source(target)
-    chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(left))
+    left, right = open_side(source, open_source), open_side(target, open_source)
+    chosen = make_options(inputs, options, rules, isinstance(left, Source) and plugin.takes_fixed_values(left))
+    if isinstance(left, Parts) or isinstance(right, Parts):
+        return verify_parts(verify, left, right, chosen, {"rules": rules, **options}, method, report)
     report.source, report.kind, report.target, report.format = left.label, left.kind, right.label, right.kind
     _warm_up(report, left.kind, target=right.kind)
     with report.stage("read", _size(left)), paused_garbage_collection():

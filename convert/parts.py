@@ -48,7 +48,7 @@ def convert_parts(
     if given["dry_run"]:
         for stem, name in names.items():
             convert(folder / name, **options[stem], report=found[stem])
-        _sum_up(report, found)
+        sum_up(report, found)
         return report
     read = _files_of(source)
     kept = _checked(folder, names, form, source, read, given)
@@ -64,7 +64,7 @@ def convert_parts(
         if not kept and all(part.verdict is not None for part in found.values()):
             written = {stem: new / name for stem, name in names.items()}
             generation = _hold_generation(written, form, source, found, chosen, given, report)
-    _sum_up(report, found)
+    sum_up(report, found)
     if report.verdict is not None:
         report.verdict.generation = generation
     return report
@@ -156,7 +156,7 @@ def _names_of_places(new: Path, folder: Path) -> Iterator[None]:
         raise
 
 
-def _sum_up(report: Report, found: Mapping[str, Report]) -> None:
+def sum_up(report: Report, found: Mapping[str, Report]) -> None:
     """What the parts have in common, and what each has by its name."""
     for stem, part in found.items():
         report.inputs += [replace(t, name=f"{stem}: {t.name}") for t in part.inputs]

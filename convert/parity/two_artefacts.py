@@ -10,6 +10,7 @@ from convert import plugin
 from convert.errors import BadInput, ConvertError, UnsafeInput
 from convert.graph.names import names_in_target
 from convert.interpreter import paused_garbage_collection
+from convert.naming import Names
 from convert.options import Options
 from convert.parity.counterparts import find_counterparts, narrow_dims
 from convert.parity.judge import VerifyMethod
@@ -31,8 +32,9 @@ def verify_two(
     names = (left.label, right.label) if left.label != right.label else ("the first", "the second")
     with report.stage("read", names[1]), paused_garbage_collection():
         other = _read_right(right, method, options, names[1], report)
+    made = names_in_target(graph, plugin.names_of_kind(right.kind))
+    report.renamed = made.changed()
     if isinstance(other, ir.Model):
-        made = names_in_target(graph, plugin.names_of_kind(right.kind))
         pairs = find_counterparts(graph, other, method.pairs, options.layout, names, made)
         for text in (*pairs.notes, *narrow_dims(graph, other, pairs, options.layout, names)):
             report.note(text)
@@ -40,6 +42,7 @@ def verify_two(
             if i not in pairs.kept:
                 del graph.graph.outputs[i]
         method = replace(method, counterparts=pairs)
+        report.renamed = Names(pairs.inputs, pairs.outputs).changed()
     with report.stage("verify"):
         verdict = verify(left, right, graph, options, replace(method, theirs=True))
     if isinstance(other, BadInput) and verdict.guilty == "backend" and not verdict.outputs:

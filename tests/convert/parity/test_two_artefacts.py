@@ -85,6 +85,7 @@ def test_other_names_are_paired_by_place_with_a_note(tmp_path: Path) -> None:
     told = verdict(one, two)
     assert told["verdict"]["status"] == "PASS"
     assert any("inputs paired by place, because the names differ: a = left, b = right" in n for n in told["notes"])
+    assert told["renamed"] == {"inputs": {"a": "left", "b": "right"}, "outputs": {"y": "out"}}
     swapped = difference(tmp_path / "swapped.onnx", ("left", "right", "out"), (1, 0))
     wrong = verdict(one, swapped)
     assert (wrong["verdict"]["status"], wrong["verdict"]["guilty"]) == ("FAIL", "")
