@@ -255,10 +255,12 @@ def formats(as_json: bool, verbose: bool) -> None:
     common=("to", "origin", "names"),
     examples=(
         "convert ops --to caffe2",
+        "convert ops softmax                  # what is called so, in every table",
         "convert ops --from tf --of names.txt",
         "convert ops --skeleton mine::cube > my_rules.py",
     ),
 )
+@click.argument("words", nargs=-1, metavar="[OPERATOR]…")
 @click.option("-t", "--to", metavar="FORMAT", shell_complete=complete_formats, help="Operators that a backend writes.")
 @click.option(
     "--from", "origin", metavar="FRONTEND", shell_complete=_complete_frontends, help="Operators that a frontend reads."
@@ -269,6 +271,7 @@ def formats(as_json: bool, verbose: bool) -> None:
               help="Python file that is run before, which declares operators of yours.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def ops(
+    words: tuple[str, ...],
     to: str | None,
     origin: str | None,
     names: str | None,
@@ -278,6 +281,7 @@ def ops(
 ) -> None:
     """List the operators of a frontend or a backend, with declared gaps and their reasons.
 
+    OPERATOR is a name or a part of one, in any case: those that are called like it, in every table or in the one named.
     Of the operators that a file names (--of), one at the start of each line: how many have rules, and why the rest
     do not.
     """
@@ -292,10 +296,14 @@ def ops(
             reader = plugin.frontend_named(origin) if origin else None
             echo(plugin.skeleton(skeleton, writer or reader), nl=False)
             return
+        if words and to is origin is names is None:
+            render.operators_called(words, as_json)
+            return
         if (to is None) == (origin is None):
             raise UsageError(
                 "say one of --to FORMAT and --from FRONTEND",
-                hint=f"frontends: {', '.join(plugin.frontends())}; formats: {', '.join(plugin.formats())}",
+                hint=f"frontends: {', '.join(plugin.frontends())}; formats: {', '.join(plugin.formats())}; "
+                "or name an operator: `convert ops softmax`",
             )
         if to is not None:
             title = format_named(to).name
@@ -304,6 +312,11 @@ def ops(
             title, rows = str(origin), list(plugin.frontend_named(str(origin)).operators())
         if names is not None:
             rows = plugin.operators_in_text(rows, Path(names).read_text())
+        if words:
+            from convert.rules.find import check_found, matching_operators
+
+            all_rows, rows = rows, matching_operators(rows, words)
+            check_found(rows, words, [row.name for row in all_rows], f" of {title}")
         render.operators(title, rows, as_json)
 
     exit_on_error(work, 0)

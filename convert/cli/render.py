@@ -65,15 +65,13 @@ def formats(as_json: bool, verbose: bool = False) -> None:
 
 def operators(title: str, rows: Sequence[Operator], as_json: bool) -> None:
     """Print an operator table with its declared gaps."""
+    if as_json:
+        echo_json(json.dumps(_operators_json(title, rows), ensure_ascii=False))
+        return
     supported = sorted(r.name for r in rows if not r.gap)
     gaps = sorted((r.name, r.gap) for r in rows if r.gap)
     limits = sorted((r.name, r.limit) for r in rows if r.limit)
     differs = sorted((r.name, r.differs) for r in rows if r.differs)
-    if as_json:
-        answer = {"name": title, "operators": supported, "gaps": dict(gaps), "limits": dict(limits)}
-        answer["differences"] = dict(differs)
-        echo_json(json.dumps(answer, ensure_ascii=False))
-        return
     echo(f"{title}: {len(supported)} operators, {len(gaps)} declared gaps")
     for name in supported:
         echo(f"  {name}")
@@ -81,6 +79,34 @@ def operators(title: str, rows: Sequence[Operator], as_json: bool) -> None:
         if reasons:
             echo(heading)
             _table(reasons)
+
+
+def _operators_json(title: str, rows: Sequence[Operator]) -> dict[str, object]:
+    answer: dict[str, object] = {"name": title, "operators": sorted(r.name for r in rows if not r.gap)}
+    reasons = (("gaps", "gap"), ("limits", "limit"), ("differences", "differs"))
+    return answer | {key: {r.name: getattr(r, one) for r in sorted(rows, key=lambda r: r.name) if getattr(r, one)}
+                     for key, one in reasons}  # fmt: skip
+
+
+def operators_called(words: Sequence[str], as_json: bool) -> None:
+    """Print what is called like one of `words` in each operator table. Raises `UsageError` where nothing is."""
+    from convert.rules.find import check_found, matching_operators, tables
+
+    names: set[str] = set()
+    skipped: list[str] = []
+    answers, found = [], []
+    for title, rows in tables(skipped):
+        names.update(row.name for row in rows)
+        called = matching_operators(rows, words)
+        found += called
+        answers.append(_operators_json(title, called))
+        if called and not as_json:
+            echo(f"{title}: {', '.join(f'{row.name} (declared gap)' if row.gap else row.name for row in called)}")
+    for text in skipped:
+        echo(f"note: {text}", err=True)
+    check_found(found, words, names)
+    if as_json:
+        echo_json(json.dumps(answers, ensure_ascii=False))
 
 
 def error(problem: ConvertError) -> None:

@@ -1,0 +1,52 @@
+"""Finds operators by what somebody calls them: in any case, with or without underscores, a part of the name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+
+from convert import plugin
+from convert.errors import ConvertError, UsageError
+from convert.plugin import Operator
+
+
+def matching_operators(rows: Iterable[Operator], words: Sequence[str]) -> list[Operator]:
+    """The rows with one of `words` in their names, those that are called so first."""
+    wanted = [plain for word in words if (plain := _plain(word))]
+    found = [row for row in rows if any(word in _plain(row.name) for word in wanted)]
+    return sorted(found, key=lambda row: not _is_called(row.name, wanted))
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+def _is_called(name: str, wanted: Sequence[str]) -> bool:
+    """Whether a name is one of these, but for its namespace and its overload."""
+    last = name.rpartition("::")[2]
+    return any(_plain(part) in wanted for part in (name, last, last.partition(".")[0]))
+
+
+def tables(skipped: list[str]) -> Iterator[tuple[str, list[Operator]]]:
+    """The rows of every frontend and format; those whose framework is not installed get into `skipped`, with why."""
+    reads = [(f"--from {name}", room.operators) for name, room in plugin.frontends().items()]
+    writes = [
+        (f"--to {name}", lambda room=room, name=name: room.operators(name))
+        for room in plugin.backends().values()
+        for name in room.FORMATS
+    ]
+    for title, listed in (*reads, *writes):
+        try:
+            yield title, list(listed())
+        except (ConvertError, ImportError) as error:
+            skipped.append(f"{title} is left out: {getattr(error, 'message', error)}")
+
+
+def check_found(found: Sequence[Operator], words: Sequence[str], names: Iterable[str], where: str = "") -> None:
+    """Raises `UsageError` with the names that are near where nothing is called like `words`."""
+    if found:
+        return
+    known = {_plain(name): name for name in sorted(names, key=lambda name: name.startswith("_"), reverse=True)}
+    near = [known[key] for word in words for key in get_close_matches(_plain(word), known, 3, 0.75)]
+    hint = f"did you mean {' or '.join(dict.fromkeys(near))}?" if near else "`convert ops --to tf` lists a whole table"
+    raise UsageError(f"no operator{where} is called like {' or '.join(words)}", hint=hint)
