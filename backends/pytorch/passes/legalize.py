@@ -18,6 +18,7 @@ from convert.passes.size_checks import drop_size_checks
 from .. import ops  # noqa: F401  (fills the table)
 from ..rules import onnx_op
 from .fuse_linear import fuse_linear
+from .fuse_silu import fuse_silu
 
 
 def expand_unsupported(model: ir.Model) -> bool:
@@ -41,6 +42,7 @@ PASSES: tuple[Pass, ...] = (
     compose_transposes,
     clean,
     fuse_linear,
+    fuse_silu,
 )
 
 

@@ -28,6 +28,7 @@ from ..network import Network
 from ..passes.legalize import legalize
 from ..state import Buffer, new_content
 from .any_batch import any_batch
+from .inplace import write_over
 from .whole_rnn import whole_rnn
 
 
@@ -123,9 +124,31 @@ def export_model(model: ir.Model, buffers: Sequence[Buffer] = ()) -> ExportedPro
     _name_inputs(program, [str(v.name) for v in inputs])
     for graph_module in program.graph_module.modules():
         if isinstance(graph_module, torch.fx.GraphModule):
+            _drop_idle_casts(graph_module)
             for node in graph_module.graph.nodes:
                 node.meta.pop("stack_trace", None)  # lines of this program, at places of this machine
+    write_over(program.graph_module)
     return program
+
+
+def _drop_idle_casts(module: torch.fx.GraphModule) -> None:
+    """Without casts to the dtype that a tensor has, and what torch.export asserts of what is cast.
+
+    The asserts name a device as well, which would keep the program where it was captured.
+    """
+    for node in list(module.graph.nodes):
+        if node.op != "call_function":
+            continue
+        if node.target is torch.ops.aten._assert_tensor_metadata.default:
+            module.graph.erase_node(node)
+        elif node.target is torch.ops.aten.to.dtype and len(node.args) == 2 and not node.kwargs:
+            x = node.args[0]
+            content = x.meta.get("val") if isinstance(x, torch.fx.Node) else None
+            is_output = any(user.op == "output" for user in node.users)  # the signature has its name
+            if isinstance(content, torch.Tensor) and content.dtype == node.args[1] and not is_output:
+                node.replace_all_uses_with(x)
+                module.graph.erase_node(node)
+    module.recompile()
 
 
 def _captured(
