@@ -50,6 +50,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "onnx, int8": ("onnx", {"quantize": "int8"}),
     "onnx, int4": ("onnx", {"quantize": "int4"}),
     "torch": ("torch", {}),
+    "torch-script": ("torch-script", {}),
+    "torch-code": ("torch-code", {}),
     "tf": ("tf", {}),
     "tf, constants": ("tf", {"weights": "constants"}),
     "tf-frozen": ("tf-frozen", {}),

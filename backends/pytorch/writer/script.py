@@ -6,7 +6,7 @@ import ast
 import io
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,8 @@ _ON_SIZES: dict[Any, Callable[..., Any]] = {
 _PLACES = ("device", "layout", "pin_memory")
 """Where a tensor is made: where the weights are is for the user to say."""
 
-_MANGLED = re.compile(rb"___torch_mangle_(\d+)")
+_CLASSES = re.compile(rb"code/__torch__/(.+?)(?:/___torch_mangle_(\d+))?\.py")
+"""A file of classes, and the number by which PyTorch tells those of one name apart."""
 
 
 def write_script(model: ir.Model, path: Path, options: Options, report: Report, buffers: Sequence[Buffer] = ()) -> None:
@@ -172,18 +173,34 @@ def _copy_records(file: io.BytesIO, out: Any) -> None:
     reader = torch._C.PyTorchFileReader(io.BytesIO(file.getvalue()))
     names = [n for n in reader.get_all_records() if not n.endswith(".debug_pkl") and not n.startswith(".data/")]
     records = {name: reader.get_record(name) for name in names if name not in ("version", "byteorder")}
-    written = b"".join(n.encode() + content for n, content in records.items() if _has_names(n))
-    numbers = {n: b"%d" % i for i, n in enumerate(sorted(set(_MANGLED.findall(written)), key=int))}
-
-    def renamed(content: bytes) -> bytes:
-        return _MANGLED.sub(lambda m: b"___torch_mangle_" + numbers[m[1]], content)
-
+    renamed = _class_names(records)
+    code = {renamed(n.encode()).decode(): renamed(content) for n, content in records.items() if n.startswith("code/")}
+    others = {n: renamed(content) if n.endswith(".pkl") else content for n, content in records.items()}
     writer = torch._C.PyTorchFileWriter(out)
-    for name, content in records.items():
-        content = renamed(content) if _has_names(name) else content
-        writer.write_record(renamed(name.encode()).decode(), content, len(content))
+    for name, content in [(n, c) for n, c in others.items() if not n.startswith("code/")] + sorted(code.items()):
+        writer.write_record(name, content, len(content))
     writer.write_end_of_file()
 
 
-def _has_names(record: str) -> bool:
-    return record.startswith("code/") or record.endswith(".pkl")
+def _class_names(records: Mapping[str, bytes]) -> Callable[[bytes], bytes]:
+    """What gives classes of one name numbers as they come up in the archive, to any text in it.
+
+    PyTorch counts them through the process: the first one has no number, and whether a class is that one depends on
+    what was scripted before.
+    """
+    files = [match for name in records if (match := _CLASSES.fullmatch(name.encode()))]
+    bases = sorted({match[1].replace(b"/", b".") for match in files}, key=len, reverse=True)
+    known = b"|".join(re.escape(base).replace(rb"\.", rb"[./]") for base in bases)
+    used = re.compile(rb"(__torch__[./])(" + known + rb")(?:([./])___torch_mangle_(\d+))?(?=[.\n])")
+    pickled = b"".join(content for name, content in records.items() if name.endswith(".pkl"))
+    found = [(base.replace(b"/", b"."), number) for _, base, _, number in used.findall(pickled) if bases]
+    others = [(match[1].replace(b"/", b"."), match[2] or b"") for match in files]
+    numbers: dict[tuple[bytes, bytes], int] = {}
+    for key in [*found, *sorted(others, key=lambda key: (key[0], int(key[1] or -1)))]:
+        numbers.setdefault(key, sum(base == key[0] for base, _ in numbers))
+
+    def name(match: re.Match[bytes]) -> bytes:
+        number = numbers[match[2].replace(b"/", b"."), match[4] or b""]
+        return match[1] + match[2] + (match[1][-1:] + b"___torch_mangle_%d" % (number - 1) if number else b"")
+
+    return lambda text: used.sub(name, text) if bases else text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -66,9 +67,12 @@ def test_the_same_bytes_whatever_was_scripted_before(tmp_path: Path) -> None:
     loaded(perceptron(), tmp_path)
     first = (tmp_path / "m.pt").read_bytes()
     torch.jit.script(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()))
+    convert.convert(FIXTURES / "mnist_cnn.onnx", "torch-script", tmp_path / "other.pt", verify=False)
     (tmp_path / "again").mkdir()
     loaded(perceptron(), tmp_path / "again")
     assert (tmp_path / "again" / "m.pt").read_bytes() == first
+    with zipfile.ZipFile(tmp_path / "again" / "m.pt") as archive:  # the first one of a process has no number
+        assert "m/code/__torch__/torch/fx/graph_module.py" in {n.replace("archive/", "m/") for n in archive.namelist()}
     assert b"eval_with_key" not in first
 
 
