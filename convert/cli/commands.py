@@ -139,7 +139,8 @@ def convert_model(
             **read_options.options(),
         )
 
-    run(report, work, output_options, limit_options, verify_options, [source])
+    given = [path for path in (*declared.values(), *read_options.rules) if isinstance(path, Path)]
+    run(report, work, output_options, limit_options, verify_options, [source, *given])
 
 
 @cli.command(

@@ -72,7 +72,7 @@ class VerifyOptions:
         if not self.arrays.exists():
             hint = "--inputs gives arrays to verify on; to name or describe an input of the model, --input NAME"
             raise UsageError(f"there is no file or folder {self.arrays}", hint=hint)
-        from convert.parity.inputs import load_inputs
+        from convert.parity.given_arrays import load_inputs
 
         return dict(load_inputs(self.arrays))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,9 @@ from convert.errors import BadInput, ConvertError, UsageError
 
 _SYNTAX = "for instance 224x224,mean=0.485:0.456:0.406,std=0.229:0.224:0.225,layout=nchw"
 _MODES = {"rgb": "RGB", "bgr": "RGB", "gray": "L"}
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "AVIF", "PPM", "JPEG2000", "TGA", "ICO", "DIB", "PCX", "SGI",
+            "QOI")  # fmt: skip
+"""What Pillow decodes itself: for PostScript it starts Ghostscript, which executes what is in the file."""
 _FILTERS = ("nearest", "bilinear", "bicubic", "lanczos")
 
 
@@ -106,8 +110,11 @@ def _pixels(path: Path, how: ImagePreparation) -> np.ndarray:
         from PIL import Image, ImageOps
     except ImportError:
         raise ConvertError("reading pictures needs Pillow", hint="pip install 'convert-models[images]'") from None
+    if not path.is_file():
+        raise BadInput(f"{path} is no file, and so no picture")  # a pipe would be waited for
     try:
-        with Image.open(path) as file:
+        with warnings.catch_warnings(), Image.open(path, formats=_FORMATS) as file:
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # it is an error from twice as many pixels
             image = ImageOps.exif_transpose(file).convert(_MODES[how.channels])
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise BadInput(f"{path} is not a readable picture: {error}") from None

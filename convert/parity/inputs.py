@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import zipfile
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from tokenize import TokenError
 from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
 
-from convert.errors import BadInput, ResourceLimit, UsageError
+from convert.errors import ResourceLimit, UsageError
 from convert.graph.metadata import DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY, RANGE_KEY
 from convert.graph.tensors import dtype_name, numpy_dtype
 from convert.parity.size_guards import broken_guards, evaluate, fit_sizes
@@ -51,26 +47,6 @@ class Feed:
     draw_of: str = ""
     edge: bool = False
     special: bool = False
-
-
-_HEADER = (SyntaxError, TokenError)
-"""What numpy raises beside ValueError where a header is no Python dict."""
-
-
-def load_inputs(path: Path) -> dict[str, np.ndarray]:
-    """Arrays by name from an `.npz` file, or from a folder of `.npy` files. Pickled content is refused."""
-    try:
-        if path.is_dir():
-            return {p.stem: np.load(p, allow_pickle=False) for p in sorted(path.glob("*.npy"))}
-        archive = np.load(path, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise ValueError("it is a single array, which has no name")
-        with archive:
-            return dict(archive.items())
-    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, *_HEADER) as error:
-        raise BadInput(
-            f"{path} holds no readable inputs: {error}", hint="save them with numpy.savez(path, name=array, …)"
-        ) from error
 
 
 def given_feed(model: ir.Model, arrays: Mapping[Any, np.ndarray]) -> Feed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,9 @@ from convert.parity.inputs import Feed
 # Dtypes that numpy's files do not know travel as unsigned integers under NAME:DTYPE.
 _BITS = {"bfloat16": np.uint16, "float8_e4m3fn": np.uint8, "float8_e5m2": np.uint8, "float8_e4m3fnuz": np.uint8,
          "float8_e5m2fnuz": np.uint8}  # fmt: skip
+
+_NUMBER = re.compile(r"[0-9]{1,9}")
+"""Of a set of inputs, behind NAME@."""
 
 
 def save_feeds(path: Path, feeds: Sequence[Feed]) -> None:
@@ -51,7 +55,7 @@ def input_sets(arrays: Mapping[Any, np.ndarray]) -> list[dict[Any, np.ndarray]]:
         if isinstance(key, str):
             name, array = _typed_array(key, array)
             start, at, end = name.rpartition("@")
-            if at and start and end.isdigit():
+            if at and start and _NUMBER.fullmatch(end):
                 name, number = start, int(end)
         array = np.asarray(array)
         found.setdefault(number, {})[name] = array.astype(object) if array.dtype.kind == "U" else array

@@ -16,9 +16,13 @@ from PIL import Image
 
 from convert.cli import cli
 from convert.errors import BadInput, UsageError
+from convert.parity.given_arrays import load_inputs
 from convert.parity.image_inputs import parse_preparation, picture_batch
-from convert.parity.inputs import Feed, load_inputs
+from convert.parity.inputs import Feed
 from convert.parity.saved import input_sets, save_feeds
+
+
+FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
 
 
 def invoke(*args: str | Path) -> Result:
@@ -207,3 +211,12 @@ def test_ends_that_are_sequences_are_not_judged(tmp_path: Path) -> None:
     assert verdict["status"] == "INCONCLUSIVE"
     assert verdict["reason"].endswith("are not compared: y")
     assert (tmp_path / "m.savedmodel").is_dir()
+
+
+def test_the_data_of_a_calibration_is_not_written_over(tmp_path: Path) -> None:
+    samples = tmp_path / "c.npz"
+    np.savez(samples, image=np.zeros((1, 1, 28, 28), np.float32))
+    words = ["--to", "onnx", "-o", str(tmp_path / "m.onnx"), "--quantize", "int8", "--calibrate", str(samples)]
+    done = CliRunner().invoke(cli, [str(FIXTURES / "mnist_cnn.onnx"), *words, "--save-inputs", str(samples)])
+    assert done.exit_code == 2, done.output
+    assert "which would be overwritten" in done.output

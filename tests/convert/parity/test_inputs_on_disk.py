@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ import numpy as np
 import pytest
 
 from convert.errors import BadInput, UsageError
+from convert.parity.given_arrays import load_inputs
 from convert.parity.image_inputs import ImagePreparation, parse_preparation, picture_batch
-from convert.parity.inputs import Feed, load_inputs
+from convert.parity.inputs import Feed
 from convert.parity.saved import input_sets, save_feeds
 
 
@@ -139,3 +142,59 @@ def test_a_set_that_lacks_is_an_error(names: list[str]) -> None:
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--save-inputs"):
         save_feeds(tmp_path, [Feed("a", {"x": np.zeros(1)})])
+
+
+def _array(header: str) -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(16)
+
+
+def _archive(path: Path, name: str, content: bytes, method: int = 0) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(zipfile.ZipInfo(name), content)
+    data = bytearray(path.read_bytes())
+    for mark, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):  # by which it is packed, it says
+        data[data.find(mark) + offset] = method
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda path: os.mkfifo(path), "is no file"),
+        (lambda path: path.symlink_to("/dev/zero"), "is no file"),
+        (lambda path: (path.mkdir(), os.mkfifo(path / "x.npy")), "is no file"),
+        (lambda path: (path.touch(), os.truncate(path, 1 << 40)), "1,099.5 GB"),
+        (Path.mkdir, "no array"),
+        (lambda path: np.savez(path), "no array"),
+        (lambda path: _archive(path, "x.npy", b""), "'x' is no array"),
+        (lambda path: _archive(path, "x.npy", b"\x09\x04\x05\x00" + b"\xff" * 300, 14), "options"),
+        (lambda path: _archive(path, "x.npy", _array(
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (True, 1)}\n")), "integer"),
+    ],
+)  # fmt: skip
+def test_what_holds_no_arrays_is_bad_input(make: Callable[[Path], object], reason: str, tmp_path: Path) -> None:
+    make(tmp_path / "in.npz")
+    with pytest.raises(BadInput, match=reason):
+        load_inputs(tmp_path / "in.npz")
+
+
+@pytest.mark.parametrize("name", ["x@²", "x@" + "9" * 5000])
+def test_a_name_that_only_looks_numbered_is_a_name(name: str) -> None:
+    assert input_sets({name: np.zeros(1)})[0].keys() == {name}
+
+
+def test_no_program_is_started_for_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gs").write_text(f"#!/bin/sh\ntouch {tmp_path / 'started'}\n")
+    (tmp_path / "gs").chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    postscript = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n%%EOF\n"
+    (tmp_path / "picture.png").write_bytes(postscript)
+    with pytest.raises(BadInput, match="not a readable picture"):
+        picture_batch([tmp_path / "picture.png"], ImagePreparation())
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_pipe_is_no_picture(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "picture.png")
+    with pytest.raises(BadInput, match="no file"):
+        picture_batch([tmp_path / "picture.png"], ImagePreparation())

@@ -18,7 +18,7 @@ from convert.options import Options
 from convert.parity import profile, source_runs
 from convert.parity import verify as room
 from convert.parity.counterparts import Counterparts
-from convert.parity.inputs import load_inputs
+from convert.parity.given_arrays import load_inputs
 from convert.parity.judge import VerifyMethod
 from convert.parity.verify import unavailable_reason, verify
 from convert.runners.process import Limits

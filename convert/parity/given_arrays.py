@@ -1,0 +1,53 @@
+"""Arrays that the user has on disk: an `.npz`, or a folder of `.npy`, read without what pickles would execute."""
+
+from __future__ import annotations
+
+import lzma
+import stat
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any
+
+import numpy as np
+
+from convert.errors import BadInput
+from convert.files.holes import check_holes
+
+_UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, TypeError, RecursionError, struct.error, zlib.error,
+               zipfile.BadZipFile, lzma.LZMAError, SyntaxError, TokenError)  # fmt: skip
+"""What numpy raises where a file is no array; the last two where a header is no Python dict."""
+
+
+def load_inputs(path: Path) -> dict[str, np.ndarray]:
+    """Arrays by name from an `.npz` file, or from a folder of `.npy` files. Pickled content is refused.
+
+    Raises `BadInput` for anything else: pipes and devices, files of holes, an archive or a folder without arrays.
+    """
+    try:
+        if path.is_dir():
+            found = {p.stem: _load(p) for p in sorted(path.glob("*.npy"))}
+        else:
+            archive = _load(path)
+            if isinstance(archive, np.ndarray):
+                raise ValueError("it is a single array, which has no name")
+            with archive:
+                found = dict(archive.items())
+        if not found:
+            raise ValueError("there is no array in it")
+        if other := [name for name, array in found.items() if not isinstance(array, np.ndarray)]:
+            raise ValueError(f"{other[0][:200]!r} is no array")
+    except _UNREADABLE as error:
+        raise BadInput(
+            f"{path} holds no readable inputs: {error}", hint="save them with numpy.savez(path, name=array, …)"
+        ) from error
+    return found
+
+
+def _load(path: Path) -> Any:
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError(f"{path} is no file")  # which numpy would wait for, or read without an end
+    check_holes(path)
+    return np.load(path, allow_pickle=False)
