@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import shlex
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,9 @@ WORDS = "convert.words"
 """Where click's context keeps the words of the command line, for the page that says how to do it again."""
 
 T = TypeVar("T")
+
+_PATIENCE = 10.0
+"""Seconds in which a page about an error is written."""
 
 SUPERVISED = "supervised"
 """Click's object for the command line proper, where work is done in a process that this one watches."""
@@ -99,7 +103,7 @@ def run(
                 done = work(report)
         except ConvertError as error:
             if files is not None:
-                files.write(report, error)
+                _write_soon(files, report, error)
             raise
         if files is not None:
             files.write(done)
@@ -110,6 +114,28 @@ def run(
         sys.exit(done.exit_code)
 
     exit_on_error(task, output_options.verbose, report if output_options.as_json else None)
+
+
+def _write_soon(files: FilesBeside, report: Report, error: ConvertError) -> None:
+    """Write what tells of an error, or pass on what that raises; no longer wait than `_PATIENCE`.
+
+    When the time of the command is over, no clock ends what waits for somebody to read a pipe.
+    """
+    errors: list[Exception] = []
+
+    def write() -> None:
+        try:
+            files.write(report, error)
+        except Exception as problem:
+            errors.append(problem)
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    writer.join(_PATIENCE)
+    if errors:
+        raise errors[0]
+    if writer.is_alive():
+        echo(f"note: what tells of the error was not written in {_PATIENCE:g} s: nobody reads it, it seems", err=True)
 
 
 def exit_on_error(work: Callable[[], T], verbose: int, report: Report | None = None) -> T:

@@ -98,6 +98,13 @@ def test_the_limit_of_time(tmp_path: Path, body: str) -> None:
     assert err == ["error: reading the model was not done after 0.5 s", "hint: give a larger --timeout"]
 
 
+def test_a_page_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "page.html")
+    code, _, err = run(tmp_path, "time.sleep(100)", "inspect", "m", "--report", "page.html", "--timeout", "0.5")
+    assert code == 6
+    assert any("was not written in" in line for line in err)
+
+
 def test_the_limit_of_time_in_json(tmp_path: Path) -> None:
     code, out, _ = run(tmp_path, "time.sleep(100)", "inspect", "m", "--timeout", "0.5", "--json")
     told = json.loads(out)
