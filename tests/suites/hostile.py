@@ -41,14 +41,18 @@ from tests.suites import hostile_watch as watch
 from tests.suites.hostile_files.archive_files import archive_files
 from tests.suites.hostile_files.caffe2_files import caffe2_files
 from tests.suites.hostile_files.case import Canary, Case, Maker
+from tests.suites.hostile_files.code_files import code_files
 from tests.suites.hostile_files.folder_files import folder_files
 from tests.suites.hostile_files.hugging_files import hugging_files
+from tests.suites.hostile_files.input_files import input_files
 from tests.suites.hostile_files.keras_files import keras_files
 from tests.suites.hostile_files.lite_files import lite_files
 from tests.suites.hostile_files.onnx_files import onnx_files
+from tests.suites.hostile_files.output_files import output_files
 from tests.suites.hostile_files.pickle_files import pickle_files
 from tests.suites.hostile_files.place_files import manifest_files, place_files
 from tests.suites.hostile_files.safetensors_files import safetensors_files
+from tests.suites.hostile_files.swapped_files import swapped_files
 from tests.suites.hostile_files.tensorflow_files import tensorflow_files
 from tests.suites.hostile_files.torchscript_files import exported_files, torchscript_files
 
@@ -67,12 +71,16 @@ MAKERS: dict[str, Maker] = {
     "places": place_files,
     "manifests": manifest_files,
     "folders": folder_files,
+    "code": code_files,
+    "inputs": input_files,
+    "outputs": output_files,
+    "swapped": swapped_files,
 }
 ROOMS = {
     "pickles": "pt", "archives": "pt", "torchscript": "pt", "exported": "pt", "safetensors": "pt",
     "hugging": "pt", "onnx": "onnx",
     "tensorflow": "savedmodel", "keras": "savedmodel", "lite": "savedmodel", "caffe2": "caffe2", "places": "onnx",
-    "manifests": "onnx", "folders": "onnx",
+    "manifests": "onnx", "folders": "onnx", "code": "pt", "inputs": "onnx", "outputs": "onnx", "swapped": "pt",
 }  # fmt: skip
 """A format of the fuzz that is read by the same room."""
 VERBS = ("inspect", "convert", "source", "target", "batch")
@@ -124,11 +132,13 @@ def run_command(
     if case.here is None:
         folder.mkdir()
     else:
-        subprocess.run(["cp", "-r", str(case.here), str(folder)], check=True)  # pipes and links as they are
+        subprocess.run(["cp", "-a", str(case.here), str(folder)], check=True)  # pipes and links as they are
+    kept = {name: (folder / name).read_bytes() for name in case.kept}
     run = Run(kind, case.name, verb, time.time())
     pid = os.fork()
     if not pid:
         _become(words, folder)
+    swap = watch.start_swapping(*case.swap) if case.swap is not None else None
     memory = watch.Memory(pid, helper)
     models = len(words) - words.index("--") - 1 if verb == "batch" and "--" in words else 1
     while run.code is None:
@@ -150,10 +160,18 @@ def run_command(
     watch.end(pid)
     if run.code is None:
         os.waitpid(pid, 0)
+    if swap is not None and case.swap is not None:
+        watch.stop_swapping(swap, case.swap[0])
+    if lost := [name for name, data in kept.items() if not _holds(folder / name, data)]:
+        run.scores["wrote"] = f"over {lost[0]}"
     run.ended, run.bytes = time.time(), memory.most
     run.told = (folder / "told").read_text(errors="surrogateescape")
     _judge(run, canary)
     return run
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == data
 
 
 def _judge(run: Run, canary: Canary) -> None:
@@ -172,7 +190,7 @@ def _become(words: list[str], folder: Path) -> None:
     """The fork: a session of its own, nothing but its folder, and the command line."""
     os.setsid()
     os.chdir(folder)
-    (folder / "tmp").mkdir()
+    (folder / "tmp").mkdir(exist_ok=True)
     os.environ.update(TMPDIR=str(folder / "tmp"), HOME=str(folder), TMP=str(folder / "tmp"))
     tempfile.tempdir = None
     null, told = os.open(os.devnull, os.O_RDONLY), os.open("told", os.O_WRONLY | os.O_CREAT, 0o600)
@@ -220,8 +238,10 @@ def made(kind: str, place: Path, canary: Canary) -> list[Case]:
     os.waitpid(pid, 0)
     cases = []
     for row in json.loads(text):
-        paths = {name: Path(row.pop(name)) for name in ("path", "good", "here") if row[name] is not None}
-        cases.append(Case(row["name"], arguments=tuple(row["arguments"]), batch=row["batch"], **paths))
+        paths = {name: Path(row[name]) for name in ("path", "good", "here") if row[name] is not None}
+        words = {name: tuple(row[name]) for name in ("arguments", "verbs", "kept")}
+        swap = None if row["swap"] is None else tuple(map(Path, row["swap"]))
+        cases.append(Case(**row | words | paths | {"swap": swap}))
     return cases
 
 
@@ -229,10 +249,12 @@ def commands(kind: str, cases: list[Case], verbs: list[str], timeout: float) -> 
     """Every case in every verb; one batch for each class, of its folder, or of each manifest."""
     for verb in verbs:
         if verb != "batch":
-            yield from ((c, verb, arguments(c, verb, timeout)) for c in cases if not c.batch)
+            meant = [c for c in cases if not c.batch and verb in (c.verbs or VERBS)]
+            yield from ((c, verb, arguments(c, verb, timeout)) for c in meant)
         else:
             yield from ((c, verb, arguments(c, verb, timeout)) for c in cases if c.batch)
-    if "batch" in verbs and cases and not cases[0].batch:
+    cases = [case for case in cases if not case.batch and "batch" in (case.verbs or VERBS)]
+    if "batch" in verbs and cases:
         # Those of a folder that lies in wait one by one, the first folder of the others.
         folders = dict.fromkeys(c.path.parent for c in cases if c.here or c.path.parent == cases[0].path.parent)
         for folder in folders:

@@ -228,3 +228,32 @@ def start_helper(place: Path, *, hugging: bool = False) -> Helper:
             break
         time.sleep(0.2)
     return Helper(process)
+
+
+# -- files that change under a command --------------------------------------------------------------------------------
+
+
+def start_swapping(path: Path, other: Path) -> subprocess.Popen[bytes]:
+    """A process that puts `other` in the place of `path`, a link, and back again, some hundred times a second."""
+    return subprocess.Popen([sys.executable, "-c", _SWAP, str(path), str(other), os.readlink(path)])
+
+
+def stop_swapping(process: subprocess.Popen[bytes], path: Path) -> None:
+    """End it; the link leads to the good one again."""
+    process.terminate()
+    process.wait()
+    good = process.args[-1]  # type: ignore[index]
+    Path(f"{path}.next").unlink(missing_ok=True)
+    path.unlink()
+    os.symlink(good, path)
+
+
+_SWAP = """
+import os, random, sys, time
+path, *targets = sys.argv[1:]
+while True:
+    for target in targets:
+        os.symlink(target, path + ".next")
+        os.replace(path + ".next", path)
+        time.sleep(random.choice((0.002, 0.02, 0.2)))
+"""

@@ -22,7 +22,9 @@ class Canary:
 class Case:
     """One hostile file: where it is, with which options it is read, and a good model that it passes for.
 
-    here: a folder whose content lies in the one that the command is run in.
+    here: a folder whose content lies in the one that the command is run in; `kept` names what of it must stay.
+    verbs: those that it is for, all of them by default. swap: a link, and where else it leads now and then while the
+    command runs.
     """
 
     name: str
@@ -31,6 +33,9 @@ class Case:
     good: Path = FIXTURES / "mnist_cnn.onnx"
     batch: bool = False
     here: Path | None = None
+    verbs: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    swap: tuple[Path, Path] | None = None
 
 
 Maker = Callable[[Path, Canary], Iterator[Case]]

@@ -12,7 +12,7 @@ from convert.files.own_folders import folder_for
 from tests.suites.hostile_files.case import FIXTURES, Canary, Case, file_name
 
 GOOD = FIXTURES / "mnist_cnn.onnx"
-TARGETS = ("onnx", "tf", "keras", "tflite", "caffe2", "torch")
+TARGETS = ("onnx", "tf", "keras", "tflite", "caffe2", "torch", "torch-script", "torch-code", "tf-frozen")
 MODULES = ("numpy", "onnx", "onnx_ir", "onnxruntime", "torch", "tensorflow", "keras", "h5py", "google", "json", "ssl",
            "caffe2", "sitecustomize", "usercustomize", "convert_rules", "conftest", "readline")  # fmt: skip
 STARTED = ("convert", "convert.runners.child", "convert.runners.fork_server", "convert.batch.child",

@@ -1,0 +1,100 @@
+"""Folders of PyTorch code: what lies in them is executed for whoever trusts it, and for nobody else."""
+
+from __future__ import annotations
+
+import json
+import os
+import py_compile
+import shutil
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.suites.hostile_files.case import FIXTURES, Canary, Case, file_name
+from tests.suites.hostile_files.safetensors_files import safetensors_files
+
+GOOD = FIXTURES / "mnist_cnn.onnx"
+
+
+def _code(canary: Canary) -> str:
+    return (
+        f"open({str(canary.marker)!r}, 'w').close()\nimport torch\n\n\nclass Model(torch.nn.Module):\n"
+        "    def forward(self, x):\n        return x\n"
+    )
+
+
+def _plain(folder: Path, canary: Canary) -> None:
+    header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+    (folder / "model.py").write_text(_code(canary))
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
+
+
+def _changes(folder: Path, canary: Canary) -> dict[str, Callable[[Path], object]]:
+    """What is changed of a folder of code."""
+    code = _code(canary)
+
+    def instead(name: str, make: Callable[[Path], object]) -> Callable[[Path], object]:
+        def change(path: Path) -> None:
+            (path / name).unlink(missing_ok=True)
+            make(path / name)
+
+        return change
+
+    def link(target: str) -> Callable[[Path], object]:
+        return lambda path: os.symlink(target, path)
+
+    def compiled(path: Path) -> None:
+        py_compile.compile(str(path / "model.py"), cfile=str(path / "__pycache__" / "model.cpython-311.pyc"),
+                           invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)  # fmt: skip
+        (path / "model.py").write_text("")
+
+    def modules(path: Path) -> None:
+        for name in ("torch", "numpy", "safetensors", "sitecustomize", "usercustomize", "__init__", "conftest"):
+            (path / f"{name}.py").write_text(code)
+        (path / "model").mkdir()
+        (path / "model" / "__init__.py").write_text(code)
+        (path / "model.so").write_bytes(b"\x7fELF")
+
+    def hugging(path: Path) -> None:
+        config = {"model_type": "bert", "auto_map": {"AutoModel": "model.Model"}, "architectures": ["Model"]}
+        (path / "config.json").write_text(json.dumps(config))
+
+    (folder / "away.py").write_text(code)
+    return {
+        "code": lambda path: None,
+        "code that is a link": instead("model.py", link("../away.py")),
+        "code that is a device": instead("model.py", link("/dev/zero")),
+        "code that is a pipe": instead("model.py", os.mkfifo),
+        "code that is a folder": instead("model.py", Path.mkdir),
+        "code that is nothing": instead("model.py", Path.touch),
+        "weights that are a link": instead("model.safetensors", link("/etc/passwd")),
+        "weights that are a device": instead("model.safetensors", link("/dev/zero")),
+        "weights that are a pipe": instead("model.safetensors", os.mkfifo),
+        "code that is compiled already": compiled,
+        "modules beside it": modules,
+        "a configuration beside it": hugging,
+        "a SavedModel beside it": lambda path: (path / "saved_model.pb").write_bytes(b""),
+        "names of control characters": lambda path: (path / "\x1b[31m\u202ex.py").write_text(code),
+    }
+
+
+def code_files(folder: Path, canary: Canary) -> Iterator[Case]:
+    """Each of them, some with weights that lie, and the folder as the one that the user is in."""
+    for name, change in _changes(folder, canary).items():
+        path = folder / file_name(name)
+        path.mkdir()
+        _plain(path, canary)
+        change(path)
+        yield Case(name, path, good=GOOD)
+    lies = folder / "lies"
+    lies.mkdir()
+    for case in safetensors_files(lies, canary):
+        path = folder / f"weights_{file_name(case.name)}"
+        path.mkdir()
+        _plain(path, canary)
+        shutil.copy(case.path, path / "model.safetensors")
+        yield Case(f"weights: {case.name}", path, good=GOOD)
+    modules = folder / file_name("modules beside it")
+    shutil.copy(GOOD, modules / "m.onnx")
+    words = ("--to", "torch-code", "-o", "written")
+    yield Case("a folder of code to be in", modules / "m.onnx", words, GOOD, here=modules, verbs=("convert",))

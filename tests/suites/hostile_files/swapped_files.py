@@ -1,0 +1,88 @@
+"""Files that are others whenever they are opened: what is checked must be what is loaded, or harm nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.suites.hostile_files.case import FIXTURES, Canary, Case, file_name, members, stored
+from tests.suites.hostile_files.keras_files import KERAS
+from tests.suites.hostile_files.onnx_files import external
+from tests.suites.hostile_files.torchscript_files import exported_files, torchscript_files
+from tests.support.hostile import pickles, write_torch_zip
+
+REPEATS = 3
+
+
+def _pairs(folder: Path, canary: Canary) -> Iterator[tuple[str, Path, Path]]:
+    """A good model, and what takes its place."""
+    module = FIXTURES / "mnist_cnn.pt"
+    for name in ("os.system", "eval", "in the state of a layer"):
+        (data, _) = pickles(canary.marker)[name]
+        yield f"a pickle, {name}", module, write_torch_zip(folder / f"{file_name(name)}.pt", data)
+    yield "a module and a program", module, FIXTURES / "mnist_cnn_scripted.pt"
+    yield "a module and a folder", module, FIXTURES / "mnist_cnn.savedmodel"
+    (folder / "scripts").mkdir()
+    for case in torchscript_files(folder / "scripts", canary):
+        if "__setstate__: aten" in case.name or "__setstate__: a text" in case.name:
+            yield f"a script, {case.name}", case.good, case.path
+    (folder / "programs").mkdir()
+    for case in exported_files(folder / "programs", canary):
+        if case.name.startswith("names: a") or case.name in ("target: os.system", "sizes: code as a size"):
+            yield f"a program, {case.name}", case.good, case.path
+    config = json.loads(members(KERAS)["config.json"])
+    code = {"class_name": "__lambda__", "config": {"code": "4wEAAAA=", "defaults": None, "closure": None}}
+    config["config"]["layers"].append({"module": "keras.layers", "class_name": "Lambda", "registered_name": None,
+                                       "config": {"name": "x", "function": code}})  # fmt: skip
+    evil = members(KERAS) | {"config.json": json.dumps(config).encode()}
+    yield "a Keras file", KERAS, stored(folder / "lambda.keras", evil)
+    graph = FIXTURES / "mnist_cnn_frozen.pb"
+    (folder / "other.pb").write_bytes(graph.read_bytes().replace(b"MatMul", b"Send__"))
+    yield "a frozen graph", graph, folder / "other.pb"
+    yield "a pipe", FIXTURES / "mnist_cnn.onnx", _pipe(folder)
+    yield "a device", FIXTURES / "mnist_cnn.onnx", Path("/dev/zero")
+    cut = folder / "cut.pt"
+    cut.write_bytes(module.read_bytes()[:50_000])
+    yield "half a file", module, cut
+
+
+def _pipe(folder: Path) -> Path:
+    os.mkfifo(folder / "pipe")
+    return folder / "pipe"
+
+
+def _inside(folder: Path, canary: Canary) -> Iterator[tuple[str, Path, Path, Path, Path]]:
+    """A model, a link in it or beside it, where that leads at first, and where else."""
+    secret = folder / "secret"
+    secret.write_bytes(bytes(8))
+    beside = folder / "beside"
+    beside.mkdir()
+    (beside / "w.bin").write_bytes(bytes(8))
+    (beside / "m.onnx").write_bytes(external("w").SerializeToString())
+    yield "data that goes up", beside / "m.onnx", beside / "w", Path("w.bin"), Path("../secret")
+    for name in ("/dev/zero", "/etc/passwd"):
+        place = Path(shutil.copytree(beside, folder / f"beside_{file_name(name)}", symlinks=True))
+        yield f"data of {name}", place / "m.onnx", place / "w", Path("w.bin"), Path(name)
+    saved = Path(shutil.copytree(FIXTURES / "mnist_cnn.savedmodel", folder / "saved"))
+    (saved / "saved_model.pb").rename(saved / "good.pb")
+    (saved / "other.pb").write_bytes(
+        (saved / "good.pb").read_bytes().replace(b"StatefulPartitionedCall", b"WriteFile" + b"_" * 14)
+    )
+    yield "a SavedModel's graph", saved, saved / "saved_model.pb", Path("good.pb"), Path("other.pb")
+
+
+def swapped_files(folder: Path, canary: Canary) -> Iterator[Case]:
+    """Each several times: at which moment a file is another one is chance."""
+    verbs = ("inspect", "convert", "source", "target")
+    for name, first, other in _pairs(folder, canary):
+        for turn in range(REPEATS):
+            path = folder / f"{file_name(name)}_{turn}{first.suffix}"
+            os.symlink(first, path)
+            yield Case(f"{name}, turn {turn}", path, good=first, verbs=verbs, swap=(path, other))
+    for name, model, link, first, other in _inside(folder, canary):
+        if not link.exists():
+            os.symlink(first, link)
+        yield Case(name, model, good=FIXTURES / "mnist_cnn.onnx", verbs=verbs, swap=(link, other))
