@@ -21,7 +21,6 @@ from convert.parity.image_inputs import parse_preparation, picture_batch
 from convert.parity.inputs import Feed
 from convert.parity.saved import input_sets, save_feeds
 
-
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
 
 
