@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -133,7 +136,7 @@ def _cache_sizes(model: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     Raises `Unsupported` where it keeps something else: the state of a recurrence, a cache of fixed length.
     """
     rows, length = 2, 3
-    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+    with torch.no_grad(), _products_of_capture(), FakeTensorMode(allow_non_fake_inputs=True):
         ids = torch.ones(rows, length, dtype=torch.int64)
         cache = model.forward(input_ids=ids, use_cache=True, return_dict=True).get(PAST)
     layers: list[tuple[Any, Any]] = [
@@ -147,3 +150,21 @@ def _cache_sizes(model: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
             hint="--task text-generation converts the model without it",
         )
     return [((k.shape[1], k.shape[3]), (v.shape[1], v.shape[3])) for k, v in layers]
+
+
+@contextmanager
+def _products_of_capture() -> Iterator[None]:
+    """Mixtures of experts multiply as they do while they are captured.
+
+    PyTorch's own grouped product has sizes without numbers in bfloat16 only, and transformers knows that of captures.
+    """
+    module: Any = sys.modules.get("transformers.integrations.moe")
+    own = getattr(module, "_can_use_grouped_mm", None)
+    if own is None:
+        yield
+        return
+    module._can_use_grouped_mm = lambda *_: False
+    try:
+        yield
+    finally:
+        module._can_use_grouped_mm = own
