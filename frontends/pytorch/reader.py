@@ -28,7 +28,14 @@ from .export.dims import is_fixed
 from .export.explain import is_about_data
 from .export.lower import lower
 from .export.static_dims import Place, read_with_static_dims
-from .files.hugging_face import is_hugging_face, note_companions, note_ranges, rename_cache_inputs, specs_of
+from .files.hugging_face import (
+    is_hugging_face,
+    note_companions,
+    note_ranges,
+    note_windows,
+    rename_cache_inputs,
+    specs_of,
+)
 from .files.loader import load
 from .inputs.arguments import arrange_arguments
 from .inputs.examples import Call, candidate_calls
@@ -41,6 +48,7 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
         thing = load(source, options, report)
     if is_hugging_face(source):
         options = replace(options, inputs=specs_of(thing))
+        note_windows(thing, report)
     if isinstance(thing, ExportedProgram):
         return lower(thing, report, _dims_of_specs(thing, options))
     if isinstance(thing, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):

@@ -8,6 +8,7 @@ from typing import Any
 import onnx_ir as ir
 import sympy
 import torch
+from torch.utils._sympy.functions import Mod, PythonMod
 
 from convert.graph import Graph
 
@@ -64,7 +65,23 @@ def _memory_order(fake: torch.Tensor) -> list[int] | None:
 
 def _equal(a: int | torch.SymInt, b: int | torch.SymInt) -> bool:
     """Whether two sizes are equal, whatever the dynamic dims are."""
-    return bool(sympy.expand(sympy.sympify(a) - sympy.sympify(b)) == 0)
+    difference = sympy.expand(sympy.sympify(a) - sympy.sympify(b))
+    return bool(difference == 0 or sympy.expand(_by_multiples(difference)) == 0)
+
+
+def _by_multiples(size: sympy.Expr) -> sympy.Expr:
+    """`size` with a length n that is padded to a multiple of m, n + (m - n % m) % m, written as m times a number.
+
+    Longformer and its kin divide such a length into m pieces, and only so is it seen that nothing is left over.
+    """
+    written: dict[sympy.Basic, sympy.Basic] = {}
+    for padding in size.atoms(Mod, PythonMod):
+        multiple = padding.args[1]
+        over = multiple - padding.args[0]
+        if isinstance(over, (Mod, PythonMod)) and over.args[1] == multiple and multiple.is_Integer:
+            count = sympy.Symbol(f"multiples_{len(written)}", integer=True, positive=True)
+            written[padding] = multiple * count - over.args[0]
+    return size.xreplace(written)
 
 
 def _named_arguments(node: torch.fx.Node, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Nodes that are equal in both, with equal inputs, stay before it; those of one ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,8 @@ def _merge(model: ir.Model, other: ir.Model, place: int) -> None:
     ends = [[(v.name, v.dtype) for v in (*m.graph.inputs, *m.graph.outputs)] for m in (model, other)]
     if ends[0] != ends[1] or model.metadata_props != other.metadata_props:
         raise Unsupported("the two ways have other inputs or outputs, or hold for other sizes")
+    for each in (model, other):
+        _join_equal_nodes(each)
     same = _equal_values(model, other)
     own_outputs, theirs = list(model.graph.outputs), [same.get(v, v) for v in other.graph.outputs]
     other.graph.outputs.clear()
@@ -93,7 +95,7 @@ def _merge(model: ir.Model, other: ir.Model, place: int) -> None:
         model.graph.outputs[i] = value
     model.graph.remove(kept, safe=False)
     other.graph.remove(moved, safe=False)
-    names = _names(model)
+    names = _names(model, [*kept, *moved])
     for i in differs:
         own_outputs[i].name = next(names)  # the If has it now
     branches = {
@@ -120,9 +122,10 @@ def _branch(name: str, nodes: list[ir.Node], outputs: list[ir.Value], names: Ite
     return ir.Graph([], given, nodes=nodes, name=name)
 
 
-def _names(model: ir.Model) -> Iterator[str]:
-    """Names that nothing in the model has."""
+def _names(model: ir.Model, besides: Sequence[ir.Node] = ()) -> Iterator[str]:
+    """Names that nothing in the model has, nor what the nodes `besides` make."""
     taken = {v.name for n in nodes_of(model.graph) for v in n.outputs} | set(model.graph.initializers)
+    taken |= {v.name for n in besides for inner in _with_inner(n) for v in inner.outputs}
     taken |= {v.name for v in model.graph.inputs}
     return (n for n in (f"way_{i}" for i in range(1 << 30)) if n not in taken)
 
@@ -154,7 +157,7 @@ def _with_inner(node: ir.Node) -> Iterator[ir.Node]:
 def _equal_values(model: ir.Model, other: ir.Model) -> dict[ir.Value, ir.Value]:
     """The values of `other` that `model` has as well, each with its own: ends, weights, and results of equal nodes."""
     same: dict[ir.Value, ir.Value] = dict(zip(other.graph.inputs, model.graph.inputs, strict=True))
-    weights = {_content_key(v): v for v in model.graph.initializers.values()}
+    weights = {_content_key(v): v for v in reversed(list(model.graph.initializers.values()))}  # the first of equals
     for value in other.graph.initializers.values():
         found = weights.get(_content_key(value))
         if found is not None:
@@ -165,6 +168,24 @@ def _equal_values(model: ir.Model, other: ir.Model) -> dict[ir.Value, ir.Value]:
         if key in known and len(known[key].outputs) == len(node.outputs):
             same.update(zip(node.outputs, known[key].outputs, strict=True))
     return same
+
+
+def _join_equal_nodes(model: ir.Model) -> None:
+    """Leave one of nodes that compute the same, so that whichever the other capture reads has its equal in this one."""
+    given = set(model.graph.outputs)
+    weights: dict[tuple[Any, ...], ir.Value] = {}
+    for value in model.graph.initializers.values():
+        kept = weights.setdefault(_content_key(value), value)
+        if kept is not value and value not in given:
+            ir.convenience.replace_all_uses_with(value, kept)
+    known: dict[tuple[Any, ...], ir.Node] = {}
+    for node in list(model.graph):
+        key = _node_key(node, {})
+        first = node if key is None else known.setdefault(key, node)
+        if first is node or len(first.outputs) != len(node.outputs) or given.intersection(node.outputs):
+            continue
+        ir.convenience.replace_all_uses_with(node.outputs, first.outputs)
+        model.graph.remove(node, safe=True)
 
 
 def _node_key(node: ir.Node, same: dict[ir.Value, ir.Value]) -> tuple[Any, ...] | None:

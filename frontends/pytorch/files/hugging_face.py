@@ -24,7 +24,7 @@ from convert.runners.sandbox import in_confined_thread
 from convert.source import Source
 
 from ..export.patches.attention import attention_of_any_length
-from .hugging_face_inputs import PAST, PRESENT, requested_specs
+from .hugging_face_inputs import PAST, PRESENT, attention_window, requested_specs
 from .hugging_face_parts import with_part_forward
 from .hugging_face_tasks import PART, TASK, model_class
 
@@ -184,6 +184,18 @@ def with_plain_forward(model: Any, options: Options) -> Any:
 def specs_of(model: Any) -> tuple[InputSpec, ...]:
     """The inputs of a model that `with_plain_forward` gave."""
     return tuple(model.forward.specs)
+
+
+def note_windows(model: Any, report: Report) -> None:
+    """Say that a text has one length, where attention in windows is why and nobody asked for another."""
+    window = attention_window(model.config)
+    for spec in specs_of(model) if window else ():
+        if spec.name == "input_ids" and spec.assumed and spec.shape is not None and spec.shape[1].size is not None:
+            report.note(
+                f"input_ids has a length of {spec.shape[1].size}: attention in windows is captured for one length; "
+                f"--input input_ids:int64[batch,N] and the same for its mask give another multiple of {window}, "
+                "and a shorter text is filled up with zeros in its mask"
+            )
 
 
 def note_companions(model: ir.Model, path: Path) -> None:

@@ -57,8 +57,7 @@ def _default_specs(model: Any) -> list[InputSpec]:
     text = config.get_text_config()
     known = inspect.signature(model.forward).parameters
     batch = DimSpec(name="batch")
-    longest = getattr(text, "max_position_embeddings", None)
-    tokens = (batch, DimSpec(name="sequence", high=longest if isinstance(longest, int) else None))
+    tokens = (batch, _length_spec(text))
     main = model.main_input_name
     if main == "input_ids":
         names = ["input_ids", "attention_mask"]
@@ -83,12 +82,35 @@ def _default_specs(model: Any) -> list[InputSpec]:
     return specs
 
 
+_WINDOWS = 2
+"""How many windows of attention a text has where nobody says it: one alone would attend as if there were no windows."""
+
+
+def _length_spec(config: Any) -> DimSpec:
+    """The length of a text: as many tokens as there are positions at the most, or a number of whole windows."""
+    if window := attention_window(config):
+        return DimSpec(_WINDOWS * window)
+    longest = getattr(config, "max_position_embeddings", None)
+    return DimSpec(name="sequence", high=longest if isinstance(longest, int) else None)
+
+
+def attention_window(config: Any) -> int:
+    """The width of Longformer's and LED's windows, the widest of all layers; 0 for attention without windows.
+
+    They pad a text to whole windows and read them by strides, which one length of text is captured with.
+    """
+    given = getattr(config, "attention_window", 0)
+    widths = given if isinstance(given, (list, tuple)) else [given]
+    return max((w for w in widths if isinstance(w, int)), default=0)
+
+
 def encoder_specs(model: Any) -> list[InputSpec]:
     """The inputs of the encoder of an encoder with a decoder."""
     found = [s for s in _default_specs(model) if s.name != "decoder_input_ids"]
     main = model.main_input_name
     if main == "input_ids":  # of which the decoder takes the mask as well, by the same length
         batch, tokens = DimSpec(name="batch"), DimSpec(name="encoder_sequence")
+        tokens = DimSpec(_WINDOWS * window) if (window := attention_window(model.config)) else tokens
         found = [
             InputSpec(s.name, s.dtype, (batch, tokens)) for s in found if s.name in ("input_ids", "attention_mask")
         ]

@@ -105,6 +105,14 @@ class Ways(nn.Module):
         return h, n + 1
 
 
+def asked_twice(x: Tensor, n: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Decides on what it computes a second time, with a constant that is stored twice."""
+    first, second = (n * torch.tensor(2) > 3), (n * 2 > 3)
+    if first.any():
+        return x + second[:, None], x.exp() * 2, x - 1
+    return (x * 3).sin() + 1, (x * 4).cos() - second[:, None].float(), (x * 5).tanh().square()
+
+
 class Counter(nn.Module):
     """Changes its state in other ways, as the data decides."""
 
@@ -368,6 +376,7 @@ MODULES = [
     program("channels", lambda x: (F.pixel_unshuffle(x, 2), F.channel_shuffle(x, 3), x.permute(0, 2, 3, 1)), *IMAGES),
     program("Ways", Ways, *((x * scale, n * k) for x, n in ((f(4, 4), i(4)), (f(1, 4), i(1)), (f(5, 4, seed=2), i(5)))
                             for scale, k in ((1.0, 1), (-1.0, 1), (9.0, 0), (0.01, 0)))),
+    program("asked twice", asked_twice, (f(4, 4), i(4)), (f(2, 4), i(2) * 0), (f(3, 4), i(3) + 3)),
     program("Counter", Counter, f(4, 4).abs(), -f(2, 4).abs(), f(3, 4, seed=3), state={"sums": lambda m: m.sums}),
     program("wider on one way", lambda x: torch.cat([x, x], 1) if x.sum() > 0 else x, f(4, 4).abs(), -f(2, 4).abs()),
     program("segment by where", lambda x, n: torch.stack([torch.where((n == k)[:, None], x, 0).sum(0) for k in (0, 1)]),

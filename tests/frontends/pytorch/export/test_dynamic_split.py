@@ -31,6 +31,13 @@ def found(x: torch.Tensor) -> torch.Tensor:
     return x[places].view(len(places[0]), 3)
 
 
+def windows(x: torch.Tensor) -> torch.Tensor:
+    """Overlapping windows of four of a length that is padded to a multiple of four, as Longformer takes them."""
+    padded = torch.nn.functional.pad(x, (0, 0, 0, (4 - len(x) % 4) % 4)).clone()
+    pieces = padded.view(torch.div(len(padded), 4, rounding_mode="trunc"), -1, 3)
+    return pieces.as_strided((len(pieces) * 2 - 1, 4, 3), (6, 3, 1))
+
+
 FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[int], bool]]] = {
     # What is computed, and for which lengths the number of pieces is the captured one.
     "chunk 2": (lambda x: x.chunk(2), lambda n: n > 1),
@@ -46,6 +53,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[int], bool]]] = {
     "len": (lambda x: x.reshape(len(x), -1) / len(x) + len(x.shape), lambda n: True),
     "len of what is found": (lambda x: found(x).reshape(len(found(x)), -1), lambda n: True),
     "windows by strides": (lambda x: (x + 1).as_strided((len(x), 2, 2), (3, 1, 1)), lambda n: True),
+    "windows by strides, behind a padding": (windows, lambda n: True),
     "turned, by strides": (lambda x: (x + 1).t().as_strided((len(x), 3), (1, len(x))), lambda n: True),
     "written by strides": (lambda x: (x + 1).as_strided_scatter(x[:, 0], (len(x),), (3,), 1), lambda n: True),
 }

@@ -59,6 +59,9 @@ def make(name: str) -> Any:
         "mixtral": lambda: t.MixtralForCausalLM(
             t.MixtralConfig(**SMALL, num_key_value_heads=2, num_local_experts=4, sliding_window=None)
         ),
+        "longformer": lambda: t.LongformerForSequenceClassification(
+            t.LongformerConfig(**SMALL, attention_window=4, max_position_embeddings=40, pad_token_id=1)
+        ),
         "t5": lambda: t.T5ForConditionalGeneration(
             t.T5Config(vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, decoder_start_token_id=0)
         ),
@@ -75,7 +78,20 @@ def make(name: str) -> Any:
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hf")
-    for name in ("bert", "classifier", "clip", "falcon", "gpt2", "llama", "mixtral", "spectrogram", "t5", "vit"):
+    names = (
+        "bert",
+        "classifier",
+        "clip",
+        "falcon",
+        "gpt2",
+        "llama",
+        "longformer",
+        "mixtral",
+        "spectrogram",
+        "t5",
+        "vit",
+    )
+    for name in names:
         make(name).save_pretrained(folder / name)
     return folder
 
@@ -88,6 +104,7 @@ CASES = [
     pytest.param("bert", TEXT, ["last_hidden_state", "pooler_output"]),
     pytest.param("classifier", TEXT, ["logits"], marks=long),
     pytest.param("gpt2", TEXT[:2], ["logits"], marks=long),
+    pytest.param("longformer", TEXT, ["logits"], marks=long),
     pytest.param("clip", [*TEXT[:2], "pixel_values"], CLIP, marks=long),
     pytest.param("spectrogram", ["input_values"], ["logits"], marks=long),
     pytest.param("t5", [*TEXT[:2], "decoder_input_ids"], ["logits", "encoder_last_hidden_state"], marks=long),
