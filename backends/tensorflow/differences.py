@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from convert.differences import Difference
 
-_INTEGERS = Difference(("Cast", "QuantizeLinear"), "NaN and numbers out of range become any integer", integers=False)
+_INTEGERS = Difference(
+    ("Cast", "CastLike", "QuantizeLinear"), "NaN and numbers out of range become any integer", integers=False
+)
 _PASSED_OVER = Difference(("ArgMax", "ArgMin", "Hardmax"), "TensorFlow passes over NaN", integers=False)
 
 _AMPLIFIED = (
@@ -75,8 +77,22 @@ _LITE = (
     ),
     Difference(("AveragePool",), "TensorFlow Lite's mean of a window with NaN is −∞", integers=False),
     Difference(("Clip",), "infinities stay where a bound is not given", integers=False),
-    Difference(("Exp", "Softmax", "Softplus", "Mish", "Log"), "TensorFlow Lite makes a number of NaN", integers=False),
-    Difference(("Log", "Pow", "Sqrt"), "TensorFlow Lite makes a number of an infinity", integers=False),
+    Difference(
+        ("Exp", "Softmax", "Softplus", "Mish", "Log", "Cosh", "LpPool"),
+        "TensorFlow Lite makes a number of NaN",
+        integers=False,
+    ),
+    Difference(("Log", "Pow", "Sqrt", "LpPool"), "TensorFlow Lite makes a number of an infinity", integers=False),
+    Difference(("Log", "Asinh", "Acosh"), "TensorFlow Lite's logarithm is infinite from 2.4e38 on", integers=False),
+    Difference(
+        ("Sin", "Cos", "Tan"),
+        "TensorFlow Lite's sine and cosine lose digits from 1e5 on, and from 1e8 on are any number",
+        integers=False,
+    ),
+    Difference(
+        ("LRN",), "TensorFlow Lite's power of an infinity or of what overflows is a finite number", integers=False
+    ),
+    Difference(("GridSample", "Resize"), "NaN and infinities reach neighbours: 0 · ∞ is NaN", integers=False),
     replace(DENORMALS, reason="TensorFlow Lite takes denormal numbers for 0"),
     _PASSED_OVER,
     _INTEGERS,

@@ -23,10 +23,12 @@ from convert.source import Source
 from .common.modes import note_fast_path
 from .export.both_ways import read_all_ways
 from .export.capture import capture, inference
+from .export.captured import Capture
 from .export.decisions import deciding
 from .export.dims import is_fixed
 from .export.explain import is_about_data
 from .export.lower import lower
+from .export.prepare import OneSizeOnly
 from .export.static_dims import Place, read_with_static_dims
 from .files.hugging_face import (
     is_hugging_face,
@@ -38,7 +40,7 @@ from .files.hugging_face import (
 )
 from .files.loader import load
 from .inputs.arguments import arrange_arguments
-from .inputs.examples import Call, candidate_calls
+from .inputs.examples import Call, candidate_calls, lengthened_call
 from .inputs.guess import parameters_of
 
 
@@ -118,7 +120,18 @@ def _read_all_ways(
 
 
 def _read_one_way(thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report) -> ir.Model:
+    before = list(report.notes)
     done = capture(thing, options, report, static)
+    try:
+        return _lower_capture(done, report)
+    except OneSizeOnly:
+        if lengthened_call(done.call, every=True) is None:
+            raise
+        report.notes[:] = before
+        return _lower_capture(capture(thing, options, report, static, longer=True), report)
+
+
+def _lower_capture(done: Capture, report: Report) -> ir.Model:
     names = {(n, p): w.name for n, e in done.call.items() for p, w in e.wishes.items() if w.name}
     return lower(done.program, report, names, done.branches)
 

@@ -57,6 +57,7 @@ KNOWN: dict[tuple[str, str], dict[str, str]] = {
         **dict.fromkeys(("Conv", "ConvTranspose", "Det", "Gemm", "GroupNormalization", "MatMul", "RNN"), _OVERFLOW),
         "Loop": "a body that declares sizes which the feed's have not",
     },
+    ("onnx", "caffe2"): dict.fromkeys(("Attention", "Gemm"), _OVERFLOW),
 }  # fmt: skip
 
 ENDED_BY_NOTHING = {

@@ -137,8 +137,11 @@ def atanh(net: Net, x: Blob) -> Blob:
     """sign(x)·log1p(2·|x| / (1 − |x|)) / 2."""
     wide = widen(net, x, FLOAT)
     size = net.Abs(wide)
-    ratio = net.Div(net.Add(size, size), net.Sub(net.const(1.0), size))
-    return cast(net, net.Mul(net.Mul(log1p(net, ratio), net.Sign(wide)), net.const(0.5)), x.dtype)
+    one = net.const(1.0)
+    ratio = net.Div(net.Add(size, size), net.Sub(one, size))
+    # log1p multiplies by the quotient of its argument and of the step to it: of an infinity that is NaN.
+    whole = net.Where(net.EQ(size, one), ratio, log1p(net, ratio))
+    return cast(net, net.Mul(net.Mul(whole, net.Sign(wide)), net.const(0.5)), x.dtype)
 
 
 _SQUARED = 1e9

@@ -14,7 +14,7 @@ _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _TORCH = str(Path(torch.__file__).parent)
 _NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"
 """What torch.export says of nodes that it makes of symbolic sizes, which belong to no module."""
-_OWN = str(Path(__file__).parent)
+_OWN = str(Path(__file__).parent.parent)
 
 
 def module_of(node: torch.fx.Node) -> str:
@@ -31,9 +31,9 @@ def module_of(node: torch.fx.Node) -> str:
 def source_of(trace: str) -> str:
     """ "file.py:12" of the innermost frame outside PyTorch, else of the innermost one."""
     frames = [(m["file"], m["line"]) for m in _FRAME.finditer(trace or "")]
-    # What called the capture is no part of the model.
+    # What called the capture is no part of the model, nor are functions that stand in for PyTorch's meanwhile.
     ours = [i for i, (file, _) in enumerate(frames) if file.startswith(_OWN)]
-    frames = frames[ours[-1] + 1 :] if ours else frames
+    frames = [f for f in frames[ours[0] + 1 :] if not f[0].startswith(_OWN)] if ours else frames
     if not frames:
         return ""
     own = [f for f in frames if not f[0].startswith(_TORCH) and not f[0].startswith("torch/")]

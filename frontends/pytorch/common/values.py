@@ -37,6 +37,10 @@ def is_bool(g: Graph, x: ir.Value) -> bool:
     return g.dtype(x) == ir.DataType.BOOL
 
 
+NARROW_INTEGERS = (torch.uint8, torch.int8, torch.int16)
+"""Integers that ONNX's powers, sums and products do not take."""
+
+
 def is_int(g: Graph, x: ir.Value) -> bool:
     """True for signed and unsigned integers, not booleans."""
     dtype = torch_dtype(g, x)

@@ -45,8 +45,10 @@ from .static_dims import Place, with_static_dims
 _ONE_NUMBER = re.compile(r"\) == \d+$")
 
 
-def capture(module: nn.Module, options: Options, report: Report, static: Collection[Place] = ()) -> Capture:
-    """Capture a module, with the dims `static` not dynamic although they could be.
+def capture(
+    module: nn.Module, options: Options, report: Report, static: Collection[Place] = (), longer: bool = False
+) -> Capture:
+    """Capture a module, with the dims `static` not dynamic although they could be, and with `longer` examples.
 
     Raises `UsageError` where inputs are neither given nor to be inferred, `Unsupported` where capture fails.
     """
@@ -54,6 +56,7 @@ def capture(module: nn.Module, options: Options, report: Report, static: Collect
     with inference(module), report.stage("capture"), record_size_messages() as messages:
         for wished, remarks in candidate_calls(module, options):
             call = with_static_dims(wished, static)
+            call = (lengthened_call(call, every=True) or call) if longer else call
             try:
                 messages.clear()
                 done = _capture_for_most_sizes(module, call, report, messages)
@@ -153,15 +156,7 @@ def _constraint_counts(done: Capture) -> tuple[int, int]:
 def _capture_call(module: nn.Module, call: Call, report: Report, messages: Sequence[str]) -> Capture:
     """Capture with the dims of `call` dynamic where the model allows it; a dim that it ties to its size is reported."""
     done = _export(module, call, report)
-    program, mapped = done.program, uses_vmap(done.program)
-    fixed = [
-        (name, place)
-        for name, example in call.items()
-        for place in example.wishes
-        if _is_fixed(program, name, place)
-        or (mapped and _is_bounded(program, name, place))
-        or (not example.wishes[place].asked and admitted_sizes(done, name, place) == [example.tensor.shape[place]])
-    ]
+    fixed = _fixed_dims(done)
     if any(call[name].wishes[place].asked for name, place in fixed):
         raise Unsupported(
             "forward uses associative_scan along a dim that was to be dynamic: it is written out for one length",
@@ -169,8 +164,10 @@ def _capture_call(module: nn.Module, call: Call, report: Report, messages: Seque
         )
     if not fixed:
         return done
-    kept = with_static_dims(call, fixed)
     lines = specialization_lines(messages)
+    if other := _capture_of_more_sizes(module, call):
+        return other
+    kept = with_static_dims(call, fixed)
     for name, p in fixed:
         where = location_suffix(lines.get((name, p), ""))
         report.note(
@@ -178,6 +175,31 @@ def _capture_call(module: nn.Module, call: Call, report: Report, messages: Seque
             f"forward is written for one size{where}"
         )
     return _export(module, kept, report)
+
+
+def _fixed_dims(done: Capture) -> list[Place]:
+    """The dims that were to be dynamic and that the capture holds for one size of."""
+    program, mapped = done.program, uses_vmap(done.program)
+    return [
+        (name, place)
+        for name, example in done.call.items()
+        for place in example.wishes
+        if _is_fixed(program, name, place)
+        or (mapped and _is_bounded(program, name, place))
+        or (not example.wishes[place].asked and admitted_sizes(done, name, place) == [example.tensor.shape[place]])
+    ]
+
+
+def _capture_of_more_sizes(module: nn.Module, call: Call) -> Capture | None:
+    """A capture with a longer example, where that leaves every dim dynamic: `y[::2] += 1` of two rows is of one row."""
+    longer = lengthened_call(call, every=True)
+    if longer is None:
+        return None
+    try:
+        done = _export(module, longer, Report("again"))
+    except Exception:
+        return None
+    return None if _fixed_dims(done) else done
 
 
 def _export(module: nn.Module, call: Call, report: Report) -> Capture:

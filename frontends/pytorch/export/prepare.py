@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,7 @@ from ..common.complexes import takes_complex
 from ..common.locate import Locator
 from ..rules import is_inplace, key_of, torch_op
 from .as_strided import is_dense
+from .dims import is_fixed
 from .explain import is_about_data
 from .patches.whole_rnn import infer_rnn_shapes
 
@@ -65,6 +67,7 @@ PYTHON: dict[Any, str] = {
     torch.sym_not: "sym_not",
     torch.sym_float: "sym_float",
     torch.sym_int: "sym_int",
+    math.trunc: "sym_int",
     torch.sym_ite: "sym_ite",
     torch.sym_sqrt: "sqrt",
 }
@@ -74,8 +77,10 @@ PYTHON: dict[Any, str] = {
 def prepare_program(program: ExportedProgram, report: Report) -> ExportedProgram:
     """The program with writes made explicit where somebody could see them, and unruled operators decomposed.
 
-    A buffer that forward changes is an output then (`state.changed_buffers`).
+    A buffer that forward changes is an output then (`state.changed_buffers`). Raises `OneSizeOnly` where PyTorch makes
+    a dynamic dim static meanwhile.
     """
+    asked = program
     if _has_visible_writes(program) or uses_vmap(program) or _has_subclasses(program):
         program = _functionalize(_without_silent_aliases(program))
         if any(s.kind == OutputKind.USER_INPUT_MUTATION for s in program.graph_signature.output_specs):
@@ -87,7 +92,35 @@ def prepare_program(program: ExportedProgram, report: Report) -> ExportedProgram
         if not table:
             break
         program = _decomposed(program, table)
+    if program is not asked:
+        _check_dims(asked, program)
     return program
+
+
+def _check_dims(asked: ExportedProgram, program: ExportedProgram) -> None:
+    """Raise `OneSizeOnly` for a dim of an input that is dynamic in `asked` and has one size in `program`."""
+    found = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
+    for node in asked.graph.nodes:
+        fake, other = node.meta.get("val"), found.get(node.name)
+        if node.op != "placeholder" or not isinstance(fake, torch.Tensor) or not isinstance(other, torch.Tensor):
+            continue
+        for place, (dim, size) in enumerate(zip(fake.shape, other.shape, strict=True)):
+            if isinstance(dim, torch.SymInt) and is_fixed(size):
+                raise OneSizeOnly(node.name, place, int(size))
+
+
+class OneSizeOnly(Unsupported):
+    """PyTorch writes a captured program otherwise with the size of the example built in.
+
+    A length of 1 is one of its own to it: `y[::2] += 1` is written for an example of two rows alone.
+    """
+
+    def __init__(self, name: str, place: int, size: int) -> None:
+        super().__init__(
+            f"PyTorch fixes dim {place} of {name} at {size}, the size of the example, when it makes the writes of "
+            "forward explicit or takes an operator apart",
+            hint="give a number for that dim in --input, or capture the module with a longer example",
+        )
 
 
 def _decomposed(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
@@ -216,19 +249,44 @@ def _known_decompositions() -> Mapping[Any, Callable[..., Any]]:
 _SILENT_ALIASES = ("dropout", "feature_dropout", "alpha_dropout", "positive")
 
 
-def _without_silent_aliases(program: ExportedProgram) -> ExportedProgram:
-    """The program with what `_SILENT_ALIASES` return replaced by what they are given.
+_UNSAFE = {
+    torch.ops.aten.unsafe_chunk.default: torch.ops.aten.chunk.default,
+    torch.ops.aten.unsafe_split.Tensor: torch.ops.aten.split.Tensor,
+    torch.ops.aten.unsafe_split_with_sizes.default: torch.ops.aten.split_with_sizes.default,
+}
+"""Operators whose pieces are memory of the whole although their schema does not say so, with those that say it."""
 
-    PyTorch's functionalisation takes their results for fresh memory. The program itself stays as it was.
+
+def _without_silent_aliases(program: ExportedProgram) -> ExportedProgram:
+    """The program with what `_SILENT_ALIASES` return replaced by what they are given, and `_UNSAFE` by their equals.
+
+    PyTorch's functionalisation takes their results for fresh memory. The rows of an unbind, which it puts together
+    again for one size of the other dims, are each selected. The program itself stays as it was.
     """
-    if not any(_is_silent_alias(node) for node in program.graph.nodes):
+    if not any(_is_silent_alias(n) or n.target in _UNSAFE or _is_unbind(n) for n in program.graph.nodes):
         return program
     module = copy.deepcopy(program.graph_module)
     for node in list(module.graph.nodes):
         if _is_silent_alias(node):
             node.replace_all_uses_with(node.args[0])
             module.graph.erase_node(node)
+        elif _is_unbind(node):
+            _select_rows(node)
+        else:
+            node.target = _UNSAFE.get(node.target, node.target)
     return program._update(module, program.graph_signature)
+
+
+def _is_unbind(node: torch.fx.Node) -> bool:
+    return node.target is torch.ops.aten.unbind.int and all(user.target is operator.getitem for user in node.users)
+
+
+def _select_rows(node: torch.fx.Node) -> None:
+    """Put a select in the place of each row that is taken out of the unbind `node`."""
+    whole, dim = node.args[0], node.args[1] if len(node.args) > 1 else 0
+    for row in list(node.users):
+        row.target, row.args = torch.ops.aten.select.int, (whole, dim, row.args[1])
+    node.graph.erase_node(node)
 
 
 def _is_silent_alias(node: torch.fx.Node) -> bool:
@@ -254,12 +312,10 @@ def _has_visible_writes(program: ExportedProgram) -> bool:
     group: dict[torch.fx.Node, set[torch.fx.Node]] = {}
     for node in graph.nodes:
         group[node] = {node}
-        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
-            for source in _aliased_arguments(node):
-                group[source].add(node)
-                merged = group[source] | group[node]
-                for member in merged:
-                    group[member] = merged
+        for source in _aliased_arguments(node) if node.op == "call_function" else []:
+            merged = group[source] | group[node]
+            for member in merged:
+                group[member] = merged
     for node in graph.nodes:
         if _updates_statistics(node):
             return True
@@ -307,7 +363,11 @@ def _has_inplace_write(node: torch.fx.Node) -> bool:
 def _aliased_arguments(node: torch.fx.Node) -> list[torch.fx.Node]:
     """The arguments whose memory the result of a call may share."""
     target: Any = node.target
-    if target._schema.name.removeprefix("aten::") in _SILENT_ALIASES:
+    if target is operator.getitem:  # of the pieces of a chunk, which are memory of the whole
+        return [a for a in node.args[:1] if isinstance(a, torch.fx.Node)]
+    if not isinstance(target, torch._ops.OpOverload):
+        return []
+    if target._schema.name.removeprefix("aten::") in _SILENT_ALIASES or target in _UNSAFE:
         return [a for a in node.args[:1] if isinstance(a, torch.fx.Node)]
     pairs = zip(target._schema.arguments, node.args, strict=False)
     return [given for a, given in pairs if a.alias_info is not None and isinstance(given, torch.fx.Node)]

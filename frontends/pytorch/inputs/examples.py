@@ -292,16 +292,23 @@ def _tensor_from_spec(spec: InputSpec, turn: int, sizes: dict[str, int]) -> torc
     return example_tensor(shape, dtype)
 
 
-def lengthened_call(call: Call) -> Call | None:
-    """The same call with the shortest dims that the user wants dynamic made longer; None where there are none."""
-    wishes = [(e, i, w) for e in call.values() for i, w in e.wishes.items() if w.asked and e.tensor.shape[i] == BATCH]
-    if not wishes or any((w.high or _LONGER) < _LONGER for _, _, w in wishes):
+def lengthened_call(call: Call, every: bool = False) -> Call | None:
+    """The same call with the shortest dims that the user wants dynamic made longer; None where there are none.
+
+    every: those that are dynamic without the user's asking for it, too.
+    """
+
+    def is_short(example: Example, place: int, wish: DynamicDim) -> bool:
+        return (wish.asked or every) and example.tensor.shape[place] == BATCH
+
+    wishes = [w for e in call.values() for i, w in e.wishes.items() if is_short(e, i, w)]
+    if not wishes or any((w.high or _LONGER) < _LONGER for w in wishes):
         return None
     made = dict(call)
     for name, example in call.items():
         shape = list(example.tensor.shape)
         for place, wish in example.wishes.items():
-            shape[place] = _LONGER if wish.asked and shape[place] == BATCH else shape[place]
+            shape[place] = _LONGER if is_short(example, place, wish) else shape[place]
         if shape != list(example.tensor.shape):
             made[name] = replace(example, tensor=example_tensor(shape, example.tensor.dtype))
     return made

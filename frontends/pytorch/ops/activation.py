@@ -157,23 +157,22 @@ def glu(g, x, dim=-1):
 @torch_op("softmax", "special_softmax")
 def softmax(g, x, dim, dtype=None):
     x = cast_to_floating(g, x) if dtype is None else cast(g, x, dtype)
-    return g.Softmax(x, axis=axis_of(g, x, dim)) if g.rank(x) else constant_like(g, 1.0, x)
+    return g.Softmax(x, axis=axis_of(g, x, dim)) if g.rank(x) else g.Squeeze(g.Softmax(g.Unsqueeze(x, [0])), [0])
 
 
 @torch_op("_safe_softmax")
 def safe_softmax(g, x, dim, dtype=None):
     """Zeros where everything is minus infinity."""
     x = cast_to_floating(g, x) if dtype is None else cast(g, x, dtype)
-    if g.rank(x) == 0:
-        return softmax(g, x, dim)
-    nothing = g.Equal(g.ReduceMax(x, [axis_of(g, x, dim)]), constant_like(g, -math.inf, x))
+    largest = g.ReduceMax(x, [axis_of(g, x, dim)]) if g.rank(x) else x
+    nothing = g.Equal(largest, constant_like(g, -math.inf, x))
     return g.Where(nothing, constant_like(g, 0.0, x), softmax(g, x, dim))
 
 
 @torch_op("log_softmax", "special_log_softmax")
 def log_softmax(g, x, dim, dtype=None):
     x = cast_to_floating(g, x) if dtype is None else cast(g, x, dtype)
-    return g.LogSoftmax(x, axis=axis_of(g, x, dim)) if g.rank(x) else constant_like(g, 0.0, x)
+    return g.LogSoftmax(x, axis=axis_of(g, x, dim)) if g.rank(x) else g.Squeeze(g.LogSoftmax(g.Unsqueeze(x, [0])), [0])
 
 
 @torch_op("_softmax")

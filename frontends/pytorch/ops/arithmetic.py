@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import torch
 
 from convert.graph import Graph
+from convert.graph.values import constant
 
 from ..common.values import (
+    NARROW_INTEGERS,
     Operand,
     as_value,
     cast,
@@ -112,7 +116,18 @@ def fmod(g, x, y):
 @torch_op("pow")
 def pow_(g, x, exponent):
     a, b = promote_operands(g, x, exponent)
+    if torch_dtype(g, a) in NARROW_INTEGERS:
+        return _narrow_power(g, a, b)
     return mark_if_scalars(g.Pow(a, b), x, exponent)
+
+
+def _narrow_power(g: Graph, x: ir.Value, exponent: ir.Value) -> ir.Value:
+    """A power that wraps: a product of the dtype for a small constant, else by int64, whose last bits are the same."""
+    known = constant(exponent)
+    times = int(known.numpy()) if known is not None and g.rank(exponent) == 0 else 0
+    if 1 <= times <= 8:
+        return functools.reduce(g.Mul, [x] * times)
+    return g.Cast(g.Pow(g.Cast(x, to=ir.DataType.INT64), g.Cast(exponent, to=ir.DataType.INT64)), to=g.dtype(x))
 
 
 @torch_op("float_power")
@@ -229,13 +244,21 @@ def clamp(g, x, min=None, max=None):
     if dtype == torch.bool:
         out = out if min is None else g.Or(out, as_value(g, min, dtype))
         return out if max is None else g.And(out, as_value(g, max, dtype))
-    if all(b is None or not isinstance(b, ir.Value) or g.rank(b) == 0 for b in (min, max)):
+    if all(_is_finite_bound(g, b) for b in (min, max)):
         # A bound that Clip is not given is the largest finite number, which an infinity would become.
         bounds = [None if b is None and not dtype.is_floating_point else as_value(g, end if b is None else b, dtype)
                   for b, end in ((min, -math.inf), (max, math.inf))]  # fmt: skip
         return g.Clip(out, *bounds)
     out = out if min is None else g.Max(out, as_value(g, min, dtype))
     return out if max is None else g.Min(out, as_value(g, max, dtype))
+
+
+def _is_finite_bound(g: Graph, bound: Any) -> bool:
+    """True for none, and for a number that is known not to be NaN, which Clip passes over and PyTorch does not."""
+    if isinstance(bound, ir.Value):
+        known = constant(bound)
+        return known is not None and g.rank(bound) == 0 and not np.isnan(known.numpy()).any()
+    return bound is None or bound == bound
 
 
 @torch_op("clamp_min")

@@ -10,7 +10,7 @@ import torch
 from convert.graph import Graph
 
 from ..common.sizes import arange, axis_of, size
-from ..common.values import cast, is_bool, is_float, torch_dtype
+from ..common.values import NARROW_INTEGERS, cast, is_bool, is_float, torch_dtype
 from ..rules import torch_op
 from .arithmetic import logaddexp
 from .reduce import cast_for_sum
@@ -22,6 +22,8 @@ Combine = Callable[[Graph, list[ir.Value], list[ir.Value]], list[ir.Value]]
 @torch_op("cumsum")
 def cumsum(g, x, dim, *, dtype=None):
     x = cast_for_sum(g, x, dtype)
+    if dtype in NARROW_INTEGERS:
+        return cast(g, cumsum(g, cast(g, x, torch.int64), dim), dtype)
     return g.CumSum(x, axis_of(g, x, dim)) if g.rank(x) else x
 
 

@@ -11,7 +11,7 @@ import torch
 from convert.graph import Graph
 
 from ..common.sizes import axes_of, axis_of, size, vector
-from ..common.values import cast, cast_to_floating, constant_like, is_bool, is_float, is_int
+from ..common.values import NARROW_INTEGERS, cast, cast_to_floating, constant_like, is_bool, is_float, is_int
 from ..rules import torch_op
 from .compare import cast_to_bool
 from .shape import flatten
@@ -33,7 +33,15 @@ def cast_for_sum(g: Graph, x: ir.Value, dtype: torch.dtype | None) -> ir.Value:
 
 @torch_op("sum")
 def sum_(g, x, dim=None, keepdim=False, *, dtype=None):
-    return emit_reduce(g, "ReduceSum", cast_for_sum(g, x, dtype), dim, keepdim)
+    return _folded(g, "ReduceSum", x, dtype, dim, keepdim)
+
+
+def _folded(g: Graph, operator: str, x: ir.Value, dtype: torch.dtype | None, *dims: Any) -> ir.Value:
+    """A sum or product in `dtype`: of narrow integers by way of int64, whose last bits are the same."""
+    x = cast_for_sum(g, x, dtype)
+    if dtype not in NARROW_INTEGERS:
+        return emit_reduce(g, operator, x, *dims)
+    return cast(g, emit_reduce(g, operator, cast(g, x, torch.int64), *dims), dtype)
 
 
 @torch_op("nansum")
@@ -44,12 +52,12 @@ def nansum(g, x, dim=None, keepdim=False, *, dtype=None):
 
 @torch_op("prod")
 def prod(g, x, *, dtype=None):
-    return emit_reduce(g, "ReduceProd", cast_for_sum(g, x, dtype))
+    return _folded(g, "ReduceProd", x, dtype)
 
 
 @torch_op("prod.dim_int")
 def prod_dim(g, x, dim, keepdim=False, *, dtype=None):
-    return emit_reduce(g, "ReduceProd", cast_for_sum(g, x, dtype), dim, keepdim)
+    return _folded(g, "ReduceProd", x, dtype, dim, keepdim)
 
 
 @torch_op("mean")

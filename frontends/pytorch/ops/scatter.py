@@ -73,7 +73,13 @@ def _scatter_mean(g: Graph, x: ir.Value, dim: int, index: ir.Value, src: ir.Valu
         x, counts = _scatter_elements(g, x, dim, index, zeros), _scatter_elements(g, counts, dim, index, zeros)
     counts = _scatter_elements(g, counts, dim, index, ones, "add")
     total = _scatter_elements(g, x, dim, index, src, "add")
-    return g.Div(total, g.Max(counts, constant_like(g, 1, x)))
+    return _divide_counted(g, total, counts)
+
+
+def _divide_counted(g: Graph, total: ir.Value, counts: ir.Value) -> ir.Value:
+    """Means, of integers rounded down as PyTorch does."""
+    rounding = None if is_float(g, total) else "floor"
+    return div(g, total, g.Max(counts, constant_like(g, 1, total)), rounding_mode=rounding)
 
 
 def _scatter_slices(
@@ -180,7 +186,7 @@ def index_reduce(g, x, dim, index, source, reduce, *, include_self=True):
     if not include_self:
         counts = _scatter_slices(g, counts, dim, index, g.Expand(constant_like(g, 0, x), g.dims(source)))
     counts = _scatter_slices(g, counts, dim, index, ones, "add")
-    return div(g, out, g.Max(counts, constant_like(g, 1, x)), rounding_mode=None if is_float(g, x) else "floor")
+    return _divide_counted(g, out, counts)
 
 
 @torch_op("diagonal_scatter")

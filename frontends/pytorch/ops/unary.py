@@ -69,7 +69,7 @@ def abs_(g, x):
 
 @torch_op("neg", "negative")
 def neg(g, x):
-    return g.Neg(x)
+    return g.Sub(constant_like(g, 0, x), x) if torch_dtype(g, x) == torch.uint8 else g.Neg(x)  # Neg is of signed dtypes
 
 
 @torch_op("sign", "sgn")

@@ -74,6 +74,22 @@ def stepped_write(x: Tensor) -> Tensor:
     return y
 
 
+def written_pieces(x: Tensor) -> tuple[Tensor, ...]:
+    """Every other row, rows of an unbind, pieces of a split and of a chunk are memory of the whole."""
+    y, z, w = x.clone(), x * 1, x.repeat(1, 2)
+    every_other = y[::2]
+    every_other += 1
+    for number, column in enumerate(y.unbind(1)):
+        column.add_(number * 10)
+    z.split([1, 2], 1)[1].zero_()
+    z.unsafe_chunk(2, 1)[0].clamp_(max=1)
+    left, right = w.chunk(2, 1)
+    left.mul_(2)
+    right.sub_(left)
+    left.copy_(right.flip(0))
+    return y, z, w, right
+
+
 def dict_out(x: Tensor) -> dict[str, Any]:
     return {"a": x + 1, "nested": [x * 2, (x * 3, x * 4)], "z": x.sum()}
 
@@ -269,9 +285,9 @@ def lookups(n: Tensor) -> tuple[Tensor, ...]:
 VALUES = [
     *(program(fn.__name__, fn, *ROWS3) for fn in (
         written_view, write_through_transpose, write_before_and_after_read, swap_columns, expand_then_write,
-        masked_write, index_put_accumulate, stepped_write, dict_out, float_division, complex_arithmetic, ranks,
-        nonzero_rows, masks, positions, statistics, none_out, rounding, special, flat, shuffled, looped,
-        cat_of_unequal, distances,
+        masked_write, index_put_accumulate, stepped_write, written_pieces, dict_out, float_division,
+        complex_arithmetic, ranks, nonzero_rows, masks, positions, statistics, none_out, rounding, special, flat,
+        shuffled, looped, cat_of_unequal, distances,
     )),
     *(program(fn.__name__, fn, *SQUARE) for fn in (
         write_through_diagonal, fourier, paddings, resized, sampled, einsums,

@@ -22,6 +22,7 @@ ROWS = both(
         *(case(name, SPECIAL).named("special") for name in ("Abs", "Neg", "Sign", "Floor", "Ceil")),
         *(case(name, UNIT * 1e-3).named("small") for name in ("Asinh", "Atanh")),
         *(case(name, UNIT) for name in ("Asinh", "Atanh")),
+        case("Atanh", np.array([1, -1, 0.5, np.nan], np.float32)).named("ends"),
         *(case(name, np.array([1, 1.0001, 2, 50, 1e8, 1e12, 1e30, np.inf], np.float32)) for name in ("Acosh", "Asinh")),
         case("Log", POSITIVE),
         case("Reciprocal", POSITIVE),

@@ -63,6 +63,31 @@ def test_a_dim_that_the_user_asks_for_stays_an_error() -> None:
         read(lambda x: torch.linalg.qr(x)[1], ["float32[n,3]"])
 
 
+def _add_to_every_other(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    every_other = y[::2]
+    every_other += 1
+    return y
+
+
+def _set_every_other(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    y[::2] += 1
+    return y
+
+
+@pytest.mark.parametrize("inputs", [["float32[n,3]"], [torch.randn(2, 3)]], ids=["asked", "of an example"])
+@pytest.mark.parametrize("function", [_add_to_every_other, _set_every_other])
+def test_an_example_of_two_rows_does_not_fix_the_dim(function: Callable[..., Any], inputs: Any) -> None:
+    """PyTorch writes a program of its own for one row, while it captures or when it makes writes explicit."""
+    model, notes = read(function, inputs)
+    assert isinstance(shapes(model)[0][0], str)
+    assert not any("is fixed at" in n for n in notes)
+    for rows in (1, 2, 5):
+        x = torch.randn(rows, 3)
+        np.testing.assert_allclose(run(model, x.numpy())[0], function(x), rtol=1e-5)
+
+
 def test_an_operator_without_a_rule_is_not_tried_again() -> None:
     with pytest.raises(Unsupported) as caught:
         read(lambda x: torch.hash_tensor(x), [torch.randn(4, 3)])

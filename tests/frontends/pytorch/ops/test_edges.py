@@ -5,8 +5,11 @@ Rows of what went wrong there; tests/suites/special_values.py feeds such values 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+import torch
 
 from tests.frontends.pytorch.ops.support import check, check_unknown_sizes
 from tests.support.cases import Case, case, f32, params
@@ -30,7 +33,25 @@ def divisions(dtype: type) -> tuple[np.ndarray, np.ndarray]:
 ROWS = [
     *(case("clamp", ODD, *ends).named(str(ends)) for ends in ((0.0,), (None, 1.0), (-1.0, None), (2.0, 1.0))),
     case("clamp", ODD, np.array(-1.0, np.float32)).named("tensor"),
+    case("clamp", ODD, np.array(np.nan, np.float32)).named("tensor of NaN"),
+    case("clamp", ODD, None, math.nan).named("NaN"),
     case("clamp_min", ODD, -1.0),
+    *(
+        case(name, np.array(x, np.float32), 0).named(f"of {x}")
+        for name in ("softmax", "log_softmax", "_safe_softmax")
+        for x in (math.nan, math.inf, -math.inf, 2.0)
+    ),
+    case("neg", np.array([0, 1, 200, 255], np.uint8)).named("uint8"),
+    *(
+        case("pow", np.array([1, 3, 100, 7], dtype), n).named(f"{dtype.__name__} {n}")
+        for dtype in (np.uint8, np.int8, np.int16)
+        for n in (0, 2, 5)
+    ),
+    *(
+        case(name, np.array([[200, 100, 7], [1, 2, 3]], np.uint8), *dim, dtype=torch.uint8).named("uint8")
+        for name, dim in (("sum", ()), ("sum.dim_IntList", ([1],)), ("prod", ()), ("cumsum", (1,)), ("cumprod", (1,)))
+    ),
+    case("pow", np.array([1, 3, 5, 2], np.int8), np.array([7, 4, 3, 6], np.int8)).named("int8 of each"),
     case("clamp_max", ODD, 1.0),
     *(case(name, LEFT, RIGHT) for name in ("atan2", "hypot", "fmod", "remainder", "logaddexp", "xlogy", "copysign")),
     case("threshold", ODD, 0.5, 7.0),

@@ -25,6 +25,7 @@ ROWS = [
         for mode in ("sum", "prod", "amax", "amin", "mean")
         for own in (True, False)
     ),
+    case("scatter_reduce", np.array([-3, -2, 5]), 0, np.array([0, 0, 1]), np.array([-2, -4, -1]), "mean").named("ints"),
     case("index_add", f32(4, 3), 0, np.array([1, 1]), f32(2, 3)),
     case("index_add", f32(3, 4), 1, np.array([1, 3]), f32(3, 2), alpha=2).named("alpha"),
     case("index_copy", f32(4, 3), 0, np.array([1, 3]), f32(2, 3)),
