@@ -58,7 +58,9 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
     }
     if source.path is not None and source.kind in ARCHIVES:
         check_archive(source.file, options, report)
-    thing = loaders[source.kind]() if source.path is not None else source.model
+    # Else PyTorch takes indices of sparse tensors as they are, and writes where they point.
+    with torch.sparse.check_sparse_tensor_invariants(True):
+        thing = loaders[source.kind]() if source.path is not None else source.model
     if type(thing).__name__ == "OptimizedModule":  # torch.compile's, around the module that has the names
         thing = thing._orig_mod
     if isinstance(thing, torch.nn.Module):

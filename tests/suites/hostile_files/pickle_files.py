@@ -172,6 +172,31 @@ def made_of_nothing() -> dict[str, bytes]:
     }  # fmt: skip
 
 
+def sparse_tensors() -> dict[str, tuple[bytes, list[bytes]]]:
+    """Checkpoints of a sparse tensor whose indices point elsewhere, with their storages."""
+
+    def tuple_of(*parts: bytes) -> bytes:
+        return MARK + b"".join(parts) + b"t"
+
+    def sparse(layout: str, index: int, size: int) -> tuple[bytes, list[bytes]]:
+        values = tensor(storage(), sizes=(2,), strides=(1,))
+        places = storage("LongStorage", key="1", length=2)
+        flat = tensor(places, sizes=(2,), strides=(1,))
+        kind = imported("torch.serialization", "_get_layout") + tuple_of(text(f"torch.{layout}")) + REDUCE
+        coordinates = tuple_of(tensor(places, sizes=(1, 2)), values, tuple_of(number(size)), b"\x89")
+        rows = tuple_of(flat, flat, values, tuple_of(number(1), number(size)))
+        rebuilt = tuple_of(kind, coordinates if layout == "sparse_coo" else rows)
+        made = imported("torch._utils", "_rebuild_sparse_tensor") + rebuilt + REDUCE
+        return weights(made), [bytes(16), index.to_bytes(8, "little", signed=True) * 2]
+
+    return {
+        "sparse: an index beyond the size": sparse("sparse_coo", 10**9, 3),
+        "sparse: an index below zero": sparse("sparse_coo", -5, 3),
+        "sparse: rows beyond the values": sparse("sparse_csr", 10**9, 3),
+        "sparse: a size of 2^50": sparse("sparse_coo", 2, 2**50),
+    }
+
+
 def checkpoint(**parts: bytes) -> bytes:
     """A checkpoint as Lightning writes it, with more entries or others."""
     known = {
@@ -249,6 +274,9 @@ def pickle_files(folder: Path, canary: Canary) -> Iterator[Case]:
     for name, data in (running | broken_pickles() | _costly() | _out_of_bounds() | unmade | checkpoints()).items():
         path = write_torch_zip(folder / f"{file_name(name)}.pt", data, [bytes(16)])
         yield Case(name, path, good=GOOD)
+    for name, (data, storages) in sparse_tensors().items():
+        path = write_torch_zip(folder / f"{file_name(name)}.pt", data, storages)
+        yield Case(name, path, ("--model", f"{FIXTURES / 'mnist_model.py'}:build"), good=GOOD)
     for name, data in running.items():
         path = write_torch_legacy(folder / f"{file_name(name)}.pth", data)
         yield Case(f"{name}, before zip", path, good=GOOD)

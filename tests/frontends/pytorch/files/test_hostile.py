@@ -14,6 +14,7 @@ from torch import nn
 
 from convert import api
 from convert.cli import cli
+from tests.suites.hostile_files.pickle_files import sparse_tensors
 from tests.support import hostile
 from tests.support.pytorch_tools import FACTORY, Call, Own
 
@@ -223,3 +224,10 @@ def test_debug_information_that_points_beyond_its_texts(name: str, tmp_path: Pat
         first, _, rest = content[entry].partition(b"]")  # the first list of places; then MARK and BININT1 of one
         content[entry] = first + b"]" + rest.replace(b"(K", b"(K\xffK", 1)
     refused(hostile.write_zip(tmp_path / "m.pt", list(content.items())), 5, "source range begins in text 255", tmp_path)
+
+
+@pytest.mark.parametrize("name", [name for name in sparse_tensors() if "size of" not in name])
+def test_indices_of_sparse_weights_lie_inside(name: str, tmp_path: Path) -> None:
+    data, storages = sparse_tensors()[name]
+    path = hostile.write_torch_zip(tmp_path / "m.pt", data, storages)
+    refused(path, 5, "could not be loaded: RuntimeError", tmp_path, "--model", FACTORY)
