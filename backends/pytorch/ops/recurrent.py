@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from convert.graph.values import constant
 from convert.semantics.activations import Activation
 from convert.semantics.activations import activations as activations_of
 
@@ -179,10 +180,26 @@ def _biases(b: Tensor | None, r: Tensor) -> tuple[Tensor, Tensor]:
     return own, recurrent
 
 
+def _trained(t: Any, b: Tensor | None) -> Tensor | None:
+    """The biases [directions, 2 · gates · hidden], the state's out of training where they are zeros, all of them.
+
+    Their gradients are those of the input's. A source with one bias (Keras, TensorFlow) would be trained at twice the
+    rate where both move.
+    """
+    content = constant(t.node.inputs[3]) if b is not None else None
+    if b is None or content is None:
+        return b
+    half = b.shape[1] // 2
+    if content.numpy()[:, half:].any():
+        return b
+    own, recurrent = torch.chunk(b, 2, 1)
+    return torch.cat([own, torch.zeros_like(recurrent)], 1)
+
+
 @onnx_op("RNN")
 def rnn(t, x, w, r, b, sequence_lens, initial_h, *, activation_alpha, activation_beta, activations, clip, direction,
         hidden_size, layout):  # fmt: skip
-    states = [_start(x, initial_h, r, layout)]
+    states, b = [_start(x, initial_h, r, layout)], _trained(t, b)
     found = activations_of("RNN", activations, activation_alpha, activation_beta, r.shape[0])
     names = _names(found)
     if sequence_lens is None and clip is None and names in ({("Tanh",)}, {("Relu",)}):
@@ -208,7 +225,7 @@ def _clipped(x: Tensor, clip: float | None) -> Tensor:
 @onnx_op("GRU")
 def gru(t, x, w, r, b, sequence_lens, initial_h, *, activation_alpha, activation_beta, activations, clip, direction,
         hidden_size, layout, linear_before_reset):  # fmt: skip
-    states = [_start(x, initial_h, r, layout)]
+    states, b = [_start(x, initial_h, r, layout)], b if linear_before_reset else _trained(t, b)
     found = activations_of("GRU", activations, activation_alpha, activation_beta, r.shape[0])
     usual = _names(found) == {("Sigmoid", "Tanh")}
     if sequence_lens is None and clip is None and usual and linear_before_reset:
@@ -237,7 +254,7 @@ def gru(t, x, w, r, b, sequence_lens, initial_h, *, activation_alpha, activation
 @onnx_op("LSTM")
 def lstm(t, x, w, r, b, sequence_lens, initial_h, initial_c, p, *, activation_alpha, activation_beta, activations, clip,
          direction, hidden_size, input_forget, layout):  # fmt: skip
-    states = [_start(x, v, r, layout) for v in (initial_h, initial_c)]
+    states, b = [_start(x, v, r, layout) for v in (initial_h, initial_c)], _trained(t, b)
     found = activations_of("LSTM", activations, activation_alpha, activation_beta, r.shape[0])
     usual = _names(found) == {("Sigmoid", "Tanh", "Tanh")}
     if sequence_lens is None and clip is None and p is None and not input_forget and usual:
