@@ -12,10 +12,8 @@ from ..rules import onnx_op
 @onnx_op("BatchNormalization")
 def batch_normalization(t, x, scale, bias, mean, var, *, epsilon, momentum, training_mode):
     if not training_mode:
-        kind = x.dtype
-        scale, bias = scale.to(kind), bias.to(kind)
-        if mean.dtype != kind:
-            return F.batch_norm(x, mean.to(kind), var.to(kind), scale, bias, False, 0.0, epsilon)
+        # A cast to the same dtype is nothing that runs, but captured it is two nodes.
+        mean, var, scale, bias = (w if w.dtype == x.dtype else w.to(x.dtype) for w in (mean, var, scale, bias))
         return F.batch_norm(x, mean, var, scale, bias, False, 0.0, epsilon)
     axes = [i for i in range(x.dim()) if i != 1]
     now = torch.mean(x, axes)
