@@ -45,8 +45,16 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "opt": ("OPT", {**_PLAIN, "ffn_dim": 48, "max_position_embeddings": 128, "word_embed_proj_dim": 32}),
     "phi": ("Phi", _GATED),
     "phi3": ("Phi3", {**_GROUPED, "original_max_position_embeddings": 128, "pad_token_id": 0}),
-    "qwen2_moe": ("Qwen2Moe", {**_GROUPED, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
-                               "shared_expert_intermediate_size": 16}),
+    "qwen2_moe": (
+        "Qwen2Moe",
+        {
+            **_GROUPED,
+            "num_experts": 4,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 16,
+            "shared_expert_intermediate_size": 16,
+        },
+    ),
     "qwen3": ("Qwen3", {**_GROUPED, "head_dim": 8}),
 }
 """The name of an architecture's classes in transformers, and a configuration."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ from convert.runners.sandbox import bounded_memory
 from ..export.capture import inference
 from ..inputs.examples import example_tensor
 from ..inputs.guess import BATCH, LENGTHS, SEQUENCE, SIZES
-from .state import override_attributes
+from .state import attributes, override_attributes
 
 _STORAGES = {
     "FloatStorage": "float32",
@@ -189,9 +190,9 @@ def _takes_batch(
     """Whether the module runs at another batch, and gives outputs that are longer by as much."""
     other = length + 3
     try:
-        before = _leading_lengths(_run_on_examples(module, inputs, fixed))
+        before = _leading_lengths(run_on_examples(module, inputs, fixed)[0])
         longer = [replace(i, sizes=(other, *i.sizes[1:])) if i.name in batched else i for i in inputs]
-        after = _leading_lengths(_run_on_examples(module, longer, fixed))
+        after = _leading_lengths(run_on_examples(module, longer, fixed)[0])
     except ResourceLimit:
         raise
     except Exception:
@@ -213,7 +214,7 @@ def check_runs(module: Any, inputs: list[Input], fixed: Mapping[str, Any]) -> No
     if any(not i.sizes and not i.dtype.is_floating_point for i in inputs):  # nor does a count that happens to be zero
         return
     try:
-        _run_on_examples(module, inputs, fixed)
+        run_on_examples(module, inputs, fixed)
     except ResourceLimit:
         raise
     except Exception as error:
@@ -227,18 +228,29 @@ def check_runs(module: Any, inputs: list[Input], fixed: Mapping[str, Any]) -> No
         ) from error
 
 
-def _run_on_examples(module: Any, inputs: list[Input], fixed: Mapping[str, Any]) -> Any:
-    """What the module gives. Raises `ResourceLimit` where it takes more memory than any model of its size needs."""
+def run_on_examples(
+    module: Any,
+    inputs: list[Input],
+    fixed: Mapping[str, Any],
+    states: Mapping[str, Any] = MappingProxyType({}),
+    change: Callable[[torch.Tensor], torch.Tensor] = torch.clone,
+) -> tuple[Any, dict[str, Any]]:
+    """What the module gives, and what its attributes hold then, which are as they were behind it.
+
+    states: what attributes hold before; change: what is made of each example. Raises `ResourceLimit` where it takes
+    more memory than any model of its size needs.
+    """
     owner = module if isinstance(module, torch.nn.Module) else None
-    kept = nullcontext() if owner is None else override_attributes(owner, {})
+    kept = nullcontext() if owner is None else override_attributes(owner, states)
     with doing("running the module on an example"), torch.no_grad(), inference(owner), kept:
-        tensors = {i.name: example_tensor(i.sizes, i.dtype) for i in inputs}
+        tensors = {i.name: change(example_tensor(i.sizes, i.dtype)) for i in inputs}
         weights = [] if owner is None else [*owner.parameters(), *owner.buffers()]
         input_bytes, weight_bytes = (sum(t.nbytes for t in some) for some in (tensors.values(), weights))
         allowance = limits.TORCHSCRIPT_RUN_BYTES + 16 * weight_bytes + 128 * input_bytes
         try:
             with bounded_memory(allowance):
-                return module(**tensors, **fixed) if fixed else module(*tensors.values())
+                result = module(**tensors, **fixed) if fixed else module(*tensors.values())
+                return result, {} if owner is None else attributes(owner)
         except (RuntimeError, MemoryError) as error:
             if isinstance(error, MemoryError) or NO_MEMORY.search(str(error)):
                 text = f"the module took more than {allowance / 1e9:.1f} GB of memory on an example"

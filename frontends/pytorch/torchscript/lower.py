@@ -26,6 +26,7 @@ from ..common.values import mark_scalar, onnx_dtype
 from ..inputs.fixed_values import note_fixed, script_values
 from ..inputs.output_names import output_names
 from .context import ProgramError, Walk
+from .first_call import zeros_for_none
 from .inputs import Input, check_runs, described_inputs, guessed_input
 from .interpreter import run_graph, run_method
 from .numbers import as_number
@@ -56,14 +57,15 @@ def lower(
         inputs = _inputs(module, free, options, recorded, fixed, report)
     with report.stage("lower"):
         walk, result = _read_program(module, arguments, inputs, report, {}, fixed)
-        states = changed_state(walk)
+        start = zeros_for_none(module, inputs, fixed, report)
+        states = changed_state(walk, start)
         known: dict[str, Any] = {}
         while len(states) > len(known):
             # What forward changes is only known behind its end, so it is read once more: with what is not known before
             # it runs, it may take branches that change more.
             known = states
             walk, result = _read_program(module, arguments, inputs, Report("again"), known, fixed)
-            states = {**known, **changed_state(walk)}
+            states = {**known, **changed_state(walk, start)}
         if states:
             note_state(report, states, inputs)
         refuse_seeded(walk)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from types import NoneType
 from typing import Any
 
 import torch
@@ -25,34 +26,38 @@ _PYTHON = (bool, int, float)
 # -- in the graph -----------------------------------------------------------------------------------------------------
 
 
-def changed_state(walk: Walk) -> dict[str, Any]:
+def changed_state(walk: Walk, start: Callable[[Collection[str]], Mapping[str, torch.Tensor]]) -> dict[str, Any]:
     """What tensors and numbers of the module that forward reads and changes held before, by path.
 
-    Raises `Unsupported` for parameters and for lists, dicts and optionals, whose form may change from call to call.
+    start: tensors that do for what is None before (`first_call.py`). Raises `Unsupported` for parameters, for lists
+    and dicts, whose form may change from call to call, and where nothing does for None.
     """
     effects = {id(thing) for thing, _, effect in walk.memory.journal if effect}
+    changed = [
+        (thing, name, _attribute_path(thing, name))
+        for thing in walk.objects
+        for name, value in thing.state.items()
+        if _is_assigned(thing, name, value) or _is_written(value, effects)
+    ]
+    unset = [p for t, n, p in changed if n in t.read and isinstance(t.state[n], Tensor) and t.script.getattr(n) is None]
+    started = start([path for path in unset if path not in walk.states]) if unset else {}
     found, problems = {}, []
     hint = "make it a buffer (register_buffer) of one shape, or an argument"
-    for thing in walk.objects:
-        for name, value in thing.state.items():
-            assigned = name in thing.written and not _is_unchanged(thing, name, value)
-            if not assigned and not _is_written(value, effects):
-                continue
-            path = _attribute_path(thing, name)
-            if assigned and name not in thing.read:
-                walk.report.note(f"forward sets {path} and never reads it: that is not part of the converted model")
-                continue
-            before = thing.script.getattr(name)
-            if isinstance(before, _PYTHON) or (isinstance(before, torch.Tensor) and not _is_parameter(before)):
-                found[path] = before
-            else:
-                kind = "parameter" if isinstance(before, torch.Tensor) else type(before).__name__
-                at = thing.written.get(name)
-                why = f"forward changes {path}, a {kind}, which cannot be an input and an output of a graph"
-                if before is None:
-                    why = f"{path} is None before forward and something else after it, which no input can be"
-                    hint = "call the module once and convert or save it then: the converted model starts with a tensor"
-                problems.append(Problem(why, at) if at else Problem(why))
+    for thing, name, path in changed:
+        if _is_assigned(thing, name, thing.state[name]) and name not in thing.read:
+            walk.report.note(f"forward sets {path} and never reads it: that is not part of the converted model")
+            continue
+        before = started.get(path, thing.script.getattr(name))
+        if isinstance(before, _PYTHON) or (isinstance(before, torch.Tensor) and not _is_parameter(before)):
+            found[path] = before
+        else:
+            kind = "parameter" if isinstance(before, torch.Tensor) else type(before).__name__
+            at = thing.written.get(name)
+            why = f"forward changes {path}, a {kind}, which cannot be an input and an output of a graph"
+            if before is None:
+                why = f"{path} is None before forward and something else after it, and zeros do not do in its place"
+                hint = "call the module once and convert or save it then: the converted model starts with a tensor"
+            problems.append(Problem(why, at) if at else Problem(why))
     if problems:
         raise Unsupported(problems=problems, hint=hint)
     return found
@@ -118,6 +123,10 @@ def _attribute_path(thing: Object, name: str) -> str:
     return f"{thing.path}.{name}" if thing.path else name
 
 
+def _is_assigned(thing: Object, name: str, value: Any) -> bool:
+    return name in thing.written and not _is_unchanged(thing, name, value)
+
+
 def _is_unchanged(thing: Object, name: str, value: Any) -> bool:
     before = thing.script.getattr(name)
     if isinstance(value, Tensor):
@@ -138,13 +147,13 @@ def _is_written(value: Any, effects: set[int]) -> bool:
 
 
 def attributes(module: Any) -> dict[str, Any]:
-    """The buffers of a TorchScript module and the numbers that its code assigns to, by path."""
+    """The buffers of a TorchScript module, and the numbers, tensors and None that its code assigns to, by path."""
     found: dict[str, Any] = dict(module.named_buffers(remove_duplicate=False))
     parts = [(path, part) for path, part in module.named_modules() if isinstance(part, torch.jit.ScriptModule)]
     names = {name for _, part in parts for method in _method_graphs(part) for name in _assigned_names(method)}
     for path, part in parts:
         for name in names:
-            if part._c.hasattr(name) and isinstance(value := part._c.getattr(name), (*_PYTHON, torch.Tensor)):
+            if part._c.hasattr(name) and isinstance(value := part._c.getattr(name), (*_PYTHON, torch.Tensor, NoneType)):
                 found.setdefault(f"{path}.{name}" if path else name, value)
     return found
 

@@ -199,30 +199,47 @@ def test_what_forward_only_leaves_behind_is_no_state() -> None:
 
 
 class Remembers(nn.Module):
-    """What it remembers is None before its first call."""
+    """What it remembers is None before its first call, in whose place it takes its input, times `scale`."""
 
-    def __init__(self) -> None:
+    def __init__(self, scale: float) -> None:
         super().__init__()
-        self.fc = nn.Linear(4, 4)
+        self.fc, self.scale = nn.Linear(4, 4), scale
         self.last = torch.jit.Attribute(None, Optional[torch.Tensor])  # noqa: UP045  (TorchScript reads no other)
+        self.first = torch.jit.Attribute(None, Optional[torch.Tensor])  # noqa: UP045
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        last = self.last
-        if last is None:
-            last = torch.zeros_like(x)
-        last = torch.tanh(self.fc(x) + last)
-        self.last = last
+        last, first = self.last, self.first
+        if last is None or first is None:
+            last, first = x * self.scale, torch.zeros(2, 1)
+        last = torch.tanh(self.fc(x) + last + first)
+        self.last, self.first = last, last[:, :1]
         return last
 
 
-def test_state_that_is_none_is_refused_before_the_first_call_and_converted_after_it() -> None:
-    """The call may have recorded gradients."""
-    module = torch.jit.script(Remembers())
+def test_zeros_do_for_state_that_is_none_where_the_first_call_is_the_same_with_them(tmp_path: Path) -> None:
+    module = torch.jit.script(Remembers(0.0).eval())
+    report = convert.api.convert(module, "onnx", tmp_path / "m.onnx", inputs="x:float32[2,4]")
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS"
+    assert any("last is None until the first call: zeros of [2, 4]" in note for note in report.notes)
+    assert module.last is None
+    run = session(converted(module, "x:float32[2,4]"))
+    state = {"last": np.zeros((2, 4), np.float32), "first": np.zeros((2, 1), np.float32)}
+    for x in (noise(2, 4), noise(2, 4) * -2):
+        got = dict(zip([o.name for o in run.get_outputs()], run.run(None, {"x": x, **state}), strict=True))
+        np.testing.assert_allclose(got["output"], module(torch.from_numpy(x)).detach(), rtol=1e-5, atol=1e-6)
+        state = {name: got[f"{name}_next"] for name in state}
+
+
+@pytest.mark.parametrize(("scale", "spec"), [(0.5, "x:float32[2,4]"), (0.0, "x:float32[n,4]")])
+def test_state_that_is_none_is_refused_before_the_first_call_and_converted_after_it(scale: float, spec: str) -> None:
+    """Where zeros give something else, or have another shape for another length. The call may record gradients."""
+    module = torch.jit.script(Remembers(scale))
     with pytest.raises(Unsupported, match="last is None before forward") as error:
-        convert.to_onnx(module, "x:float32[2,4]", verify=False)
+        convert.to_onnx(module, spec, verify=False)
     assert "call the module once" in error.value.hint
     module(torch.zeros(2, 4))
     held = module.last.detach().clone()
     proto = convert.to_onnx(module, "x:float32[2,4]")
-    assert [i.name for i in proto.graph.input] == ["x", "last"]
+    assert [i.name for i in proto.graph.input] == ["x", "last", "first"]
     assert torch.equal(module.last, held)
