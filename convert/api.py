@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convert import plugin
-from convert.arguments import make_options
+from convert.arguments import make_options, unread_options
 from convert.destination import destination, exists_error
 from convert.errors import ConvertError, ParityError, UsageError, convert_errors
 from convert.files.companions import copy_companions
@@ -82,7 +82,7 @@ def convert(
         report.note(f"one graph, as one file is named for it: a folder as output gets {', '.join(parts)}")
     report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(place), form.name
     _check_narrowing(chosen, form)
-    _note_unread_options(chosen, opened, form, report)
+    _note_unread_options(chosen, opened, report, form)
     if not dry_run:
         discard_unfinished(place)
     if skip_existing and place.exists() and not force:
@@ -209,6 +209,7 @@ def verify(
     if isinstance(left, Parts) or isinstance(right, Parts):
         return verify_parts(verify, left, right, chosen, {"rules": rules, **options}, method, report)
     report.source, report.kind, report.target, report.format = left.label, left.kind, right.label, right.kind
+    _note_unread_options(chosen, left, report)
     _warm_up(report, left.kind, target=right.kind)
     with report.stage("read", _size(left)), paused_garbage_collection():
         graph = plugin.frontend_for(left).read(left, chosen, report)
@@ -242,6 +243,7 @@ def inspect(
     opened = open_source(source)
     chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(opened))
     report.source, report.kind = opened.label, opened.kind
+    _note_unread_options(chosen, opened, report)
     tensors = None if chosen.model else plugin.weights_in(opened, chosen, report)
     if tensors is not None:
         report.weights = tensors
@@ -341,8 +343,12 @@ def _calibrated_method(method: VerifyMethod | None, graph: ir.Model, options: Op
     )
 
 
-def _note_unread_options(options: Options, source: Source, form: plugin.Format, report: Report) -> None:
-    """Options that other rooms declare than those of the source and of the target are not passed over in silence."""
+def _note_unread_options(options: Options, source: Source, report: Report, form: plugin.Format | None = None) -> None:
+    """Options of other kinds, and in a conversion of other rooms than both its own, are not passed over in silence."""
+    for text in unread_options(options, source):
+        report.note(text)
+    if form is None:
+        return
     read = plugin.options_of([plugin.frontend_for(source), plugin.backend_for(form.name)])
     for name, option in plugin.options().items():
         if name not in read and name in options.extra and option.of(options) not in (option.default, None):

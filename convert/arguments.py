@@ -12,6 +12,10 @@ from convert.errors import UsageError
 from convert.fixed_values import fixed_value_of, is_fixed_value, parse_fixed_value, without_fixed_places
 from convert.options import InputSpec, Options, parse_input
 from convert.rules.user_files import load_rules
+from convert.source import Source
+
+READ_OPTIONS = ("model", "outputs", "signature", "trace")
+"""Options of sources, each of which some kinds only have a use for: those that a frontend's `READS` names."""
 
 _NOT_KEYWORDS = {"inputs", "examples", "fixed", "rules", "dump_passes", "extra"}
 """Fields of `Options` that are no keywords of their own."""
@@ -106,3 +110,12 @@ def _array(given: Any) -> Any:
         return np.asarray(given)
     except Exception as error:
         raise UsageError(f"an input of type {type(given).__name__} is neither a spec nor an array") from error
+
+
+def unread_options(options: Options, source: Source) -> list[str]:
+    """A sentence for each option that says something of a source and that this kind of it has no use for."""
+    reads = getattr(plugin.frontend_for(source), "READS", None)
+    if reads is None:  # it does not say
+        return []
+    names = [name for name in READ_OPTIONS if getattr(options, name) and source.kind not in reads.get(name, ())]
+    return [f"--{name} changes nothing in what is read from {source.kind}" for name in names]

@@ -19,6 +19,10 @@ def format_named(name: str) -> plugin.Format:
     route = route_by_name(plain)
     if route is not None:
         raise UsageError(f"{route.title} is not written here ({name})", hint=route.way)
+    several = [word for word in plain.split(",") if any(word in (form.name, *form.aliases) for form in forms.values())]
+    if len(several) > 1:
+        raise UsageError(f"{name} names several formats", hint=f"of several formats: convert batch MODEL "
+                         f"{' '.join(f'--to {word}' for word in several)} -o converted")  # fmt: skip
     raise UsageError(f"there is no format {name!r}", hint=_near(plain) + f"formats: {', '.join(sorted(forms))}")
 
 

@@ -144,7 +144,7 @@ class Frontend(Protocol):
     of `Option`; one whose files the core cannot tell from others has `SNIFF`, a sequence of `Kind`. One whose `read`
     and runner look at `Options.fixed` has `FIXED_VALUES = True`, or `"assigned"` where numbers of Python are examples
     and only text (`sr=16000`) fixes a value. One that reads files of weights without their code lists these in
-    `list_weights(source, options, report)`, which gives None for other files.
+    `list_weights(source, options, report)`, which gives None for other files. `READS`: kinds by option.
     """
 
     KINDS: Mapping[str, str]

@@ -15,7 +15,7 @@ from typing import Any
 
 from convert import limits, plugin
 from convert.batch.storage import Url
-from convert.destination import format_named
+from convert.destination import format_named, names_format
 from convert.errors import BadInput, ConvertError, UsageError
 from convert.files.folders import real_path
 from convert.files.sniff import plugged_kind, sniff
@@ -117,6 +117,8 @@ def _named_models(item: str, path: Path, output: Path | Url, others: list[Path])
         every = [p for p in map(Path, sorted(glob.glob(item, recursive=True))) if _is_model(p)]
         found = [(p.stem, p) for p in every if not written & {*real_path(p).parents}]
     if not found:
+        if names_format(item):
+            raise BadInput(f"{item} names no model", hint=f"as the format it is --to {item}")
         ends = sorted({*SUFFIXES, *(s for kind in plugin.kinds() for s in kind.suffixes)})
         raise BadInput(f"{item} names no model", hint=f"models are folders, or end in {', '.join(ends)}")
     return found

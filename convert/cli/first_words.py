@@ -39,8 +39,12 @@ def arranged(words: list[str], verbs: Collection[str]) -> list[str]:
     if flags and not (words and words[0] in verbs):
         return [MODEL, *flags, *words] if words else flags
     if not words or words[0] in verbs:
+        if words[1:] == ["help"] and not os.path.exists("help"):
+            words = [words[0], "--help"]
         return [*words[:1], *flags, *words[1:]]
     first, rest = words[0], words[1:]
+    if rest and rest[-1] in ("--help", "-h") and first not in verbs:
+        return ["--help"]
     if first in ("--help", "-h", "help") and not os.path.exists(first):
         return [*_verb_of(rest[0], verbs), "--help"] if rest and not rest[0].startswith("-") else ["--help"]
     if first in ("--version", "-V") or (first == "version" and not os.path.exists(first)):
@@ -56,7 +60,7 @@ def _verb_of(word: str, verbs: Collection[str]) -> list[str]:
     """The verb whose help is asked for, nothing for that of a conversion."""
     if word in verbs:
         return [word]
-    if word in _SAME:
+    if word in _SAME or word == "help":
         return []
     raise _no_verb_error(word, verbs)
 

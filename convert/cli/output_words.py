@@ -17,7 +17,12 @@ def placed(words: Sequence[str], to: str | None, output: Path | None) -> tuple[P
     `m.pt tf` and `m.pt x.tflite` are `m.pt --to tf` and `m.pt -o x.tflite`. Raises `UsageError` where words and options
     contradict each other, before anything is read.
     """
+    words = _without_fillers(words)
     source, more = words[0], list(words[1:])
+    if len(more) == 1 and names_format(source) and not os.path.exists(source) and os.path.exists(more[0]):
+        raise UsageError(f"{source} is a format, and the model comes first", hint=f"convert {more[0]} {source}")
+    if more and more[-1] == "help" and not os.path.exists("help"):
+        raise UsageError("there is no format 'help'", hint="`convert --help` shows the options")
     if len(more) == 2 and names_format(more[1]) != names_format(more[0]):  # m.pt tf x.savedmodel
         more = sorted(more, key=names_format)
     if len(more) > 2 or (len(more) == 2 and not names_format(more[1])):
@@ -35,10 +40,10 @@ def placed(words: Sequence[str], to: str | None, output: Path | None) -> tuple[P
             raise UsageError(f"{word} and -o {output} both name the output", hint="leave one of them out")
         else:
             output = Path(word)
-    if to is None and output is not None and len(more) == 1 and not Path(more[0]).suffix:
-        format_of(more[0], None)  # a format that is misspelled; raises with what was meant
     if output is not None and str(output) in ("-", "/dev/stdout"):
         raise UsageError("an output is a file or a folder, and stdout carries the result", hint="give -o PATH")
+    if to is None and output is not None and len(more) == 1 and not Path(more[0]).suffix:
+        format_of(more[0], None)  # a format that is misspelled; raises with what was meant
     if to is None and output is None:
         from convert.files.sniff import sniff
 
@@ -51,3 +56,11 @@ def placed(words: Sequence[str], to: str | None, output: Path | None) -> tuple[P
             raise UsageError(error.message, hint=hint) from None
         raise
     return Path(source), form.name, output
+
+
+def _without_fillers(words: Sequence[str]) -> list[str]:
+    """`from m.pt to tf` and `m.pt as x.tflite` without the words between, unless they are files."""
+    kept = list(words[1:]) if len(words) > 2 and words[0] == "from" and not os.path.exists("from") else list(words)
+    if len(kept) > 2 and kept[1] in ("to", "into", "as", "in", "->") and not os.path.exists(kept[1]):
+        del kept[1]
+    return kept

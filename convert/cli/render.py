@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from convert import plugin
+from convert.destination import names_format
 from convert.errors import ConvertError, Unsupported
 from convert.plugin import Operator
 from convert.report import Report, to_json
@@ -102,6 +103,10 @@ def operators_called(words: Sequence[str], as_json: bool) -> None:
         answers.append(_operators_json(title, called))
         if called and not as_json:
             echo(f"{title}: {', '.join(f'{row.name} (declared gap)' if row.gap else row.name for row in called)}")
+    for word in words:
+        if names_format(word) or word in plugin.frontends():
+            side = "--to" if names_format(word) else "--from"
+            echo(f"note: the whole table is `convert ops {side} {word}`", err=True)
     for text in skipped:
         echo(f"note: {text}", err=True)
     check_found(found, words, names)

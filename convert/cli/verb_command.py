@@ -94,6 +94,17 @@ def _usage_error(error: click.UsageError, command: click.Command) -> UsageError:
             f"no {error.param.make_metavar(_context(error, command))} is named",
             hint=f"for instance: {examples[0]}" if examples else more,
         )
+    if isinstance(error, click.BadOptionUsage) and error.message.endswith("does not take a value."):
+        return UsageError(f"{error.option_name} does not take a value", hint=_without_value(error, command) or more)
+    if isinstance(error, click.BadOptionUsage) and error.message.endswith("requires an argument."):
+        params = (p for p in command.get_params(_context(error, command)) if error.option_name in p.opts)
+        shown = next((p.make_metavar(_context(error, command)) for p in params), "a value")
+        return UsageError(f"{error.option_name} takes {shown}, which is missing", hint=more)
+    if error.message.startswith("Got unexpected extra argument"):
+        names = error.message.partition("(")[2].rstrip(").")
+        taken = [p.make_metavar(_context(error, command)) for p in command.params if isinstance(p, click.Argument)]
+        what = f"takes one {taken[0]}, and there is {names} too" if taken else f"takes no names, and there is {names}"
+        return UsageError(f"convert{verb} {what}", hint=more)
     text = error.format_message().strip().rstrip(".")
     text = text.replace("a valid integer range", "a whole number").replace("a valid float range", "a number")
     return UsageError(text[:1].lower() + text[1:], hint=more)
@@ -101,3 +112,9 @@ def _usage_error(error: click.UsageError, command: click.Command) -> UsageError:
 
 def _context(error: click.UsageError, command: click.Command) -> click.Context:
     return error.ctx or click.Context(command)
+
+
+def _without_value(error: click.BadOptionUsage, command: click.Command) -> str:
+    """The option that switches off what was given a value, if there is one."""
+    params = (p for p in command.get_params(_context(error, command)) if error.option_name in p.opts)
+    return next((f"{p.secondary_opts[0]} switches it off" for p in params if p.secondary_opts), "")

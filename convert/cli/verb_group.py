@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from convert.cli.first_words import MODEL, arranged
 from convert.cli.output_options import WORDS
 from convert.cli.verb_command import VerbCommand
 from convert.errors import ConvertError, UsageError
+from convert.report import Report
+from convert.terminal import echo_json
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -37,11 +40,18 @@ class VerbGroup(click.Group):
         except click.Abort:
             sys.exit(130)
         except ConvertError as error:
-            render.error(error)
+            self._tell(error, rest.get("args", sys.argv[1:]))
             sys.exit(error.exit_code)
         except click.ClickException as error:
-            render.error(ConvertError(error.format_message()))
+            self._tell(UsageError(error.format_message()), rest.get("args", sys.argv[1:]))
             sys.exit(error.exit_code)
+
+    def _tell(self, error: ConvertError, words: Sequence[str]) -> None:
+        """Print an error that came before any work; for --json of a verb that has a report as one, too."""
+        verb = next((word for word in words if word in self.commands), "convert")
+        if "--json" in words and verb in ("convert", "verify", "inspect"):
+            echo_json(render.error_json(Report(verb), error))
+        render.error(error)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the words in, with their verb first."""

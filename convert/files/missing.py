@@ -43,6 +43,9 @@ def missing_path_error(path: Path) -> BadInput:
         return BadInput(
             f"there is no file or folder {path}", hint=f"of several models: convert batch {shlex.quote(str(path))} …"
         )
+    if str(path).startswith(("~", "$")):
+        hint = "write it without quotes: the shell puts the folder in its place"
+        return BadInput(f"there is no file or folder {path}", hint=hint)
     beside = listed_names(path.parent) if path.parent.is_dir() else "nothing, for that folder does not exist"
     hint = _hub_hint(path) or f"in {path.parent} there is {beside}"
     return BadInput(f"there is no file or folder {path}", hint=hint)

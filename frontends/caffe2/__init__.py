@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 KINDS = {"caffe2": "a Caffe2 folder with init_net.pb and predict_net.pb"}
 
+READS: dict[str, tuple[str, ...]] = {}
+
 
 def claims(thing: Any) -> str | None:
     """None: nets in memory are messages of a runtime that this Python does not have."""

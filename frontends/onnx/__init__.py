@@ -20,6 +20,7 @@ KINDS = {
 }
 
 
+READS: dict[str, tuple[str, ...]] = {}
 FIXED_VALUES = "assigned"
 """Numbers of Python are examples of inputs; `n=3` fixes one."""
 

@@ -38,6 +38,7 @@ KINDS = {
     "torch-export-object": "an ExportedProgram in memory",
 }
 
+READS = {"model": tuple(KINDS), "trace": tuple(KINDS)}
 FIXED_VALUES = True
 OPTIONS = (TASK, PART)
 

@@ -30,6 +30,10 @@ KINDS = {
     "tf-function-object": "a tf.function or a ConcreteFunction in memory",
     "graphdef-object": "a GraphDef in memory",
 }
+READS = {
+    "outputs": ("frozen-graph", "tf-meta", "graphdef-object"),
+    "signature": ("savedmodel", "tf-meta", "tflite"),
+}
 
 
 def claims(thing: Any) -> str | None:

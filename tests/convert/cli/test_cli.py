@@ -99,6 +99,24 @@ def test_without_input_options_the_model_tells_its_inputs() -> None:
     assert make_options([], {}).without_inputs
 
 
+@pytest.mark.parametrize("words", [["verify"], ["inspect", "a.onnx", "--nope"], ["a.onnx", "--opset", "99"]], ids=str)
+def test_json_carries_wrong_usage_too(words: list[str]) -> None:
+    done = invoke(*words, "--json")
+    told = json.loads(done.stdout)
+    assert (done.exit_code, told["exit_code"], told["error"]["type"]) == (2, 2, "UsageError")
+    assert told["command"] == (words[0] if words[0] != "a.onnx" else "convert")
+
+
+def test_options_of_other_sources_are_noted(tmp_path: Path) -> None:
+    for words in ([str(tmp_path / "out.onnx"), "--dry-run"], ["inspect"]):
+        verb = [words.pop()] if words == ["inspect"] else []
+        done = invoke(*verb, FIXTURES / "mnist_cnn.onnx", *words, "--outputs", "y", "--trace", "--json")
+        notes = json.loads(done.stdout)["notes"]
+        assert [n for n in notes if "changes nothing" in n] == [
+            f"--{name} changes nothing in what is read from onnx" for name in ("outputs", "trace")
+        ]
+
+
 def test_json_carries_errors_too() -> None:
     done = invoke("nothing.pt", "--to", "tf", "--json")
     told = json.loads(done.stdout)
