@@ -135,7 +135,9 @@ def record(model: ir.Model, network: Network, sizes: Mapping[str, int], buffers:
         kept = {b.output for b in buffers}
         for place, (value, y) in enumerate(zip(model.graph.outputs, found, strict=True)):
             for name, tensor in named_tensors(str(value.name), y) if place not in kept else ():
-                outputs[name] = recorder.value(emitter.tensor(tensor))
+                result = recorder.value(emitter.tensor(tensor))
+                # A caller who writes to what was returned does not write to a weight.
+                outputs[name] = recorder.value(result.fake.clone()) if isinstance(result, Weight) else result
         states = []
         for buffer, stored, name in zip(buffers, before, names, strict=True):
             after = emitter.tensor(found[buffer.output])

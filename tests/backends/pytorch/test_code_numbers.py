@@ -35,21 +35,40 @@ def network(dtype: type) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
-@pytest.mark.parametrize(("dtype", "bound"), [(np.float64, 1e-13), (np.float32, 2e-6)])
-def test_numbers_are_those_of_the_graph(dtype: type, bound: float, tmp_path: Path) -> None:
-    proto = network(dtype)
-    convert.convert(proto, "torch-code", tmp_path / "n.torch", verify=False)
-    spec = importlib.util.spec_from_file_location("numbers_in_code", tmp_path / "n.torch" / "model.py")
+def _loaded(folder: Path) -> torch.nn.Module:
+    """The network of a folder of code, with its weights."""
+    spec = importlib.util.spec_from_file_location("numbers_in_code", folder / "model.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    model = module.Model()
-    model.load_state_dict(load_file(tmp_path / "n.torch" / "model.safetensors"))
+    model: torch.nn.Module = module.Model()
+    model.load_state_dict(load_file(folder / "model.safetensors"))
+    return model.eval()
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(np.float64, 1e-13), (np.float32, 2e-6)])
+def test_numbers_are_those_of_the_graph(dtype: type, bound: float, tmp_path: Path) -> None:
+    proto = network(dtype)
+    convert.convert(proto, "torch-code", tmp_path / "n.torch", verify=False)
+    model = _loaded(tmp_path / "n.torch")
     x: np.ndarray = np.random.default_rng(0).normal(size=(5, 3)).astype(dtype)
     feed = {"x": x, "m": np.array([True, False, True])}
     (want,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, feed)
     with torch.no_grad():
-        got = model.eval()(**{name: torch.from_numpy(array) for name, array in feed.items()})
+        got = model(**{name: torch.from_numpy(array) for name, array in feed.items()})
     np.testing.assert_allclose(got.numpy(), want, rtol=bound, atol=bound)
     assert ("0.1)" in (tmp_path / "n.torch" / "model.py").read_text()) == (dtype is np.float32)
+
+
+def test_a_weight_that_is_an_output_is_a_copy(tmp_path: Path) -> None:
+    """Who writes to what was returned does not write to the weight."""
+    x, y, w = (helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [3]) for n in "xyw")
+    weight = onnx.numpy_helper.from_array(np.array([1.5, -2, 3], np.float32), "w")
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "w"], ["y"])], "ends", [x], [y, w], [weight])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    convert.convert(proto, "torch-code", tmp_path / "n.torch", verify=False)
+    model = _loaded(tmp_path / "n.torch")
+    with torch.no_grad():
+        model(torch.ones(3))["w"].zero_()
+        assert model(torch.ones(3))["y"].tolist() == [1.5, -2, 3]
