@@ -123,6 +123,8 @@ def subtract(k, a, b):
     """Of a number its opposite is added: TensorFlow takes Exp(Max(Tanh(x))) - 1 for Expm1(Max(x)) (2.21)."""
     if isinstance(b, Constant) and b.size == 1 and is_floating(b):
         return plus(k.tensor(a), -k.tensor(b))
+    if a.dtype in ("uint8", "uint16"):  # TensorFlow takes 0 - x for Neg, which has no kernel for them
+        return plus(k.tensor(a), ops.multiply(k.tensor(b), np.array(np.iinfo(a.dtype).max, a.dtype)))
     return merge_rule((layers.Subtract, ops.subtract))(k, a, b)
 
 

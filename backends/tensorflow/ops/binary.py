@@ -37,9 +37,16 @@ onnx_op.same(
     LessOrEqual="less_equal",
     Mul="math.multiply",
     Or="logical_or",
-    Sub="math.subtract",
     Xor="math.logical_xor",
 )
+
+
+@onnx_op("Sub")
+def sub(t, a, b):
+    """Of narrow unsigned integers a sum that wraps: TensorFlow takes 0 - x for Neg, which has no kernel for them."""
+    if a.dtype in (tf.uint8, tf.uint16):
+        return tf.add(a, tf.multiply(b, tf.constant(a.dtype.max, a.dtype)))
+    return tf.math.subtract(a, b)
 
 
 @onnx_op("Add")

@@ -26,6 +26,10 @@ ROWS = [
     case("Mod", SPECIAL[:, None], np.array([0.75, -0.75, 3e38, np.inf], np.float32), fmod=1).named("special"),
     *(case(name, f32(2, 3, 4), f32(3, 1)) for name in ("Add", "Sub", "Mul", "Div")),
     *(case(name, i64(2, 3), i64(2, 3, low=1)) for name in ("Add", "Sub", "Mul", "Div", "Mod")),
+    *(
+        case("Sub", const(np.zeros((), dtype)), np.array([0, 1, 200], dtype)).named(f"of {dtype.__name__} to zero")
+        for dtype in (np.uint8, np.uint16, np.uint32)
+    ),
     *(case(name, f32(2, 3), f32(3)) for name in ("Less", "LessOrEqual", "Greater", "GreaterOrEqual")),
     *(case(name, boolean(2, 3), boolean(3)) for name in ("And", "Or", "Xor", "Equal")),
     *(case(name, i32(6), i32(6, low=0)) for name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")),
