@@ -53,6 +53,9 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
 
     opset, dtype, quantize = OPSET.of(options), DTYPE.of(options), QUANTIZE.of(options)
     rename_ends(model, FORMATS[format].names, report)
+    for option, needs, there in ((KEEP_IO, "--dtype", dtype), (BLOCK_SIZE, "--quantize int4", quantize == "int4")):
+        if option.of(options) != option.default and not there:
+            report.note(f"--{option.name.replace('_', '-')} changes nothing without {needs}")
     if dtype or quantize:
         from .narrow_floats import check_opset
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -105,6 +106,10 @@ def _usage_error(error: click.UsageError, command: click.Command) -> UsageError:
         taken = [p.make_metavar(_context(error, command)) for p in command.params if isinstance(p, click.Argument)]
         what = f"takes one {taken[0]}, and there is {names} too" if taken else f"takes no names, and there is {names}"
         return UsageError(f"convert{verb} {what}", hint=more)
+    if isinstance(error, click.BadParameter) and isinstance(getattr(error.param, "type", None), click.Choice):
+        choices = [str(choice) for choice in error.param.type.choices]  # type: ignore[union-attr]
+        near = get_close_matches(error.message.split("'")[1].lower() if "'" in error.message else "", choices, 1)
+        more = f"did you mean {near[0]}?" if near else more
     text = error.format_message().strip().rstrip(".")
     text = text.replace("a valid integer range", "a whole number").replace("a valid float range", "a number")
     return UsageError(text[:1].lower() + text[1:], hint=more)

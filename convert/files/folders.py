@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
+import re
 import shlex
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from convert.files import foreign, protobuf_wire
 _WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin", "pytorch_model*.bin.index.json")
 _CONFIGS = ("config.json", "config.*.json", "generation_config.json", "adapter_config.json")
 """What transformers reads besides weights."""
+_SHARD = re.compile(r"-\d{5}-of-\d{5}\.(safetensors|bin)$")
 _OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "rust_model.ot", "*.gguf")
 _MODELS = (".onnx", ".pt", ".pth", ".pt2", ".pb", ".h5", ".keras", ".tflite", ".safetensors")
 
@@ -126,6 +128,7 @@ def _hugging_face(path: Path, names: set[str]) -> str:
     for name in weights:
         if name.endswith(".index.json"):
             _check_files(path, root, _shards_at_hand(path, name))
+    _check_whole(path, weights)
     config = path / "config.json"
     try:
         with config.open("rb") as file:
@@ -149,6 +152,18 @@ def _shards_at_hand(path: Path, index: str) -> list[str]:
             hint="get the whole folder again",
         )
     return names
+
+
+def _check_whole(path: Path, weights: list[str]) -> None:
+    """Raise `BadInput` where there are nothing but files of an index, and no index says what is in them."""
+    numbered = [name for name in weights if _SHARD.search(name)]
+    if numbered == weights:
+        first = numbered[0]
+        index = f"{_SHARD.sub('', first)}{Path(first).suffix}.index.json"
+        raise BadInput(
+            f"{path} lacks {index}, which says what is in {', '.join(numbered[:3])}{' …' if numbered[3:] else ''}",
+            hint="get the whole folder again",
+        )
 
 
 def shards(index: Path) -> list[str]:

@@ -17,6 +17,7 @@ import torch
 
 from convert.errors import BadInput, BrokenPackage, ConvertError, UsageError, memory_of_library
 from convert.extras import install_command
+from convert.files.sniff import sniff
 from convert.graph.metadata import COMPANIONS_KEY, RANGE_KEY
 from convert.options import InputSpec, Options
 from convert.report import Report
@@ -74,6 +75,8 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
             warnings.simplefilter("ignore")
             model, loaded = loaded_model() if options.trust else in_confined_thread(loaded_model)
     except Exception as error:
+        for file in sorted(path.glob("*.safetensors")):
+            sniff(file)  # says which of them is cut off
         raise BadInput(
             f"transformers could not load {path}: {type(error).__name__}: {' '.join(str(error).split())[:400]}",
             hint="check that config.json and the weights belong together, and the version of transformers",

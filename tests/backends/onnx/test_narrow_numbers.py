@@ -287,3 +287,10 @@ def test_converted_in_float16_the_report_says_so_and_verify_agrees(tmp_path: Pat
     assert [t.dtype for t in (*report.inputs, *report.outputs)] == ["float16", "float16"]
     again = convert.verify(tmp_path / "dense.onnx", tmp_path / "half.onnx")
     assert again.verdict.status == PASS, again.verdict.reason
+
+
+def test_options_without_what_they_belong_to_are_noted(tmp_path: Path) -> None:
+    _, report = written(dense(), tmp_path / "m.onnx", keep_io=True, block_size=64)
+    assert report.notes == [
+        "--keep-io changes nothing without --dtype", "--block-size changes nothing without --quantize int4"
+    ]  # fmt: skip

@@ -260,6 +260,8 @@ def test_hugging_face_folders(fixtures: Path, tmp_path: Path) -> None:
         sniff(folder)
     index.unlink()
     weights.unlink()
+    with pytest.raises(BadInput, match=r"lacks model.safetensors.index.json, which says what is in model-00002-of"):
+        sniff(folder)
     weights.symlink_to(fixtures / "mnist_cnn.safetensors")
     with pytest.raises(UnsafeInput, match="outside of the model's folder"):
         sniff(folder)

@@ -312,6 +312,10 @@ def test_folders_that_do_not_fit_or_bring_code_are_refused(folders: Path, tmp_pa
         read(changed(folders / "bert", tmp_path / "e", num_hidden_layers=5))
     with pytest.raises(BadInput, match="transformers could not load"):
         read(changed(folders / "bert", tmp_path / "c", architectures=["No"], model_type="nothing"))
+    whole = changed(folders / "bert", tmp_path / "f") / "model.safetensors"
+    whole.write_bytes(whole.read_bytes()[:-9])
+    with pytest.raises(BadInput, match=r"model.safetensors has [\d,]+ bytes, its safetensors header tells of"):
+        read(whole.parent)
     with pytest.raises(UnsafeInput, match=r"own.Model") as error:
         read(changed(folders / "bert", tmp_path / "d", auto_map={"AutoModel": "own.Model"}))
     assert "--trust" in error.value.hint
