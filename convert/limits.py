@@ -39,6 +39,9 @@ FOLDER_INDEX_BYTES = 100 << 20
 MANIFEST_BYTES = 64 << 20
 """bytes: of a manifest of `convert batch`; 100,000 models have some 10 MB"""
 
+MANIFEST_KEY_PARTS = 100
+"""parts: of a key of a manifest, a.b.c; its reader goes over them once more for each"""
+
 COMPANION_BYTES = 256 << 20
 """bytes: of tokenizer and configuration together that are copied beside a model; the largest tokenizers have 40 MB"""
 

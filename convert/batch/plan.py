@@ -28,6 +28,8 @@ SUFFIXES = frozenset(
 
 _MARKS = ("saved_model.pb", "saved_model.pbtxt", "init_net.pb", "predictor.minidb")
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+_QUOTED = re.compile(r'"[^"\n]*"|\'[^\'\n]*\'')
+_BITS = 4000
 _OPTIONS: dict[str, type | tuple[type, ...]] = {
     "input": list, "model": str, "outputs": (str, list), "signature": str, "layout": str, "inputs": str, "seeds": int,
     "rtol": float, "atol": float, "trust": bool, "trace": bool, "verify": bool, "rules": list,
@@ -184,7 +186,7 @@ def _manifest_tasks(path: Path, base: Task, to: list[str]) -> list[Task]:
             text = file.read(limits.MANIFEST_BYTES + 1)
         if len(text) > limits.MANIFEST_BYTES:
             raise ValueError(f"it has more than {limits.MANIFEST_BYTES:,} bytes")
-        manifest = tomllib.loads(text.decode("utf-8"))
+        manifest = _toml(text.decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:  # ValueError: numbers of many digits, too
         raise BadInput(f"{path} is no manifest: {error}", hint="see `convert batch` in README.md") from error
     unknown = set(manifest) - {"defaults", "models"}
@@ -202,6 +204,25 @@ def _manifest_tasks(path: Path, base: Task, to: list[str]) -> list[Task]:
         for name, source in _sources(row, path.parent, own.output, where):
             tasks += _tasks_per_format(own, name, source, [given] if isinstance(given, str) else list(given))
     return tasks
+
+
+def _toml(text: str) -> dict[str, Any]:
+    """What a manifest says. Raises `ValueError` for what is no TOML, and for what its reader takes hours over."""
+    for line in _QUOTED.sub("", text).splitlines():
+        if line.count(".") > limits.MANIFEST_KEY_PARTS:
+            raise ValueError(f"it has a key of more than {limits.MANIFEST_KEY_PARTS} parts")
+
+    def items(value: Any) -> Iterable[Any]:
+        return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+    found = tomllib.loads(text)
+    pending: list[Any] = [found]
+    while pending:
+        for value in items(pending.pop()):
+            if isinstance(value, int) and value.bit_length() > _BITS:  # Python cannot print it
+                raise ValueError("it has a number of more than 4,000 bits")
+            pending.append(value)
+    return found
 
 
 def _is_table(part: object) -> bool:

@@ -160,11 +160,11 @@ def run_command(
     watch.end(pid)
     if run.code is None:
         os.waitpid(pid, 0)
-    if swap is not None and case.swap is not None:
-        watch.stop_swapping(swap, case.swap[0])
     if lost := [name for name, data in kept.items() if not _holds(folder / name, data)]:
         run.scores["wrote"] = f"over {lost[0]}"
     run.ended, run.bytes = time.time(), memory.most
+    if swap is not None and case.swap is not None:
+        watch.stop_swapping(swap, case.swap[0])
     run.told = (folder / "told").read_text(errors="surrogateescape")
     _judge(run, canary)
     return run

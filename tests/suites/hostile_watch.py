@@ -25,6 +25,8 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _FOLDER = re.compile(r"(?:AT_FDCWD|\d+)<([^>]*)>")
 _WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC")
 _OWN_DEVICES = ("/dev/null", "/dev/tty", "/dev/ptmx", "/proc/self/", "/dev/shm/sem.")
+_NEXT = ".next-one"
+"""How `start_swapping` ends the names of what it makes."""
 _PROBE = re.compile(re.escape(tempfile.gettempdir()) + "/[a-z0-9_]{8}")
 """The file by which Python's tempfile finds out whether it can write there; it is removed at once."""
 _OWN_PROGRAMS = tuple(
@@ -97,6 +99,7 @@ def _fault(call: str, rest: str, place: Path) -> tuple[str, str] | None:
     inside |= not base and not os.path.isabs(path) and not path.startswith("..")
     inside |= _PROBE.fullmatch(path) is not None
     helper = path.startswith(str(place / "helper"))
+    helper |= call in ("symlink", "rename") and any(name.endswith(_NEXT) for name in names)
     return None if inside or helper else ("wrote", f"{call} {path}"[:300])
 
 
@@ -243,17 +246,18 @@ def stop_swapping(process: subprocess.Popen[bytes], path: Path) -> None:
     process.terminate()
     process.wait()
     good = process.args[-1]  # type: ignore[index]
-    Path(f"{path}.next").unlink(missing_ok=True)
+    Path(f"{path}{_NEXT}").unlink(missing_ok=True)
     path.unlink()
     os.symlink(good, path)
 
 
-_SWAP = """
+_SWAP = f"""
 import os, random, sys, time
+NEXT = {_NEXT!r}
 path, *targets = sys.argv[1:]
 while True:
     for target in targets:
-        os.symlink(target, path + ".next")
-        os.replace(path + ".next", path)
+        os.symlink(target, path + NEXT)
+        os.replace(path + NEXT, path)
         time.sleep(random.choice((0.002, 0.02, 0.2)))
 """

@@ -98,6 +98,8 @@ def test_options_of_backends_reach_the_command_line(tmp_path: Path) -> None:
         ("models = [1, 2]", "needs"),
         pytest.param("a = " + "[" * 20_000, "no manifest", id="brackets"),
         pytest.param("a = 1" + "0" * 10_000, "no manifest", id="digits"),
+        pytest.param("a = 0x" + "f" * 10_000, "more than 4,000 bits", id="digits of another base"),
+        pytest.param("a" + ".a" * 1000 + " = 1", "more than 100 parts", id="parts of a key"),
         pytest.param("#" + "x" * (64 << 20), "has more than 67,108,864 bytes", id="large"),
     ],
 )

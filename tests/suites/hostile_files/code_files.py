@@ -10,6 +10,10 @@ import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
 from tests.suites.hostile_files.case import FIXTURES, Canary, Case, file_name
 from tests.suites.hostile_files.safetensors_files import safetensors_files
 
@@ -78,6 +82,33 @@ def _changes(folder: Path, canary: Canary) -> dict[str, Callable[[Path], object]
     }
 
 
+def _named_by_code(canary: Canary) -> dict[str, onnx.ModelProto]:
+    """Good networks whose names would be code if they were written into it as they are: of nodes, weights, values."""
+    call = f"open({str(canary.marker)!r}, 'w')"
+    names = [f"\n{call}\n", f'"""\n{call}\n"""', f"'+{call}+'", f"\\'+{call}#", f"a\r{call}", f"a\x0c{call}",
+             f"{{{call}}}", f"a.b\n{call}.c", f"\u2028{call}", f"''', {call}, '''", f"x={call}", "__class__",
+             "__init__", "forward", "training", "self", "state_dict", "nn", "torch", "F", "Tensor", "Model", "Block",
+             "OUTPUT_NAMES", "__dict__", "import"]  # fmt: skip
+    found = {}
+    for place in ("nodes", "paths", "values"):
+        # The first nodes are those that `convert.files.protobuf_wire` looks at.
+        nodes = [helper.make_node("Relu", [f"r{i}"], [f"r{i + 1}"], name=f"n{i}") for i in range(100)]
+        weights, last = [], "r100"
+        for i, name in enumerate(names):
+            weight = f"w{i}" if place == "nodes" else f"{name}/{name}.weight" if place == "paths" else name
+            weights.append(numpy_helper.from_array(np.eye(4, dtype=np.float32), weight))
+            called = f"/layers.{i}/{name}/MatMul" if place == "paths" else name
+            output = f"{name}{i}" if place == "values" else f"o{i}"
+            nodes.append(helper.make_node("MatMul", [last, weight], [output], name=called, doc_string=name))
+            nodes[-1].metadata_props.add(key="pkg.torch.onnx.stack_trace", value=name)
+            last = output
+        nodes.append(helper.make_node("Relu", [last], ["y"]))
+        ends = [helper.make_tensor_value_info(end, 1, ["b", 4]) for end in ("r0", "y")]
+        graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
+        found[place] = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    return found
+
+
 def code_files(folder: Path, canary: Canary) -> Iterator[Case]:
     """Each of them, some with weights that lie, and the folder as the one that the user is in."""
     for name, change in _changes(folder, canary).items():
@@ -94,6 +125,12 @@ def code_files(folder: Path, canary: Canary) -> Iterator[Case]:
         _plain(path, canary)
         shutil.copy(case.path, path / "model.safetensors")
         yield Case(f"weights: {case.name}", path, good=GOOD)
+    for name, model in _named_by_code(canary).items():
+        path = folder / f"{name}.onnx"
+        onnx.save(model, path)
+        for target in ("torch-code", "torch-script", "torch", "keras"):
+            words = ("--to", target, "-o", "written.keras" if target == "keras" else "written")
+            yield Case(f"{name} called code, to {target}", path, words, path, verbs=("convert",))
     modules = folder / file_name("modules beside it")
     shutil.copy(GOOD, modules / "m.onnx")
     words = ("--to", "torch-code", "-o", "written")

@@ -104,7 +104,10 @@ def manifest_files(folder: Path, canary: Canary) -> Iterator[Case]:
         entry = {"source": str(GOOD), "to": "onnx", "verify": False} | values
         path.write_text("[[models]]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in entry.items()))
         yield Case(name, path, batch=True)
-    texts = {"a manifest of brackets": "a = " + "[" * 20_000, "a manifest of noise": "\0\1\2", "no models": "x = 1\n",
+    good = f'[[models]]\nsource = "{GOOD}"\nto = "onnx"\nverify = false\n'
+    texts = {"a key of 50,000 parts": good + "a" + ".a" * 50_000 + " = 1", "a date": good + "timeout = 1979-05-27",
+             "a number of 100,000 digits": good + "opset = 0x" + "f" * 100_000, "20,000 models": good * 20_000,
+             "a manifest of brackets": "a = " + "[" * 20_000, "a manifest of noise": "\0\1\2", "no models": "x = 1\n",
              "models that are numbers": "models = [1, 2]\n"}  # fmt: skip
     for number, (name, text) in enumerate(texts.items()):
         path = folder / f"t{number}.toml"
