@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _OWN = ("torch", "device", "inf", "nan", "NoneType", "fx_pytree", "pytree", "getattr", "slice")
 _NAMES = TargetNames(
     replace(IDENTIFIER, reserved={*WORDS, *_OWN}),
-    Naming(r"[\"'\\{}()\[\]=;\x00-\x1f]"),
+    Naming(r"[\"'\\{}()\[\]=;\x00-\x1f\x7f-\x9f\u2028\u2029]"),
     apart=True,
     containers=BYTE_CONTAINERS,
 )

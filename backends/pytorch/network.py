@@ -23,7 +23,7 @@ _STATISTICS = {"BatchNormalization": (3, 4)}
 
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _PART = Naming(
-    r"[\"'\\{}()\[\]=;\x00-\x1f]",
+    r"[\"'\\{}()\[\]=;\x00-\x1f\x7f-\x9f\u2028\u2029]",
     r".",
     reserved=(*WORDS, "T_destination", "training", "forward", "train", "eval"),
 )

@@ -76,6 +76,15 @@ def test_the_same_bytes_whatever_was_scripted_before(tmp_path: Path) -> None:
     assert b"eval_with_key" not in first
 
 
+def test_no_name_ends_a_line_of_code(tmp_path: Path) -> None:
+    model = perceptron()
+    weight = model.graph.initializer[0]
+    old, weight.name = weight.name, "a\u2028b\u2029c\x85d"
+    for node in model.graph.node:
+        node.input[:] = [weight.name if name == old else name for name in node.input]
+    assert "a_b_c_d" in {n for n, _ in loaded(model, tmp_path).named_parameters()}
+
+
 def test_a_network_is_verified(tmp_path: Path) -> None:
     report = convert.convert(FIXTURES / "mnist_cnn.onnx", "torch-script", tmp_path / "m.pt")
     assert report.verdict is not None
