@@ -12,6 +12,7 @@ import ctypes
 import os
 import resource
 import signal
+import stat
 import sys
 import tempfile
 import threading
@@ -39,22 +40,30 @@ _REFUSED = (
     # the machine
     "bpf", "perf_event_open", "userfaultfd", "keyctl", "add_key", "request_key", "kexec_load", "kexec_file_load",
     "init_module", "finit_module", "delete_module", "reboot", "swapon", "swapoff", "syslog", "acct", "quotactl",
-    "settimeofday", "clock_settime", "sethostname", "setdomainname",
+    "settimeofday", "clock_settime", "sethostname", "setdomainname", "vhangup", "fanotify_init", "ioperm", "iopl",
+    # another user's rights, with which a child would outlive its parent
+    "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups", "setfsuid", "setfsgid", "capset",
     # attributes and modes of files, which Landlock leaves alone
     "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes", "utimensat",
     "futimesat", "setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr", "setxattrat",
     "removexattrat", "file_setattr",
     # what all processes of the user share, and outlives this one
     "shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv", "msgctl",
-    "mq_open", "mq_unlink", "setpriority", "ioprio_set",
+    "mq_open", "mq_unlink", "setpriority", "ioprio_set", "process_madvise", "process_mrelease", "migrate_pages",
+    "move_pages",
 )  # fmt: skip
 """System calls that fail with EPERM; those that a kernel or an architecture has not are passed over."""
 _SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
 _CLONE_THREAD = 0x00010000
-_REQUESTS = (0x5412, 0x541C, 0x40086602, 0x401C5820, 0x40087602)
+_REQUESTS = (0x5412, 0x541C, 0x40086602, 0x401C5820, 0x40087602, 0x8901, 0x8902)
 """Of ioctl(2), for files that are open to be read: TIOCSTI and TIOCLINUX type into the user's terminal, where a shell
-reads it; FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR and FS_IOC_SETVERSION set attributes of files."""
+reads it; FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR and FS_IOC_SETVERSION set attributes of files; FIOSETOWN and SIOCSPGRP send
+signals to another process, as what follows does."""
+_FILE_COMMANDS = (8, 10, 15, 1024, 1026)
+"""Of fcntl(2): F_SETOWN, F_SETSIG and F_SETOWN_EX let a pipe send any signal to any process of the user, SIGKILL too;
+F_SETLEASE and F_NOTIFY hold up who opens a file, and watch it."""
 _REQUEST_BITS = 0xFFFFFFFF
+_FILE_KIND = 0o170000
 
 
 def die_with_parent(parent: int) -> None:
@@ -232,6 +241,17 @@ def _close_calls(programs: bool, *, every_thread: bool = True) -> None:
             rules.add_rule(seccomp.ERRNO(errno.EPERM), name)
     for request in _REQUESTS:
         rules.add_rule(seccomp.ERRNO(errno.EPERM), "ioctl", seccomp.Arg(1, seccomp.MASKED_EQ, _REQUEST_BITS, request))
+    for command in _FILE_COMMANDS:
+        rules.add_rule(seccomp.ERRNO(errno.EPERM), "fcntl", seccomp.Arg(1, seccomp.MASKED_EQ, _REQUEST_BITS, command))
+    for name, place in (("mknod", 1), ("mknodat", 2)):  # devices, which a user with all rights may make in any folder
+        with contextlib.suppress(ValueError, OSError, RuntimeError):
+            for kind in (stat.S_IFCHR, stat.S_IFBLK):
+                rule = seccomp.Arg(place, seccomp.MASKED_EQ, _FILE_KIND, kind)
+                rules.add_rule(seccomp.ERRNO(errno.EPERM), name, rule)
+    for name in ("sched_setscheduler", "sched_setparam", "sched_setattr"):  # of another process: 0 is this thread
+        rules.add_rule(seccomp.ERRNO(errno.EPERM), name, seccomp.Arg(0, seccomp.NE, 0))
+    own, deadly = seccomp.Arg(0, seccomp.EQ, _SET_PARENT_DEATH_SIGNAL), seccomp.Arg(1, seccomp.NE, signal.SIGKILL)
+    rules.add_rule(seccomp.ERRNO(errno.EPERM), "prctl", own, deadly)  # it dies with its parent
     with contextlib.suppress(ValueError, OSError, RuntimeError):  # limits of another process: 0 is this one
         rules.add_rule(seccomp.ERRNO(errno.EPERM), "prlimit64", seccomp.Arg(0, seccomp.NE, 0))
     if not programs:
