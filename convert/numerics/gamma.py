@@ -111,6 +111,8 @@ def zeta(g: Graph, x: ir.Value, q: ir.Value) -> ir.Value:
     below = g.LessOrEqual(q, zero)
     total = g.Where(g.And(below, g.Not(g.Equal(x, g.Floor(x)))), constant_like(g, math.nan, q), total)
     total = g.Where(g.And(below, g.Equal(q, g.Floor(q))), constant_like(g, math.inf, q), total)
+    infinite = g.Where(g.Less(q, one), constant_like(g, math.inf, q), g.Where(g.Equal(q, one), one, zero))
+    total = g.Where(g.And(g.IsInf(x), g.Greater(q, zero)), infinite, total)  # 1 / q to an infinite power
     total = g.Where(g.Less(x, one), constant_like(g, math.nan, q), total)
     return g.Where(g.Equal(x, one), constant_like(g, math.inf, q), total)
 

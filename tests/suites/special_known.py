@@ -27,6 +27,20 @@ KNOWN: dict[tuple[str, str], dict[str, str]] = {
         **dict.fromkeys(("bucketize", "searchsorted"), "edges that are not sorted, which the feeds make of them"),
         "gcd": "of the least integer, which has no absolute value, the sign is undefined in PyTorch's, too",
         "bincount": "of nothing, with weights, PyTorch gives integers",
+        **dict.fromkeys(("qr", "linalg_qr", "geqrf", "orgqr", "ormqr", "linalg_householder_product", "linalg_lu",
+                         "linalg_lu_factor", "linalg_lu_factor_ex", "linalg_cholesky_ex"),
+                        "what LAPACK leaves of a factor beside NaN, infinities and pivots of 0"),
+        **dict.fromkeys((f"special_{kind}_polynomial_{name}" for kind, names in
+                         (("chebyshev", "uw"), ("shifted_chebyshev", "uw"), ("laguerre", "l"), ("legendre", "p"))
+                         for name in names), "of NaN PyTorch gives 0, or any number"),
+        **dict.fromkeys(("native_layer_norm", "native_group_norm", "batch_norm", "_native_batch_norm_legit_functional"),
+                        "statistics of infinities, and of numbers whose squares overflow"),
+        **dict.fromkeys(("fractional_max_pool2d", "fractional_max_pool3d"), "which of several NaN is the largest"),
+        **dict.fromkeys((f"{kind}_pool{n}d{end}" for kind in ("max", "adaptive_max") for n in (1, 2, 3)
+                         for end in ("", "_with_indices")), "onnxruntime passes over NaN; declared"),
+        **dict.fromkeys((f"{lead}adaptive_avg_pool{n}d" for lead in ("", "_") for n in (1, 2, 3)),
+                        "a product with a constant matrix; declared"),
+        "special_zeta": "of numbers whose powers overflow",
     },
     ("tensorflow", "onnx"): {
         **dict.fromkeys(("Ceil", "Sign", "Log", "Rsqrt", "Cast", "FloorMod", "FloorDiv", "Pow", "DivNoNan", "MulNoNan",

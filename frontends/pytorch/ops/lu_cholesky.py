@@ -12,7 +12,7 @@ from convert.numerics.factor import cholesky_factor, lu, unpack_lu
 from convert.numerics.matrices import cast_to_float64, transpose_matrix
 
 from ..common.sizes import size, vector
-from ..common.values import cast, cast_to_floating
+from ..common.values import cast, cast_to_floating, constant_like
 from ..rules import torch_op
 
 NO_PIVOTS = np.zeros(0, np.int32)
@@ -81,8 +81,14 @@ def _require_pivot(pivot: bool) -> None:
 
 @torch_op("linalg_cholesky_ex")
 def linalg_cholesky_ex(g, x, *, upper=False, check_errors=False):
-    root = cast_like(g, cholesky_factor(g, cast_to_float64(g, x), upper), x)
-    return [transpose_matrix(g, root) if upper else root, zeros_per_matrix(g, x, torch.int32)]
+    """The factor, and the number of the first pivot that is not above 0, from 1 on, or 0."""
+    wide = cholesky_factor(g, cast_to_float64(g, x), upper)
+    pivots = torch_op.apply(g, "diagonal", [wide, 0, -2, -1])
+    bad = g.Cast(g.Not(g.Greater(pivots, constant_like(g, 0.0, pivots))), to=ir.DataType.INT32)
+    first = g.Add(g.ArgMax(bad, axis=-1, keepdims=0), 1)
+    info = g.Mul(g.Cast(first, to=ir.DataType.INT32), g.ReduceMax(bad, [-1], keepdims=0))
+    root = cast_like(g, wide, x)
+    return [transpose_matrix(g, root) if upper else root, info]
 
 
 @torch_op("linalg_cholesky")

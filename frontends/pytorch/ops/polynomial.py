@@ -25,17 +25,12 @@ def _polynomial(first: Callable[[Graph, ir.Value], ir.Value], step: Step, limit:
     def rule(g: Graph, x: Operand, n: Operand) -> ir.Value:
         a, b = (cast_to_floating(g, v) for v in promote_operands(g, x, n))
         dtype = g.dtype(a)
-        degree = g.Cast(b, to=ir.DataType.INT64)
-        wide = cast(g, g.Add(a, g.Mul(b, constant_like(g, 0.0, b))), ir.DataType.DOUBLE)
-        degree = (
-            g.Add(degree, g.Cast(g.Mul(wide, constant_like(g, 0.0, wide)), to=ir.DataType.INT64))
-            if g.rank(b)
-            else degree
-        )
-        zero, one = (
-            constant_like(g, 0.0, wide),
-            g.Add(g.Mul(wide, constant_like(g, 0.0, wide)), constant_like(g, 1.0, wide)),
-        )
+        dims = g.dims(g.Add(a, b))
+        # Not by adding 0 · x, which is NaN for infinities.
+        wide = g.Expand(cast(g, a, ir.DataType.DOUBLE), dims)
+        degree = g.Expand(g.Cast(b, to=ir.DataType.INT64), dims)
+        zero = constant_like(g, 0.0, wide)
+        one = g.Expand(constant_like(g, 1.0, wide), dims)
         last = _recurrence_loop(g, wide, degree, one, first(g, wide), step)
         out = g.Where(g.Equal(degree, 0), constant_like(g, 1.0, wide), g.Where(g.Less(degree, 0), zero, last))
         if limit:

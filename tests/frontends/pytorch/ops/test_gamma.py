@@ -23,6 +23,7 @@ ROWS = [
         for order in (0, 1, 2, 3)
     ),
     case("special_zeta", 1 + ABOVE, ABOVE),
+    case("special_zeta", np.full(2, np.inf, np.float32), np.array([0.5, 1.0], np.float32)).named("infinite"),
     *(case(name, UNIT) for name in ("erfinv", "special_erfinv")),
     case("special_ndtri", np.linspace(0, 1, 21, dtype=np.float32)),
 ]

@@ -24,8 +24,17 @@ POLYNOMIALS = (
     "special_legendre_polynomial_p",
 )
 
+ENDS = np.array([np.nan, np.inf, -np.inf, 0.5], np.float32)
+
 ROWS = [
     *(case(name, f32(12, low=-1.0, high=1.0), DEGREES) for name in POLYNOMIALS),
+    *(
+        case(name, ENDS, np.array(degree, np.float32)).named(f"ends {degree}")
+        for name in POLYNOMIALS
+        for degree in (
+            (0, 1, 2) if name.endswith(("_t", "_v", "_h", "_he")) else (0, 1)
+        )  # others of NaN are PyTorch's own
+    ),
     *(case(name, f32(3, 1, low=-2.0, high=2.0), 4).named("number") for name in POLYNOMIALS),
 ]
 
