@@ -40,6 +40,8 @@ def relu(k, x):
 
 @onnx_op("LeakyRelu")
 def leaky_relu(k, x, *, alpha):
+    if alpha < 0:  # which Keras's layer refuses
+        return ops.where(ops.less(x, np.array(0, x.dtype)), ops.multiply(x, np.array(alpha, x.dtype)), x)
     return k.layer(layers.LeakyReLU, x, negative_slope=alpha)
 
 

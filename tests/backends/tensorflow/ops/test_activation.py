@@ -14,6 +14,7 @@ ROWS = [
     case("Relu", i32(7)),
     case("LeakyRelu", f32(2, 3)),
     case("LeakyRelu", f32(2, 3), alpha=0.2),
+    case("LeakyRelu", f32(2, 3), alpha=-0.3).named("negative"),
     case("Elu", f32(2, 3), alpha=0.5),
     case("Selu", f32(2, 3), alpha=2.0, gamma=3.0),
     case("Celu", f32(2, 3)),
