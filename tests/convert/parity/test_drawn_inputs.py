@@ -16,13 +16,13 @@ import pytest
 from convert.errors import BadInput, ResourceLimit, UsageError
 from convert.graph import Graph
 from convert.graph.metadata import RANGE_KEY
+from convert.parity.given_arrays import load_inputs
 from convert.parity.inputs import (
     closer_spans,
     feed_sizes,
     generate_feeds,
     given_feed,
     inputs_from_samples,
-    load_inputs,
     smallest_feed,
 )
 from tests.convert.parity.input_models import plain, sized

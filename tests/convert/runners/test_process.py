@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 import convert
 from convert.errors import ConvertError, ResourceLimit
-from convert.parity import inputs
+from convert.parity.given_arrays import load_inputs
 from convert.runners.fork_client import ADDRESS
 from convert.runners.process import Limits, execute, load_arrays, save_arrays
 from convert.source import Source
@@ -133,6 +133,6 @@ def test_a_runner_that_dies_is_a_failure_and_a_source_that_does_an_error(
 def test_inputs_are_read_without_pickle(tmp_path: Path) -> None:
     np.savez(tmp_path / "ok.npz", x=np.ones(3))
     np.savez(tmp_path / "evil.npz", x=np.array([print], dtype=object))
-    assert list(inputs.load_inputs(tmp_path / "ok.npz")) == ["x"]
+    assert list(load_inputs(tmp_path / "ok.npz")) == ["x"]
     with pytest.raises(ConvertError, match="no readable inputs"):
-        inputs.load_inputs(tmp_path / "evil.npz")
+        load_inputs(tmp_path / "evil.npz")
