@@ -29,6 +29,7 @@ from .explain import check_runs, dtype_hint, explain_error, is_about_data, locat
 from .gradients import below_autograd, has_marks, may_take_gradients
 from .guards import record_size_messages, specialization_lines
 from .patches.checks import without_checks
+from .patches.copies import without_choices_of_place
 from .patches.derivatives import derivatives_in_backward_mode
 from .patches.detectors import detectors_as_tensors
 from .patches.fast_shapes import infer_layer_shapes
@@ -262,6 +263,7 @@ def export_program(
         scans_of_any_length(),
         derivatives_in_backward_mode(),
         symbolic_lengths(module),
+        without_choices_of_place(),
         without_partial_graphs(),
         # opt_einsum compares sizes, and the capture would hold for these sizes only.
         torch.backends.opt_einsum.flags(enabled=False),

@@ -66,11 +66,19 @@ def read_signature(
     variables = Checkpoint(checkpoint, restored_keys(meta, body, functions))
     first = [info.name.partition(":")[0] for key in _INTERNAL if key in meta.signature_def
              for info in meta.signature_def[key].outputs.values()]  # fmt: skip
-    tables = filled_tables(body, functions, first, buffer)
+    tables = filled_tables(body, functions, first, buffer, _assets(meta, label))
     called = distinct_names([*inputs, *more], list(outputs))[1]
     return Program(
         name, body, described, called, functions, variables.find, buffer=buffer, tables=tables, cuttable=True
     )
+
+
+def _assets(meta: Any, folder: Path) -> dict[str, Path]:
+    """The files in the folder's `assets` by the nodes that stand for their paths; none behind a link that leads out."""
+    own = folder / "assets"
+    found = {Ref.parse(a.tensor_info.name).node: own / a.filename for a in meta.asset_file_def if a.filename}
+    inside = own.resolve()
+    return {node: path for node, path in found.items() if path.resolve().parent == inside and path.is_file()}
 
 
 def _serving_meta_graph(saved: Any, folder: Path) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from convert.errors import Unsupported
 
 from .attributes import dtype_of, tensor_of_proto
 from .function_body import FunctionBody, Node, Ref, body_from_function
+from .vocabulary_files import table_from_file
 
 HANDLES = ("HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2", "AnonymousHashTable")
 FILLING = ("InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2")
@@ -58,24 +61,38 @@ class _BodyScope:
             scope, outside = self.arguments[ref.node]
             return scope.resolve(outside)
         node = self.body.nodes.get(ref.node)
-        while node is not None and node.op in _PASSING and node.inputs:
+        if node is not None and node.op in _PASSING and node.inputs:
             return self.resolve(node.inputs[0])
+        if node is not None and node.op == "ReadVariableOp" and node.inputs:
+            return self._assigned(node.inputs[0].node)
         return node
+
+    def _assigned(self, variable: str) -> Node | None:
+        """What is assigned to a variable, where that is done once: the paths of assets are handed on so."""
+        found = [n for n in self.body.nodes.values() if n.op == "AssignVariableOp" and n.inputs[0].node == variable]
+        return self.resolve(found[0].inputs[1]) if len(found) == 1 else None
 
 
 def filled_tables(
-    graph: FunctionBody, functions: Mapping[str, Any], first: Sequence[str], buffer: memoryview
+    graph: FunctionBody,
+    functions: Mapping[str, Any],
+    first: Sequence[str],
+    buffer: memoryview,
+    assets: Mapping[str, Path] = MappingProxyType({}),
 ) -> LookupTables:
-    """The tables of a graph: filled by its own nodes, or by functions that the nodes `first` lead to."""
+    """The tables of a graph: filled by its own nodes, or by functions that the nodes `first` lead to.
+
+    assets: the files whose paths nodes of the graph stand for.
+    """
     scope = _BodyScope(graph, {})
     tables = LookupTables({}, {})
     for node in graph.nodes.values():
         if node.op in (*FILLING, *_FROM_FILES):
-            _fill_table(tables, scope, node, buffer)
+            _fill_table(tables, scope, node, buffer, assets)
     started = FunctionBody(graph.name, graph.nodes, [], [], [name for name in first if name in graph.nodes])
     calls = [n for n in started.bystanders if n.op in _CALLS and n.attr["f"].func.name in functions]
     for inner, node in (found for call in calls for found in _filling_nodes(scope, call, functions, 0)):
-        _fill_table(tables, inner, node, buffer)
+        _fill_table(tables, inner, node, buffer, assets)
     return tables
 
 
@@ -91,14 +108,26 @@ def _filling_nodes(
             yield from _filling_nodes(inner, node, functions, depth + 1)
 
 
-def _fill_table(tables: LookupTables, scope: _BodyScope, node: Node, buffer: memoryview) -> None:
+def _fill_table(
+    tables: LookupTables, scope: _BodyScope, node: Node, buffer: memoryview, assets: Mapping[str, Path]
+) -> None:
     handle = scope.resolve(node.inputs[0]) if node.inputs else None
     if handle is None or handle.op not in HANDLES:
         return
+    keys: ir.TensorProtocol | None
+    values: ir.TensorProtocol | None
     if node.op in _FROM_FILES:
-        tables.reasons[handle.name] = "a table that is filled from a file"
-        return
-    keys, values = (_constant_content(scope, ref, buffer) for ref in node.inputs[1:3])
+        file = scope.resolve(node.inputs[1]) if len(node.inputs) > 1 else None
+        if file is None or file.name not in assets:
+            tables.reasons[handle.name] = "a table that is filled from a file"
+            return
+        try:
+            keys, values = table_from_file(assets[file.name], node.attr, handle.attr)
+        except Unsupported as error:
+            tables.reasons[handle.name] = error.message
+            return
+    else:
+        keys, values = (_constant_content(scope, ref, buffer) for ref in node.inputs[1:3])
     if keys is None or values is None:
         tables.reasons[handle.name] = "a table that is filled with what is computed"
     elif handle.name in tables.found:

@@ -17,6 +17,7 @@ from convert.options import Options
 from convert.source import Source
 
 from ..common.start_tensorflow import import_tensorflow
+from ..graph.lookup_tables import FILLING
 from .allowed import check_file
 from .keras_time_distributed import fold_time_distributed
 from .kernels import check_kernels, environment, is_imported, settings
@@ -273,6 +274,8 @@ def _saved_model_runnable(source: Source, options: Options) -> RunnableModel:
 
     # Both hold on to `loaded`: a signature alone does not keep its variables.
     freeze = partial(_frozen_signature, loaded.signatures[name], list(called.values()))
+    if concrete.graph.get_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS):  # which are not in the signature
+        freeze = partial(_frozen_by_session, source.file, options)
     stateful = partial(stateful_from_saved_model, source.file, options)
     inputs = concrete.structured_input_signature[1]
     return RunnableModel(call, freeze, inputs, stateful, changes_variables(concrete))
@@ -306,6 +309,11 @@ def _raise_unmatched(name: str, specs: Mapping[str, Any]) -> NoReturn:
 
 
 def _revived_by_session(folder: Path, options: Options) -> RunnableModel:
+    frozen = _frozen_by_session(folder, options)
+    return _frozen_runnable(frozen, partial(stateful_from_saved_model, folder, options))
+
+
+def _frozen_by_session(folder: Path, options: Options) -> FrozenGraph:
     import tensorflow as tf
 
     from .graph_signature import defaulted_inputs
@@ -320,8 +328,11 @@ def _revived_by_session(folder: Path, options: Options) -> RunnableModel:
         outputs = dict(zip(distinct_names(inputs, sorted(signature.outputs))[1],
                            (info.name for _, info in sorted(signature.outputs.items())), strict=True))  # fmt: skip
         nodes = [tensor.partition(":")[0] for tensor in outputs.values()]
-        constant = v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), nodes)
-    return _frozen_runnable(FrozenGraph(constant, inputs, outputs), partial(stateful_from_saved_model, folder, options))
+        whole = graph.as_graph_def()
+        reached = {n.name for n in v1.graph_util.extract_sub_graph(whole, nodes).node}
+        first = [n.name for n in whole.node if n.op in FILLING and n.input[0].partition(":")[0] in reached]
+        constant = v1.graph_util.convert_variables_to_constants(session, whole, [*nodes, *first])
+    return FrozenGraph(constant, inputs, outputs, first)
 
 
 def _frozen_runnable(frozen: FrozenGraph, stateful: Callable[[], StatefulGraph] | None = None) -> RunnableModel:
@@ -354,7 +365,9 @@ def _graph_runnable(graph: Any, options: Options) -> RunnableModel:
     from .graph_signature import complete_fused_attributes, signature_tensor_names
 
     inputs, outputs = signature_tensor_names(graph, [s.name for s in options.inputs if s.name], options.outputs)
-    return _frozen_runnable(FrozenGraph(complete_fused_attributes(graph), inputs, outputs))
+    # A session filled the tables before the graph was stored: the reader takes what constants fill them with.
+    first = [node.name for node in graph.node if node.op in FILLING]
+    return _frozen_runnable(FrozenGraph(complete_fused_attributes(graph), inputs, outputs, first))
 
 
 _OPENERS: dict[str, Callable[[Source, Options], RunnableModel]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -127,3 +128,24 @@ def test_what_decides_on_more_is_refused_with_its_line(
     if check is counts_one_way:
         assert "on one way only of the condition at" in error.value.message
     assert "def forward" not in "".join(capsys.readouterr()), "torch.export prints what it has captured so far"
+
+
+class Placed(nn.Module):
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.transpose(1, 2)
+        if x.shape[0] >= self.most:
+            x = x.contiguous()
+        return x.flatten(1) + 1
+
+
+def test_a_size_that_only_decides_where_a_tensor_lies_is_no_bound() -> None:
+    """diffusers' Upsample2D asks that of a batch."""
+    model = read(Placed(64), "x:float32[batch,2,3]")
+    assert json.loads(model.metadata_props["convert.dims"]) == {"batch": [1, None]}
+    assert "convert.guards" not in model.metadata_props
+    for batch in (1, 3, 64, 70):
+        agrees(Placed(64), model, noise(batch, 2, 3))
