@@ -16,9 +16,12 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from ..common.locate import shown_path
 
 _TORCH = str(Path(torch.__file__).parent)
-# What lies between an `if` and the place that decides it; any other frame of PyTorch is a decision of its own.
-_BETWEEN = tuple(f"{_TORCH}/{name}" for name in ("__init__.py", "fx/experimental/", "utils/_stats.py"))
 _OWN = str(Path(__file__).parent)
+# What lies between an `if` and the place that decides it; any other frame of PyTorch is a decision of its own.
+_BETWEEN = (
+    *(f"{_TORCH}/{name}" for name in ("__init__.py", "fx/experimental/", "utils/_stats.py")),
+    f"{_OWN}/patches/copies.py",
+)
 
 
 @dataclass(frozen=True)
