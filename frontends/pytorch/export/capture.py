@@ -35,6 +35,7 @@ from .patches.detectors import detectors_as_tensors
 from .patches.fast_shapes import infer_layer_shapes
 from .patches.lengths import symbolic_lengths
 from .patches.masks import masks_as_given
+from .patches.repeats import RepeatsDiffer, repeated_blocks
 from .patches.replacements import CaptureReplacements
 from .patches.stack_frames import short_stacks
 from .patches.state_space import scans_of_any_length
@@ -269,12 +270,23 @@ def export_program(
         torch.backends.opt_einsum.flags(enabled=False),
     ):
         try:
-            program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+            program = _export_repeats(module, args, kwargs, dynamic)
         except Exception as error:
             if not may_take_gradients(error):
                 raise
             return _export_gradients(module, args, kwargs, dynamic, error)
         return _export_gradients(module, args, kwargs, dynamic) if has_marks(program) else program
+
+
+def _export_repeats(
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic: Any
+) -> ExportedProgram:
+    """torch.export, with blocks that repeat captured once, where they do nothing but that."""
+    try:
+        with repeated_blocks(module):
+            return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+    except RepeatsDiffer:
+        return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
 
 
 def _export_gradients(

@@ -1,0 +1,184 @@
+"""The operators that a block of a network was captured as: compared with those of another block, and written again."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, fx, nn
+from torch.fx.experimental import proxy_tensor
+from torch.utils import _pytree as pytree
+
+from .likeness import Incomparable, tensor_likeness, value_likeness
+
+_SIZES = (torch.sym_max, torch.sym_min, torch.sym_not, torch.sym_float, torch.sym_int, torch.sym_ite, operator.getitem)
+
+
+class Made(NamedTuple):
+    """A tensor that a block gives, and the node that computes it."""
+
+    value: Tensor
+    node: fx.Node
+
+
+@dataclass
+class BlockTrace:
+    """The operators of one block, and what they take from outside of it: its inputs, its weights, and others' values.
+
+    `inputs` are the nodes of the tensors that it was called with, `weights` those of its parameters and buffers.
+    """
+
+    path: str
+    nodes: list[fx.Node]
+    inputs: list[fx.Node]
+    weights: list[fx.Node]
+    outputs: list[Any]
+    structure: pytree.TreeSpec
+
+    def places(self) -> dict[fx.Node, tuple[str, int]]:
+        """What each node is to the block."""
+        found: dict[fx.Node, tuple[str, int]] = {}
+        for kind, nodes in (("node", self.nodes), ("input", self.inputs), ("weight", self.weights)):
+            for place, node in enumerate(nodes):
+                found.setdefault(node, (kind, place))
+        return found
+
+
+def nodes_of(tracer: Any, tensors: Sequence[Tensor]) -> list[fx.Node]:
+    """The nodes of tensors that are captured. Raises `Incomparable` for constants."""
+    found = []
+    for tensor in tensors:
+        slot = proxy_tensor.get_proxy_slot(tensor, tracer, None)
+        if slot is None or slot.constant is not None:
+            raise Incomparable
+        found.append(slot.proxy.node)
+    return found
+
+
+def last_node(graph: fx.Graph) -> fx.Node:
+    """What was captured last."""
+    return graph._root.prev
+
+
+def trace_of(
+    tracer: Any, block: nn.Module, before: fx.Node, inputs: list[fx.Node], weights: list[fx.Node], result: Any
+) -> BlockTrace:
+    """The operators since the node `before`. Raises `Incomparable` where they do more than compute their results."""
+    nodes = []
+    node = last_node(tracer.graph)
+    while node is not before:
+        if not _only_computes(node):
+            raise Incomparable
+        nodes.append(node)
+        node = node.prev
+    leaves, structure = pytree.tree_flatten(result)
+    if any(isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)) for leaf in leaves):
+        raise Incomparable
+    outputs = [_output_of(tracer, leaf) for leaf in leaves]
+    return BlockTrace(tracer.path_of_module(block), nodes[::-1], inputs, weights, outputs, structure)
+
+
+def _output_of(tracer: Any, leaf: Any) -> Any:
+    """A tensor with its node, or a plain value."""
+    if isinstance(leaf, Tensor):
+        return Made(leaf, nodes_of(tracer, [leaf])[0])
+    value_likeness(leaf)
+    return leaf
+
+
+def _only_computes(node: fx.Node) -> bool:
+    """Whether a node has no effect but its value, which is the same each time."""
+    target = node.target
+    if node.op != "call_function" or node.meta.get("unbacked_bindings"):
+        return False
+    if isinstance(target, torch._ops.OpOverload):
+        return not target._schema.is_mutable and not _draws(node)
+    return target in _SIZES or getattr(target, "__module__", "") == "_operator"
+
+
+def _draws(node: fx.Node) -> bool:
+    """Whether a node takes random numbers, as dropout does in training only."""
+    aten, target = torch.ops.aten, node.target
+    if target is aten.dropout.default:
+        return node.args[2] is not False
+    if target is aten.scaled_dot_product_attention.default:
+        return bool(node.args[4:5] not in ((), (0.0,)) or node.kwargs.get("dropout_p", 0.0))
+    return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
+
+
+def are_same(one: BlockTrace, other: BlockTrace) -> bool:
+    """Whether two blocks have the same operators, of their own inputs and weights and of the same values beside."""
+    if len(one.nodes) != len(other.nodes) or one.structure != other.structure:
+        return False
+    places, others = one.places(), other.places()
+
+    def same(a: Any, b: Any) -> bool:
+        if isinstance(a, fx.Node) and isinstance(b, fx.Node):
+            return places.get(a, a) == others.get(b, b)
+        return type(a) is type(b) and bool(a == b)
+
+    for a, b in zip(one.nodes, other.nodes, strict=True):
+        leaves, structure = pytree.tree_flatten((a.args, a.kwargs))
+        beside, other_structure = pytree.tree_flatten((b.args, b.kwargs))
+        if a.target is not b.target or structure != other_structure or not all(map(same, leaves, beside)):
+            return False
+        if _value_likeness(a) != _value_likeness(b):
+            return False
+    pairs = zip(one.outputs, other.outputs, strict=True)
+    return all(same(a.node, b.node) if isinstance(a, Made) and isinstance(b, Made) else same(a, b) for a, b in pairs)
+
+
+def _value_likeness(node: fx.Node) -> Any:
+    values = pytree.tree_leaves(node.meta.get("val"))
+    return [tensor_likeness(v) if isinstance(v, Tensor) else str(v) for v in values]
+
+
+def write_again(
+    tracer: Any, pattern: BlockTrace, path: str, inputs: Sequence[fx.Node], weights: Sequence[fx.Node]
+) -> Any:
+    """The operators of the pattern once more, of other inputs and weights, and what they give."""
+    made = dict(zip((*pattern.inputs, *pattern.weights), (*inputs, *weights), strict=True))
+    for node in pattern.nodes:
+        name = node.target.overloadpacket.__name__ if isinstance(node.target, torch._ops.OpOverload) else None
+        args, kwargs = (fx.node.map_arg(given, lambda n: made.get(n, n)) for given in (node.args, node.kwargs))
+        copy = tracer.graph.create_node(node.op, node.target, args, kwargs, name)
+        copy.meta = dict(node.meta)
+        copy.meta["nn_module_stack"] = _moved_stack(node.meta.get("nn_module_stack", {}), pattern.path, path)
+        made[node] = copy
+    leaves = [_output_again(tracer, o, made) if isinstance(o, Made) else o for o in pattern.outputs]
+    return pytree.tree_unflatten(leaves, pattern.structure)
+
+
+def _output_again(tracer: Any, output: Made, made: Mapping[fx.Node, fx.Node]) -> Tensor:
+    """A tensor like one that the pattern gave, which the copy of its node computes."""
+    like = output.value
+    with torch._C.DisableTorchFunction(), proxy_tensor.disable_proxy_modes_tracing():
+        copy = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=like.device)
+    proxy = fx.Proxy(made.get(output.node, output.node), tracer)
+    found: Tensor = proxy_tensor.track_tensor_tree(copy, proxy, constant=None, tracer=tracer)
+    return found
+
+
+def _moved_stack(stack: Mapping[str, Any], path: str, other: str) -> dict[str, Any]:
+    """The modules that a node came from, with one path in the place of another."""
+
+    def moved(name: str) -> str:
+        inside = name == path or name.startswith((f"{path}.", f"{path}@"))
+        return other + name[len(path) :] if inside else name
+
+    return {moved(key): (moved(name), kind) for key, (name, kind) in stack.items()}
+
+
+def is_read_outside(pattern: BlockTrace) -> bool:
+    """Whether a tensor that is no output of the block is read outside of it: by a list in a global variable, say."""
+    inside = set(pattern.nodes)
+    given = {o.node for o in pattern.outputs if isinstance(o, Made)}
+    return any(
+        user not in inside
+        for node in pattern.nodes
+        if node not in given and not isinstance(node.meta.get("val"), torch.SymInt)
+        for user in node.users
+    )

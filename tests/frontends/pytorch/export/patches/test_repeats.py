@@ -1,0 +1,323 @@
+"""Repeated blocks are captured once: the program is the one of a capture in full, and what only looks alike is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+
+from convert.frontends.pytorch.export import capture
+from convert.frontends.pytorch.export.patches import repeats
+
+COUNT, SIZE = 8, 6
+CAPTURED: list[int] = []
+"""The places of the blocks whose forward ran: a list that no capture knows of."""
+LATER: list[Tensor] = []
+
+
+class Block(nn.Module):
+    """A layer that notes that it runs, with its place in the stack, which it has no use for."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__()
+        self.place = place
+        self.norm, self.inner, self.outer = nn.LayerNorm(SIZE), nn.Linear(SIZE, 2 * SIZE), nn.Linear(2 * SIZE, SIZE)
+
+    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Any:
+        CAPTURED.append(vars(self)["place"])
+        return self.compute(x, *args, **kwargs)
+
+    def compute(self, x: Tensor) -> Any:
+        return x + self.outer(torch.relu(self.inner(self.norm(x))))
+
+
+class Network(nn.Module):
+    """The blocks one after another."""
+
+    def __init__(self, block: Callable[[int], nn.Module], count: int = COUNT) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([block(i) for i in range(count)])
+
+    def forward(self, x: Tensor) -> Any:
+        CAPTURED.clear()
+        LATER.clear()
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def exported(module: nn.Module, x: Tensor) -> tuple[ExportedProgram, list[int]]:
+    """The program, and the places of the blocks that were run for it."""
+    CAPTURED.clear()
+    with torch.no_grad():
+        program = capture.export_program(module, (x,), None, ({0: Dim.AUTO, 1: Dim.AUTO},))
+    return program, list(CAPTURED)
+
+
+@contextmanager
+def in_full() -> Iterator[None]:
+    """Inside, every block is captured."""
+    fewest, repeats.FEWEST = repeats.FEWEST, 1000
+    try:
+        yield
+    finally:
+        repeats.FEWEST = fewest
+
+
+def described(program: ExportedProgram) -> list[Any]:
+    """Operators, what they read, what they give and which module they came from; names may be counted otherwise."""
+    found = []
+    places = {node: place for place, node in enumerate(program.graph.nodes)}
+    for node in places:
+        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: f"%{places[n]}")
+        value = node.meta.get("val")
+        shape = [str(d) for d in value.shape] if isinstance(value, Tensor) else str(value)
+        modules = dict(node.meta.get("nn_module_stack") or {})
+        found.append((node.op, str(node.target), str(args), str(kwargs), shape, modules))
+    return found
+
+
+def check(module: nn.Module, captured: list[int] | None) -> None:
+    """The program computes what the module does at other sizes too, and is the one of a capture in full.
+
+    captured: the places of the blocks that are to be run, None for all of them and more.
+    """
+    module.eval()
+    for p in module.parameters():
+        nn.init.normal_(p, std=0.4)
+    x = torch.randn(3, 5, SIZE)
+    program, ran = exported(module, x)
+    with in_full():
+        whole, every = exported(module, x)
+    assert described(program) == described(whole)
+    if captured is not None:
+        assert ran == captured
+    else:
+        assert ran == every
+    for size in (3, 5), (2, 7), (4, 1):
+        other = torch.randn(*size, SIZE)
+        with torch.no_grad():
+            want = module(other)
+            got = program.module()(other)
+        torch.testing.assert_close(got, want, rtol=0, atol=0)
+
+
+# -- stacks whose blocks are written again ----------------------------------------------------------------------------
+
+
+class Masked(Network):
+    def forward(self, x: Tensor) -> Any:
+        CAPTURED.clear()
+        mask = x.sum(-1, keepdim=True) > 0
+        states = [x]
+        for layer in self.layers:
+            x, more = layer(x, mask=mask, scale=0.5)
+            states.append(more)
+        return x, states
+
+
+class MaskedBlock(Block):
+    def compute(self, x: Tensor, mask: Tensor, scale: float) -> Any:
+        y = torch.where(mask, super().compute(x), x * scale)
+        return y, y.mean(1)
+
+
+class TiedBlock(Block):
+    """All blocks have one weight in common."""
+
+    shared = nn.Parameter(torch.randn(SIZE, SIZE))
+
+    def __init__(self, place: int) -> None:
+        super().__init__(place)
+        self.common = TiedBlock.shared
+
+    def compute(self, x: Tensor) -> Any:
+        return super().compute(x @ self.common).flatten(1).unflatten(1, (-1, SIZE))
+
+
+class Dropping(Block):
+    def compute(self, x: Tensor) -> Any:
+        return super().compute(nn.functional.dropout(x, 0.5, self.training))
+
+
+@pytest.mark.parametrize("network", [lambda: Network(Block), lambda: Masked(MaskedBlock), lambda: Network(TiedBlock),
+                                     lambda: Network(Dropping)], ids=["plain", "masked", "tied", "dropout"])  # fmt: skip
+def test_the_first_two_and_the_last_are_captured(network: Callable[[], nn.Module]) -> None:
+    module = network()
+    check(module, [0, 1, COUNT - 1])
+
+
+def test_attention_of_pytorch() -> None:
+    """Sizes that only the first blocks ask for are captured with these."""
+
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            layer = nn.TransformerEncoderLayer(SIZE, 2, 12, activation="gelu", batch_first=True)
+            self.encoder = nn.TransformerEncoder(layer, COUNT, enable_nested_tensor=False)
+
+        def forward(self, x: Tensor) -> Any:
+            return self.encoder(x)
+
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        check(Encoder(), [])
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
+
+
+# -- stacks that only look so -----------------------------------------------------------------------------------------
+
+
+class ReadsPlace(Block):
+    def compute(self, x: Tensor) -> Any:
+        return super().compute(x) * (2.0 if self.place == 5 else 1.0)
+
+
+class Growing(Block):
+    """Blocks that differ by a number that is no whole one."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(place)
+        self.scale = 0.5 + place
+
+    def compute(self, x: Tensor) -> Any:
+        return super().compute(x) * self.scale
+
+
+class Collecting(Block):
+    """Hands values on by a global list."""
+
+    def compute(self, x: Tensor) -> Any:
+        y = self.inner(x)
+        LATER.append(y)
+        return x + self.outer(torch.relu(y))
+
+
+class Collected(Network):
+    def forward(self, x: Tensor) -> Any:
+        y = super().forward(x)
+        return y, torch.stack(LATER).sum(0)
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def next(self) -> int:
+        self.calls += 1
+        return self.calls
+
+
+class Counting(Block):
+    """Asks an object that all blocks share."""
+
+    counter = Counter()
+
+    def __init__(self, place: int) -> None:
+        super().__init__(place)
+        self.shared = Counting.counter
+
+    def compute(self, x: Tensor) -> Any:
+        return super().compute(x) * (2.0 if self.shared.next() % COUNT == 5 else 1.0)
+
+
+class LastIsOther(Block):
+    """Differs for the last block by what nothing but a global list tells."""
+
+    def compute(self, x: Tensor) -> Any:
+        return super().compute(x) * (2.0 if CAPTURED[-1] == COUNT - 1 else 1.0)
+
+
+class Taking(Block):
+    """Changes a dict that it is called with."""
+
+    def compute(self, x: Tensor, state: dict[str, Tensor]) -> Any:
+        y = self.inner(x)
+        state["hidden"] = y
+        return x + self.outer(y)
+
+
+class Handing(Network):
+    def forward(self, x: Tensor) -> Any:
+        CAPTURED.clear()
+        state = {"hidden": x}
+        total = x.sum()
+        for layer in self.layers:
+            x = layer(x, state)
+            total = total + state["hidden"].sum()
+        return x, total
+
+
+class Writing(Block):
+    """Writes to what it is called with."""
+
+    def compute(self, x: Tensor) -> Any:
+        y = x.clone()
+        y.add_(super().compute(x))
+        return y
+
+
+class Hooked(Block):
+    def __init__(self, place: int) -> None:
+        super().__init__(place)
+        self.inner.register_forward_hook(lambda module, args, result: LATER.append(result))
+
+
+class Constant(Block):
+    """Has a tensor that is neither parameter nor buffer."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(place)
+        self.table = torch.full((SIZE,), float(place))
+
+    def compute(self, x: Tensor) -> Any:
+        return super().compute(x) + self.table
+
+
+class Called(Network):
+    """Calls its blocks in two ways."""
+
+    def forward(self, x: Tensor) -> Any:
+        CAPTURED.clear()
+        one, other = x > 0, x > 0.5
+        for n, layer in enumerate(self.layers):
+            x, _ = layer(x, mask=other if n == 5 else one, scale=0.25 if n == 4 else 0.5)
+        return x
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        lambda: Network(ReadsPlace),
+        lambda: Network(Growing),
+        lambda: Collected(Collecting),
+        lambda: Network(Counting),
+        lambda: Network(LastIsOther),
+        lambda: Handing(Taking),
+        lambda: Network(Writing),
+        lambda: Collected(Hooked),
+        lambda: Network(Constant),
+        lambda: Network(Block, 3),
+    ],
+    ids=["reads place", "other numbers", "global list", "shared counter", "last", "dict", "in place", "hook",
+         "constant", "three"],
+)  # fmt: skip
+def test_what_only_looks_alike_is_captured_in_full(network: Callable[[], nn.Module]) -> None:
+    check(network(), None)
+
+
+def test_a_block_that_is_called_otherwise_is_captured() -> None:
+    check(Called(MaskedBlock), [0, 1, 4, 5, COUNT - 1])
+
+
+def test_numbers_are_plain_attributes_again_afterwards() -> None:
+    module = Network(Block)
+    exported(module.eval(), torch.randn(3, 5, SIZE))
+    assert "place" not in vars(Block)
+    assert [layer.place for layer in module.layers] == list(range(COUNT))
