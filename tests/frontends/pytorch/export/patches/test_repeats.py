@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.export import Dim, ExportedProgram
-
 from convert.frontends.pytorch.export import capture
 from convert.frontends.pytorch.export.patches import repeats
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
 
 COUNT, SIZE = 8, 6
 CAPTURED: list[int] = []
@@ -145,8 +144,11 @@ class Dropping(Block):
         return super().compute(nn.functional.dropout(x, 0.5, self.training))
 
 
-@pytest.mark.parametrize("network", [lambda: Network(Block), lambda: Masked(MaskedBlock), lambda: Network(TiedBlock),
-                                     lambda: Network(Dropping)], ids=["plain", "masked", "tied", "dropout"])  # fmt: skip
+@pytest.mark.parametrize(
+    "network",
+    [lambda: Network(Block), lambda: Masked(MaskedBlock), lambda: Network(TiedBlock), lambda: Network(Dropping)],
+    ids=["plain", "masked", "tied", "dropout"],
+)
 def test_the_first_two_and_the_last_are_captured(network: Callable[[], nn.Module]) -> None:
     module = network()
     check(module, [0, 1, COUNT - 1])
