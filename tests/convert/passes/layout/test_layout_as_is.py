@@ -76,12 +76,13 @@ def test_mobile_block_with_squeeze_and_excitation() -> None:
     assert interior(model) == []
 
 
-@pytest.mark.parametrize("spatial", [1, 2])
-def test_convnext_blocks_are_convolutions(spatial: int) -> None:
+@pytest.mark.parametrize(("spatial", "biased"), [(1, True), (2, True), (2, False)])
+def test_convnext_blocks_are_convolutions(spatial: int, biased: bool) -> None:
     g = Graph()
     x = tf_conv(g, g.input("x", F, ["batch", *[8] * spatial, 3]), 8)
     for _ in range(2):
-        y = g.LayerNormalization(tf_conv(g, x, 8, 7, group=8), 1 + weights(8), weights(8), axis=-1, epsilon=1e-3)
+        given = [1 + weights(8), weights(8)][: 1 + biased]
+        y = g.LayerNormalization(tf_conv(g, x, 8, 7, group=8), *given, axis=-1, epsilon=1e-3)
         y = g.Add(g.MatMul(g.Gelu(g.Add(weights(32), g.MatMul(y, weights(8, 32)))), weights(32, 8)), weights(8))
         x = g.Add(x, g.Mul(y, weights(8)))
     g.output(g.ReduceMean(x, list(range(1, spatial + 1)), keepdims=0), "y")
