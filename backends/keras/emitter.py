@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 from keras import KerasTensor, layers, ops
 
-from convert.errors import Location, Unsupported
+from convert.errors import Location, Problem, Unsupported
 from convert.graph.metadata import MODULE_KEY
 from convert.graph.values import is_used
 from convert.rules.onnx_schemas import plain_value
@@ -31,6 +31,12 @@ _SMALL = 8
 
 # What takes constants only, or gives a constant.
 _OF_CONSTANTS = ("Cast", "ConstantOfShape", "DequantizeLinear", "Identity", "Range", "Reshape", "Squeeze", "Transpose")
+
+IN_32_BITS = frozenset((
+    "Add", "BitShift", "Clip", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min",
+    "Mod", "Mul", "Pow", "ReduceProd", "Sign", "Sub", "Sum", "Where",
+))  # fmt: skip
+"""What Keras brings operands to one dtype for, which for uint64 is uint32, or what TensorFlow has no kernel for."""
 
 
 class Emitter:
@@ -257,6 +263,9 @@ class Emitter:
 
     def apply(self, node: ir.Node, values: dict[ir.Value, Value], at: Location) -> list[Value]:
         """Run the rule of a node; its layers and operations get names from the source."""
+        if node.op_type in IN_32_BITS and any(v is not None and v.dtype == ir.DataType.UINT64 for v in node.inputs):
+            problem = Problem("unsigned integers of 64 bits, with which Keras computes in 32", at)
+            raise Unsupported(problems=[problem])
         inputs = self._with_a_tensor(node, [None if v is None else values[v] for v in node.inputs])
         attributes = {a.name: _attribute(a) for a in node.attributes.values()}
         self.node, self._count = node, 0

@@ -22,6 +22,7 @@ ANYWHERE = (
     "the rank of a tensor is not known",
     "unknown dims on both sides of the axis",
     "… spatial dims",
+    "unsigned integers of 64 bits, with which Keras computes in 32",
 )
 """Reasons for which an operator may be refused wherever it stands (… is any text): Keras takes axes, shapes and counts
 as numbers, weights as variables, and a rank as known."""

@@ -48,12 +48,17 @@ onnx_op.same(
     Not=ops.logical_not,
     Reciprocal=ops.reciprocal,
     Round=ops.round,
-    Sign=ops.sign,
     Sin=ops.sin,
     Sinh=ops.sinh,
     Sqrt=ops.sqrt,
     Tan=ops.tan,
 )
+
+
+@onnx_op("Sign")
+def sign(k, x):
+    """Of unsigned integers whether they are not zero: Keras's own has −1 for those with the highest bit."""
+    return ops.cast(ops.not_equal(x, 0), x.dtype) if str(x.dtype).startswith("uint") else ops.sign(k.tensor(x))
 
 
 @onnx_op("Identity")

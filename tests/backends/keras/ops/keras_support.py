@@ -14,6 +14,7 @@ from onnx import TensorProto
 
 pytest.importorskip("keras", reason="the Keras backend writes with Keras")
 from convert.backends import keras as room
+from convert.backends.keras.emitter import IN_32_BITS
 from convert.backends.keras.limits import declared_reasons
 from convert.backends.keras.rules import onnx_op as table
 
@@ -75,6 +76,8 @@ LENGTH_UNKNOWN: dict[str, Callable[[Case], Any]] = {
 def refused(row: Case, batch: bool) -> bool:
     """Whether the backend must say that Keras has no form for this row."""
     if any(isinstance(row.inputs[i], np.ndarray) for i in NUMBERS.get(row.operator, ()) if i < len(row.inputs)):
+        return True
+    if row.operator in IN_32_BITS and any(isinstance(x, np.ndarray) and x.dtype == np.uint64 for x in row.inputs):
         return True
     tables = (WITHOUT_LAYER, LENGTH_UNKNOWN) if batch else (WITHOUT_LAYER,)
     return any(bool(t[row.operator](row)) for t in tables if row.operator in t)

@@ -30,6 +30,10 @@ ROWS = [
         case("Sub", const(np.zeros((), dtype)), np.array([0, 1, 200], dtype)).named(f"of {dtype.__name__} to zero")
         for dtype in (np.uint8, np.uint16, np.uint32)
     ),
+    *(
+        case(name, np.array([1, 2**40, 2**63 + 7], np.uint64), np.array([3, 2**33, 5], np.uint64)).named("of 64 bits")
+        for name in ("Add", "Sub", "Mul", "Div", "Max", "Greater", "Equal")
+    ),
     *(case(name, f32(2, 3), f32(3)) for name in ("Less", "LessOrEqual", "Greater", "GreaterOrEqual")),
     *(case(name, boolean(2, 3), boolean(3)) for name in ("And", "Or", "Xor", "Equal")),
     *(case(name, i32(6), i32(6, low=0)) for name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")),
