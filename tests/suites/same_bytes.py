@@ -101,7 +101,7 @@ def convert_all(sources: Sequence[str], variants: Sequence[str], folder: Path) -
                     **{file + NAMES_FOLDER: "" for file in files_that_name(folder, output)},
                 }
             except (Unsupported, UsageError) as error:
-                found[f"{source} → {variant}"] = {"unsupported": error.message.splitlines()[0]}
+                found[f"{source} → {variant}"] = {"unsupported": error.message.splitlines()[0].replace(str(folder), "")}
             finally:
                 writer.write_model.__kwdefaults__["limit"] = usual
     return found
