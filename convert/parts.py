@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,11 @@ from convert.files.companions import keep_present
 from convert.files.output import atomic_replacement, discard_unfinished
 from convert.files.output_place import check_apart, check_replaceable
 from convert.options import Options
+from convert.part_reports import sum_up
 from convert.plugin import Format, formats
 from convert.report import Report
 from convert.source import Source
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, GenerationVerdict, Verdict
+from convert.verdict import FAIL, GenerationVerdict
 
 
 def convert_parts(
@@ -154,30 +154,3 @@ def _names_of_places(new: Path, folder: Path) -> Iterator[None]:
         error.message = error.message.replace(str(new), str(folder))
         error.hint = error.hint.replace(str(new), str(folder))
         raise
-
-
-def sum_up(report: Report, found: Mapping[str, Report]) -> None:
-    """What the parts have in common, and what each has by its name."""
-    for stem, part in found.items():
-        report.inputs += [replace(t, name=f"{stem}: {t.name}") for t in part.inputs]
-        report.outputs += [replace(t, name=f"{stem}: {t.name}") for t in part.outputs]
-        report.output_bytes += part.output_bytes
-        report.parameters = max(report.parameters, part.parameters)
-        report.weight_bytes += part.weight_bytes
-        report.unverified = report.unverified or part.unverified
-        for name, count in part.operators.items():
-            report.operators[name] = report.operators.get(name, 0) + count
-        for note in part.notes:
-            report.note(note)
-    verdicts = {stem: part.verdict for stem, part in found.items() if part.verdict is not None}
-    if len(verdicts) == len(found):
-        report.verdict = _worst(verdicts)
-
-
-def _worst(verdicts: Mapping[str, Verdict]) -> Verdict:
-    order = (FAIL, INCONCLUSIVE, PASS)
-    stem, worst = min(verdicts.items(), key=lambda item: order.index(item[1].status))
-    rows = [replace(row, name=f"{name}: {row.name}") for name, verdict in verdicts.items() for row in verdict.outputs]
-    reason = f"{stem}: {worst.reason}" if worst.reason else ""
-    notes = [f"{name}: {note}" for name, verdict in verdicts.items() for note in verdict.notes]
-    return replace(worst, reason=reason, outputs=rows, notes=notes)

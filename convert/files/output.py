@@ -12,7 +12,7 @@ from convert.activity import temporary_folder_at
 from convert.errors import ConvertError, ResourceLimit, UsageError
 from convert.files.exchange import rename_new, rename_over
 from convert.files.output_place import check_apart
-from convert.files.own_folders import release_folder, sweep_folders, take_folder
+from convert.files.own_folders import folder_for, release_folder, sweep_folders, take_folder
 from convert.files.replacement import NEW, OLD, undo, write_down
 
 
@@ -29,26 +29,26 @@ def atomic_replacement(destination: Path, *, force: bool, read: Sequence[Path] =
     if destination.exists() and not force:
         raise _exists(destination)
     made: list[Path] = []
-    try:
-        _make_parents(destination.parent, made)
-        folder, descriptor = take_folder(destination)
-    except OSError as error:
-        _remove_empty(made)
-        raise (_disk_error(error, destination) or error) from error
-    complete = False
-    try:
-        with temporary_folder_at(folder):
+    with temporary_folder_at(folder_for(destination)):  # from before it is made until it is removed
+        try:
+            _make_parents(destination.parent, made)
+            folder, descriptor = take_folder(destination)
+        except OSError as error:
+            _remove_empty(made)
+            raise (_disk_error(error, destination) or error) from error
+        complete = False
+        try:
             yield folder / NEW / destination.name
             _put_in_place(folder, destination, force, read)
-        complete = True
-    except Exception as error:
-        if problem := _disk_error(error, destination):
-            raise problem from error
-        raise
-    finally:
-        release_folder(folder, descriptor)
-        if not complete:
-            _remove_empty(made)
+            complete = True
+        except Exception as error:
+            if problem := _disk_error(error, destination):
+                raise problem from error
+            raise
+        finally:
+            release_folder(folder, descriptor)
+            if not complete:
+                _remove_empty(made)
 
 
 def discard_unfinished(destination: Path) -> None:

@@ -12,7 +12,7 @@ from convert.errors import BadInput, UsageError
 from convert.options import Options
 from convert.parity.encoder_generation import STEMS, verify_encoder_generation
 from convert.parity.judge import VerifyMethod
-from convert.parts import sum_up
+from convert.part_reports import sum_up
 from convert.plugin import Format
 from convert.report import Report
 from convert.source import Source

@@ -15,6 +15,7 @@ from typing import Literal
 import pytest
 
 import convert
+from convert import activity
 from convert.errors import ResourceLimit, UsageError
 from convert.files import exchange, own_folders, replacement
 from convert.files.output import atomic_replacement, discard_unfinished, size_of
@@ -34,6 +35,15 @@ def test_a_file_appears_when_complete(tmp_path: Path) -> None:
         assert not out.exists()
     assert out.read_text() == "new"
     assert names(out.parent) == ["m.onnx"]
+
+
+def test_whoever_watches_knows_the_folder_until_it_is_removed(tmp_path: Path) -> None:
+    """It removes what a process that is killed at any moment has left."""
+    seen: list[tuple[str, bool]] = []
+    with activity.listening(lambda kind, path: seen.append((kind, Path(path).exists()))):
+        with atomic_replacement(tmp_path / "m.onnx", force=False) as temporary:
+            temporary.write_text("new")
+    assert seen == [(activity.MADE, False), (activity.GONE, False)]
 
 
 def test_an_existing_output_is_refused_before_anything_is_written(tmp_path: Path) -> None:
