@@ -40,9 +40,9 @@ def test_a_file_appears_when_complete(tmp_path: Path) -> None:
 def test_whoever_watches_knows_the_folder_until_it_is_removed(tmp_path: Path) -> None:
     """It removes what a process that is killed at any moment has left."""
     seen: list[tuple[str, bool]] = []
-    with activity.listening(lambda kind, path: seen.append((kind, Path(path).exists()))):
-        with atomic_replacement(tmp_path / "m.onnx", force=False) as temporary:
-            temporary.write_text("new")
+    watched = activity.listening(lambda kind, path: seen.append((kind, Path(path).exists())))
+    with watched, atomic_replacement(tmp_path / "m.onnx", force=False) as temporary:
+        temporary.write_text("new")
     assert seen == [(activity.MADE, False), (activity.GONE, False)]
 
 
