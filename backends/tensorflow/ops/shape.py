@@ -142,9 +142,14 @@ def expand(t, x, shape):
 
 
 def _broadcast(x: Value, dims: Sequence[int] | tf.Tensor) -> tf.Tensor:
-    """`tf.broadcast_to`, which takes five groups of dims: of more than five dims four come first, then three each."""
+    """`tf.broadcast_to`, which takes five groups of dims: of more than five dims four come first, then three each.
+
+    TensorFlow Lite's converter takes a sum of what has more dims than before for one of the same axes before
+    (2.21), which it is where the dims of 1 in front are there already.
+    """
     if isinstance(dims, Sequence):
-        own = tuple(x.shape.as_list())
+        own = (*[1] * (len(dims) - x.shape.rank), *x.shape.as_list())
+        x = x if len(own) == x.shape.rank else tf.reshape(x, own)
         for count in _first_dims(len(dims)):
             x = tf.broadcast_to(x, np.broadcast_shapes(own, (*dims[:count], *[1] * (len(dims) - count))))
     else:
