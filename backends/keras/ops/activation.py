@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from keras import KerasTensor, activations, layers, ops
@@ -131,12 +132,24 @@ def softmax(k, x, *, axis):
         powers = ops.exp(x - ops.max(x, axis=axis, keepdims=True))
         total = ops.sum(ops.cast(powers, "float32"), axis=axis, keepdims=True)
         return ops.divide(powers, ops.cast(total, "float16"))
+    if len(x.shape) > 5:
+        return _in_few_dims(x, axis, ops.softmax)
     return k.layer(layers.Softmax, x, axis=axis)
 
 
 @onnx_op("LogSoftmax")
 def log_softmax(k, x, *, axis):
-    return ops.log_softmax(x, axis=axis)
+    return _in_few_dims(x, axis, ops.log_softmax) if len(x.shape) > 5 else ops.log_softmax(x, axis=axis)
+
+
+def _in_few_dims(x: KerasTensor, axis: int, function: Callable[..., KerasTensor]) -> KerasTensor:
+    """`function` along an axis of more than five dims, which oneDNN's kernel does not take, with the others as two."""
+    dims = [-1 if d is None else d for d in x.shape]
+    axis %= len(dims)
+    if dims.count(-1) > 1 or -1 in dims[axis:]:
+        raise Unsupported("a softmax of more than five dims, some of dynamic size")
+    few = ops.reshape(x, [-1, dims[axis], math.prod(dims[axis + 1 :])])
+    return ops.reshape(function(few, axis=1), dims)
 
 
 @onnx_op("Hardmax")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -129,7 +131,7 @@ def clip(t, x, low, high):
 @onnx_op("Softmax")
 def softmax(t, x, *, axis):
     if x.dtype != tf.float16:
-        return tf.nn.softmax(x, axis)
+        return _in_few_dims(t, x, axis, tf.nn.softmax)
     # TensorFlow's kernel sums in half precision.
     powers = tf.exp(x - tf.reduce_max(x, axis, keepdims=True))
     total = tf.reduce_sum(tf.cast(powers, tf.float32), axis, keepdims=True)
@@ -138,7 +140,16 @@ def softmax(t, x, *, axis):
 
 @onnx_op("LogSoftmax")
 def log_softmax(t, x, *, axis):
-    return tf.nn.log_softmax(x, axis)
+    return _in_few_dims(t, x, axis, tf.nn.log_softmax)
+
+
+def _in_few_dims(t: Any, x: tf.Tensor, axis: int, function: Callable[[tf.Tensor, int], tf.Tensor]) -> tf.Tensor:
+    """`function` along an axis: of more than five dims, which oneDNN's kernel does not take, with the others as two."""
+    if (x.shape.rank or 0) <= 5:
+        return function(x, axis)
+    dims, axis = t.dims(x), axis % x.shape.rank
+    few = tf.stack([tf.reduce_prod(dims[:axis]), dims[axis], tf.reduce_prod(dims[axis + 1 :])])
+    return tf.reshape(function(tf.reshape(x, few), 1), dims)
 
 
 @onnx_op("Hardmax")

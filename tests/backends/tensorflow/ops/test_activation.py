@@ -40,6 +40,11 @@ ROWS = [
     case("Clip", SPECIAL, const(np.float32(0)), const(np.float32(6))),
     case("Clip", i64(9), number(-2, np.int64), number(2, np.int64)),
     *(case(name, f32(2, 3, 4), axis=axis) for name in ("Softmax", "LogSoftmax", "Hardmax") for axis in (-1, 0, 1)),
+    *(
+        case(name, f32(2, 1, 3, 2, 1, 2), axis=axis).named("six dims")
+        for name in ("Softmax", "LogSoftmax")
+        for axis in (-1, 2)
+    ),
 ]
 
 
