@@ -99,12 +99,20 @@ def power(t, x, y):
 
 @onnx_op("Max")
 def maximum(t, *xs):
-    return reduce(torch.maximum, map(wide, xs))
+    return _extreme(torch.maximum, xs)
 
 
 @onnx_op("Min")
 def minimum(t, *xs):
-    return reduce(torch.minimum, map(wide, xs))
+    return _extreme(torch.minimum, xs)
+
+
+def _extreme(function: Any, xs: Any) -> Any:
+    """The largest or smallest; of uint64, whose bits int64 has, with the highest bit turned, which keeps the order."""
+    if xs[0].dtype != torch.uint64:
+        return reduce(function, map(wide, xs))
+    least = torch.iinfo(torch.int64).min
+    return reduce(function, [wide(x) ^ least for x in xs]) ^ least
 
 
 @onnx_op("Sum")
