@@ -156,6 +156,9 @@ _AT_FIRST_CAPTURE = (
 
 def preload() -> None:
     """Import what reading and running take, without starting a thread: warm workers are forked after it."""
+    from .common.late_networkx import import_without_networkx
+
+    import_without_networkx()
     import torch._dynamo
     import torch.export._trace  # noqa: F401
 

@@ -37,8 +37,12 @@ def _seconds() -> float:
 
 
 def child(*command: str, python: str = sys.executable) -> dict[str, float]:
-    """What a script prints as JSON in the last line of its output; ends the benchmark if it fails."""
-    done = subprocess.run([python, *command], capture_output=True, text=True, check=False)
+    """What a script prints as JSON in the last line of its output; ends the benchmark if it fails.
+
+    Bytecode is kept, as it is where a package is installed: what a script imports is not compiled while it measures.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run([python, *command], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])

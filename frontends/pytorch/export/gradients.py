@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
-from torch.export._trace import _export
 from torch.utils import _pytree as pytree
 
 _SIGNS = (
@@ -39,6 +38,8 @@ def has_marks(program: ExportedProgram) -> bool:
 
 def below_autograd(module: nn.Module, *args: Any) -> ExportedProgram:
     """Capture with the operators of the backward pass; arguments are those of `torch.export.export`."""
+    from torch.export._trace import _export
+
     with _weights_without_gradients(module), _fresh_inputs(module):
         return _export(module, *args, strict=False, pre_dispatch=False)
 

@@ -7,18 +7,24 @@ the same on both ways; which one it is, is read off the source.
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
+import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import sympy
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from .checks import BETWEEN
+
+_COPY = re.compile(r"\b(\w+)\s*=[\s(\\]*\1[\s)\\]*\.[\s\\]*contiguous\s*\(\s*\)")
+"""`x = x.contiguous()`, as a text that is no comment may have it."""
 
 
 @contextmanager
@@ -32,7 +38,7 @@ def without_choices_of_place() -> Iterator[None]:
             frame: FrameType | None = sys._getframe(1)
             while frame is not None and frame.f_code.co_filename.startswith(BETWEEN):
                 frame = frame.f_back
-            if frame is not None and frame.f_lineno in _lines(frame.f_code.co_filename):
+            if frame is not None and frame.f_lineno in _lines_of(frame.f_code):
                 return sympy.false
         return original(self, condition, *args, **kwargs)
 
@@ -43,13 +49,36 @@ def without_choices_of_place() -> Iterator[None]:
         shape_env.evaluate_expr = original
 
 
+def _lines_of(code: CodeType) -> frozenset[int]:
+    """The lines of such conditions in a function, a class or a module; an expression has none."""
+    name = code.co_name
+    if name == "<module>":
+        return _lines(code.co_filename, 0)
+    return frozenset() if name.startswith("<") else _lines(code.co_filename, code.co_firstlineno)
+
+
 @cache
-def _lines(file: str) -> frozenset[int]:
-    """The lines of conditions behind which nothing stands but `x = x.contiguous()`, and that assign nothing."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:
+def _has_copies(file: str) -> bool:
+    """Whether `x = x.contiguous()` is anywhere in a file: most have none, and to parse them takes long."""
+    return bool(_COPY.search("".join(linecache.getlines(file))))
+
+
+@cache
+def _lines(file: str, start: int) -> frozenset[int]:
+    """The lines of conditions behind which nothing stands but `x = x.contiguous()`, and that assign nothing.
+
+    start: the line of the function or the class that is looked through; 0 for the whole file.
+    """
+    if not _has_copies(file):
         return frozenset()
+    lines = linecache.getlines(file)
+    try:
+        block = inspect.getblock(lines[start - 1 :]) if start else lines
+        above = ["if True:\n"] if start and block and block[0].startswith((" ", "\t")) else []
+        tree = ast.parse("".join([*above, *block]))
+    except (SyntaxError, tokenize.TokenError):
+        return frozenset()
+    ast.increment_lineno(tree, max(start - 1, 0) - len(above))
     found: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and not node.orelse and all(map(_only_copies, node.body)):

@@ -1,0 +1,74 @@
+"""Imports two modules of PyTorch without networkx, which they ask for and a conversion has no use for.
+
+`torch.export` imports them for the checkpoints of training. networkx is three hundred modules, a twentieth of the CPU
+seconds of a first conversion. Here it is imported when one of the two uses it, and otherwise never.
+"""
+
+from __future__ import annotations
+import __future__ as future
+
+import builtins
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import CodeType, ModuleType
+from typing import Any
+
+_MODULES = tuple(
+    f"torch._functorch._activation_checkpointing.{name}" for name in ("graph_info_provider", "knapsack_evaluator")
+)
+
+
+class _Networkx(ModuleType):
+    """networkx, imported when something of it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module("networkx"), name)
+
+
+_networkx = _Networkx("networkx")
+
+
+class _Finder:
+    """Finds the two modules as Python does, and nothing else."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        found = PathFinder.find_spec(name, path, target) if name in _MODULES else None
+        if found is not None and type(found.loader) is SourceFileLoader:
+            found.loader = _Loader(name, found.loader.path)
+        return found
+
+
+class _Loader(SourceFileLoader):
+    """Annotations stay text (PEP 563) and `import networkx` gives the one that comes late; the rest is as written."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        text, flags = self.get_source(fullname), future.annotations.compiler_flag
+        return compile(text or "", self.path, "exec", flags, dont_inherit=True)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__["__builtins__"] = {**vars(builtins), "__import__": _import}
+        super().exec_module(module)
+
+
+def _import(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> ModuleType:
+    if name == "networkx" and not fromlist:
+        return _networkx
+    return builtins.__import__(name, globals, locals, fromlist, level)
+
+
+def import_without_networkx() -> None:
+    """Import the two modules, where nobody has yet and where this PyTorch has them; call it before torch.export's."""
+    if "networkx" in sys.modules or any(name in sys.modules for name in _MODULES):
+        return
+    finder = _Finder()
+    sys.meta_path.insert(0, finder)
+    try:
+        for name in _MODULES:
+            importlib.import_module(name)
+    except ImportError:  # they are private, and another version may have none such
+        return
+    finally:
+        sys.meta_path.remove(finder)
