@@ -156,11 +156,10 @@ _AT_FIRST_CAPTURE = (
 
 def preload() -> None:
     """Import what reading and running take, without starting a thread: warm workers are forked after it."""
-    from .common.late_networkx import import_without_networkx
+    from .common.late_networkx import import_trace
 
-    import_without_networkx()
-    import torch._dynamo
-    import torch.export._trace  # noqa: F401
+    import_trace()
+    import torch._dynamo  # noqa: F401
 
     from . import dispatch, ops, reader  # noqa: F401
     from .export import capture  # noqa: F401

@@ -59,16 +59,20 @@ def _import(name: str, globals: Any = None, locals: Any = None, fromlist: Any = 
     return builtins.__import__(name, globals, locals, fromlist, level)
 
 
-def import_without_networkx() -> None:
-    """Import the two modules, where nobody has yet and where this PyTorch has them; call it before torch.export's."""
-    if "networkx" in sys.modules or any(name in sys.modules for name in _MODULES):
-        return
-    finder = _Finder()
-    sys.meta_path.insert(0, finder)
-    try:
-        for name in _MODULES:
-            importlib.import_module(name)
-    except ImportError:  # they are private, and another version may have none such
-        return
-    finally:
-        sys.meta_path.remove(finder)
+def import_trace() -> ModuleType:
+    """`torch.export._trace`, with the two modules imported first, where nobody has yet and this PyTorch has them.
+
+    It makes a folder for temporary files when it is imported: that is to be before a thread that loads a file, which
+    can write nowhere, gets to it.
+    """
+    if "networkx" not in sys.modules:
+        finder = _Finder()
+        sys.meta_path.insert(0, finder)
+        try:
+            for name in _MODULES:
+                importlib.import_module(name)
+        except ImportError:  # they are private, and another version may have none such
+            pass
+        finally:
+            sys.meta_path.remove(finder)
+    return importlib.import_module("torch.export._trace")

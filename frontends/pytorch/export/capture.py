@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import warnings
 from collections.abc import Collection, Iterator, Sequence
@@ -17,7 +16,6 @@ from convert.errors import Unsupported, UsageError
 from convert.options import Options
 from convert.report import Report
 
-from ..common.late_networkx import import_without_networkx
 from ..common.modes import refuse_seeded, watch_seeds
 from ..common.state import refuse_assignments, track_assignments
 from ..inputs.arguments import arrange_arguments, arranged_shapes
@@ -244,7 +242,7 @@ def plain_outputs(module: nn.Module) -> Iterator[None]:
 @contextmanager
 def without_partial_graphs() -> Iterator[None]:
     """Inside, torch.export does not print what it had captured before it failed, which its error says in a line."""
-    module: Any = importlib.import_module("torch.export._trace")
+    module: Any = torch.export._trace
     module.print = lambda *texts, **options: None
     try:
         yield
@@ -256,7 +254,6 @@ def export_program(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, dynamic: Any = None
 ) -> ExportedProgram:
     """torch.export, with functions that it cannot capture replaced by their equals."""
-    import_without_networkx()
     with (
         CaptureReplacements(),
         infer_rnn_shapes(),

@@ -15,6 +15,10 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from ..common.late_networkx import import_trace
+
+_export = import_trace()._export
+
 _SIGNS = (
     "fake tensor in the exported program constant's list",
     "has no attribute 'constant'",
@@ -38,8 +42,6 @@ def has_marks(program: ExportedProgram) -> bool:
 
 def below_autograd(module: nn.Module, *args: Any) -> ExportedProgram:
     """Capture with the operators of the backward pass; arguments are those of `torch.export.export`."""
-    from torch.export._trace import _export
-
     with _weights_without_gradients(module), _fresh_inputs(module):
         return _export(module, *args, strict=False, pre_dispatch=False)
 

@@ -1,12 +1,18 @@
-"""A conversion does not import networkx, and what of PyTorch wants it finds it where it is used."""
+"""A conversion does not import networkx, and what of PyTorch wants it finds it where it is used.
+
+The `.pt2` comes first, in a process that has no temporary folder of PyTorch's yet: a file is loaded in a thread that
+can make none.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+PROGRAM = Path(__file__).parents[3] / "fixtures" / "mnist_cnn.pt2"
 SCRIPT = """
 import json, sys
 from pathlib import Path
@@ -17,7 +23,8 @@ import convert
 if sys.argv[2] == "early":
     import networkx
 place = Path(sys.argv[1], sys.argv[2] + ".onnx")
-convert.convert(torch.nn.ReLU(), "onnx", place, inputs="float32[n,4]", verify=False)
+convert.convert(sys.argv[3], "onnx", place, verify=False)
+convert.convert(torch.nn.ReLU(), "onnx", place, inputs="float32[n,4]", verify=False, force=True)
 found = {"imported": "networkx" in sys.modules}
 
 from torch._functorch import partitioners
@@ -37,7 +44,10 @@ print(json.dumps(found))
 def test_networkx_comes_when_it_is_used(tmp_path: Path) -> None:
     found = {}
     for when in ("early", "late"):
-        done = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path), when], capture_output=True, text=True)
+        (tmp_path / f"{when}.tmp").mkdir()
+        environment = os.environ | {"TMPDIR": str(tmp_path / f"{when}.tmp")}
+        command = [sys.executable, "-c", SCRIPT, str(tmp_path), when, str(PROGRAM)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert not done.returncode, done.stderr
         found[when] = json.loads(done.stdout.splitlines()[-1])
     assert [found[when].pop("imported") for when in ("early", "late")] == [True, False]
