@@ -16,7 +16,6 @@ import json
 import os
 import resource
 import select
-import shutil
 import signal
 import sys
 import time
@@ -29,7 +28,7 @@ from convert.batch import machine
 from convert.cli import signals
 from convert.errors import ConvertError, ResourceLimit
 from convert.files.own_folders import discard_folder
-from convert.files.scratch import locked_folder
+from convert.files.scratch import locked_folder, remove_tree
 from convert.runners.sandbox import allow_bounded_memory, die_with_parent
 
 _SET_CHILD_SUBREAPER = 36
@@ -107,7 +106,7 @@ def enter_worker(seconds: float, memory: int | None, in_use: int = 0) -> None:
     try:
         _supervise(_Watched(pid), pipe, seconds, memory, bound, mask)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
         os.close(lock)
 
 

@@ -32,7 +32,7 @@ def scratch_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
         os.close(descriptor)
 
 
@@ -48,14 +48,52 @@ def locked_folder() -> tuple[Path, int]:
             return folder, _hold(folder)
 
 
-def held_folder() -> tempfile.TemporaryDirectory[str]:
-    """The same for an object to keep: the folder goes with the object."""
-    _sweep_once()
-    while True:
-        folder = tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True)
-        with suppress(FileNotFoundError):
-            weakref.finalize(folder, os.close, _hold(Path(folder.name)))
-            return folder
+class HeldFolder:
+    """A folder for temporary files that goes with this object."""
+
+    def __init__(self) -> None:
+        self.path, descriptor = locked_folder()
+        weakref.finalize(self, _let_go, self.path, descriptor)
+
+
+def _let_go(folder: Path, descriptor: int) -> None:
+    remove_tree(folder)
+    os.close(descriptor)
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder and what is in it, as far as this user may; however deep it is, and whatever modes folders have.
+
+    What a model leaves in the folder of its child is removed so: Python's own way takes a level of its stack for each
+    level of folders.
+    """
+    with suppress(OSError, RecursionError):
+        shutil.rmtree(folder)
+        return
+    count, pending = 0, [folder]
+    while pending:
+        place = pending.pop()
+        for entry in _entries(place):
+            with suppress(OSError):
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry)
+                    continue
+                os.chmod(entry, 0o700)
+                nearer = Path(entry) if place == folder else folder / f"{_PREFIX}{(count := count + 1)}"
+                if nearer != Path(entry):  # however deep it was
+                    os.rename(entry, nearer)
+                pending.append(nearer)
+        if place != folder:
+            with suppress(OSError):
+                place.rmdir()
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _entries(place: Path) -> list[os.DirEntry[str]]:
+    with suppress(OSError), os.scandir(place) as entries:
+        return list(entries)
+    return []
 
 
 def _sweep_once() -> None:
@@ -98,6 +136,6 @@ def sweep_scratch() -> None:
 def _remove(folder: Path) -> None:
     """Remove a folder that nobody has: with the mark, or empty because its process was killed before it made one."""
     if (folder / _MARK).exists():
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
     else:
         folder.rmdir()

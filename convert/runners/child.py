@@ -30,8 +30,9 @@ def run(arguments: Sequence[str]) -> None:
 def _run_job(folder: Path) -> None:
     from convert import plugin
     from convert.rules.user_files import load_rules
+    from convert.runners.arrays import load_arrays, save_arrays
     from convert.runners.done import tell_parent
-    from convert.runners.process import failed_run, load_arrays, run_all, save_arrays
+    from convert.runners.process import failed_run, run_all
 
     source, count, precisions, options, limits, optional = pickle.loads((folder / "job.pickle").read_bytes())
     status: dict[str, object] = {"unsupported": {}}

@@ -22,9 +22,10 @@ from convert import errors, plugin
 from convert.activity import advance
 from convert.errors import BrokenPackage, ConvertError, ResourceLimit, Unsupported
 from convert.extras import import_problem
-from convert.files.scratch import held_folder
+from convert.files.scratch import HeldFolder
 from convert.interpreter import module_command, paused_garbage_collection
 from convert.options import Options
+from convert.runners.arrays import decoded, last_bytes, load_arrays, load_json, save_arrays
 from convert.runners.done import progress_of_child
 from convert.runners.fork_client import Child, fork
 from convert.runners.warm import address_of
@@ -48,6 +49,9 @@ TRACE = "trace"
 
 PROBE, PROBE_FIRST = "probe", "probe until one runs"
 """Asked for like a precision: whether each feed runs by itself, as `runs`; of the second until one does."""
+
+_TAIL = 1 << 16
+"""Bytes of a child's messages that are looked at, the last ones."""
 
 _TOLD = 0.5
 """Seconds between two looks at how much of its work a child has done."""
@@ -85,8 +89,8 @@ class RunningChild:
         self.options, self.limits = replace(options, examples={}, calibrate={}, extra=extra), limits
         self.process: Child | None = None
         if source.path is not None:
-            self.folder = held_folder()
-            self._start(Path(self.folder.name))
+            self.folder = HeldFolder()
+            self._start(self.folder.path)
 
     def results(self) -> dict[str, Outputs | Unsupported]:
         """Outputs for each precision, without those of optional feeds that could not be run; or an `Unsupported`.
@@ -100,7 +104,7 @@ class RunningChild:
                 raise Unsupported(f"no runner executes a {self.source.kind}")
             try:
                 found = run_all(runner, self.source, self.feeds, self.precisions, self.options, self.optional)
-                return {p: o if isinstance(o, Unsupported) else [*map(_decoded, o)] for p, o in found.items()}
+                return {p: o if isinstance(o, Unsupported) else [*map(decoded, o)] for p, o in found.items()}
             except ConvertError:
                 raise
             except Exception as error:  # frameworks raise classes of their own
@@ -114,7 +118,7 @@ class RunningChild:
             ) from None
         finally:
             self.stop()
-        return self._collect(Path(self.folder.name))
+        return self._collect(self.folder.path)
 
     def _wait(self) -> None:
         """Raises `subprocess.TimeoutExpired`; what the child tells of how far it is, is told on."""
@@ -124,7 +128,7 @@ class RunningChild:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(timeout=_TOLD)
                 return
-            before, progress = progress, progress_of_child(Path(self.folder.name))
+            before, progress = progress, progress_of_child(self.folder.path)
             if progress not in ("", before):
                 advance(*map(int, progress.split()))
         self.process.wait(timeout=left)
@@ -171,22 +175,38 @@ class RunningChild:
 
     def _collect(self, folder: Path) -> dict[str, Outputs | Unsupported]:
         assert self.process is not None
-        status = folder / "status.json"
-        if not status.exists():
+        if not os.path.lexists(folder / "status.json"):
             code = self.process.returncode
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-            tail = (folder / "stderr").read_text(errors="replace").strip().splitlines()[-3:]
+            tail = last_bytes(folder / "stderr", _TAIL).strip().splitlines()[-3:]
             if code == -signal.SIGKILL or any(NO_MEMORY.search(line) for line in tail):
                 raise ResourceLimit(f"running {self.source.label} ended with {how}: out of memory, it seems")
             raise ConvertError(f"the process that ran {self.source.label} died with {how}: " + " | ".join(tail))
-        answer: dict[str, Any] = json.loads(status.read_text())
-        if "error" in answer:
-            kind = getattr(errors, answer["error"], ConvertError)
-            raise kind(answer["message"], hint=answer["hint"])
-        found: dict[str, Outputs | Unsupported] = {p: Unsupported(why) for p, why in answer["unsupported"].items()}
-        for number, (way, count) in enumerate(answer["outputs"]):
-            found[way] = [load_arrays(folder / f"{number}.{i}") for i in range(count)]
+        try:
+            found = _answer(folder)
+        except (MemoryError, ConvertError):
+            raise
+        except Exception as error:  # it is a stranger's, if the model has taken the child over
+            hint = "the model may have taken it over, which could write to its own folder only"
+            text = f"the process that ran {self.source.label} left an answer that is none ({type(error).__name__})"
+            raise ConvertError(text, hint=hint) from error
+        if isinstance(found, ConvertError):
+            raise found
         return found
+
+
+def _answer(folder: Path) -> dict[str, Outputs | Unsupported] | ConvertError:
+    """What a child has left. Raises anything for what it should not have."""
+    answer: dict[str, Any] = load_json(folder / "status.json")
+    if "error" in answer:
+        kind = getattr(errors, answer["error"])
+        if not issubclass(kind, ConvertError):
+            raise ValueError(answer["error"])
+        return kind(str(answer["message"]), hint=answer["hint"] and str(answer["hint"]))
+    found: dict[str, Outputs | Unsupported] = {p: Unsupported(why) for p, why in answer["unsupported"].items()}
+    for number, (way, count) in enumerate(answer["outputs"]):
+        found[way] = [load_arrays(folder / f"{number}.{i}") for i in range(count)]
+    return found
 
 
 def failed_run(source: Source, error: Exception) -> ConvertError:
@@ -342,46 +362,3 @@ def _trace_arrays(
         raise Unsupported(f"a {source.kind} runs as a whole")
     with paused_garbage_collection():
         return {"trace": np.array(follow(source, feed, options).to_json(), dtype=object)}
-
-
-def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays under any names: numbered files and a list of names; bfloat16 and float8 travel as raw bits."""
-    folder.mkdir()
-    index = []
-    for i, (name, array) in enumerate(arrays.items()):
-        array = np.asarray(array)
-        dtype = array.dtype.name
-        raw = array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
-        if array.dtype.kind in "OUS":
-            index.append({"name": name, "dtype": "string", "shape": list(array.shape), "texts": _texts(array)})
-            continue
-        np.save(folder / f"{i}.npy", raw, allow_pickle=False)
-        index.append({"name": name, "dtype": dtype, "file": f"{i}.npy"})
-    (folder / "index.json").write_text(json.dumps(index))
-
-
-def _texts(array: np.ndarray) -> list[str]:
-    """The elements of an array of strings, which TensorFlow gives as bytes."""
-    return [s.decode() if isinstance(s, bytes) else str(s) for s in array.ravel().tolist()]
-
-
-def _decoded(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """With strings as text, as they come from a child."""
-    found = {name: np.asarray(array) for name, array in arrays.items()}
-    return {n: np.array(_texts(a), object).reshape(a.shape) if a.dtype.kind in "OUS" else a for n, a in found.items()}
-
-
-def load_arrays(folder: Path) -> dict[str, np.ndarray]:
-    """What `save_arrays` wrote."""
-    arrays = {}
-    for entry in json.loads((folder / "index.json").read_text()):
-        if entry["dtype"] == "string":
-            arrays[entry["name"]] = np.array(entry["texts"], dtype=object).reshape(entry["shape"])
-            continue
-        array = np.load(folder / entry["file"], allow_pickle=False)
-        if array.dtype.name != entry["dtype"]:
-            import ml_dtypes
-
-            array = array.view(getattr(ml_dtypes, entry["dtype"]))
-        arrays[entry["name"]] = array
-    return arrays

@@ -12,13 +12,15 @@ import ctypes
 import os
 import resource
 import signal
-import stat
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from convert.runners.system_calls import SET_PARENT_DEATH_SIGNAL, close_calls, close_forks_and_signals, drop_rights
 
 FILES, CALLS, LIMITS = "files read-only", "no network, no programs", "limits of memory and time"
 """What may be in force."""
@@ -26,51 +28,23 @@ FILES, CALLS, LIMITS = "files read-only", "no network, no programs", "limits of 
 _T = TypeVar("_T")
 
 _OWN_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
-_SET_PARENT_DEATH_SIGNAL = 1
-"""PR_SET_PDEATHSIG of prctl(2)."""
-
-_REFUSED = (
-    # connections, those within the machine too
-    "socket", "connect", "bind", "listen", "accept", "accept4",
-    # other programs and processes
-    "execve", "execveat", "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp",
-    # what goes around the file system's rules, or around this list
-    "io_uring_setup", "mount", "umount2", "move_mount", "open_tree", "fsopen", "pivot_root", "chroot", "setns",
-    "unshare", "open_by_handle_at", "name_to_handle_at", "memfd_secret",
-    # the machine
-    "bpf", "perf_event_open", "userfaultfd", "keyctl", "add_key", "request_key", "kexec_load", "kexec_file_load",
-    "init_module", "finit_module", "delete_module", "reboot", "swapon", "swapoff", "syslog", "acct", "quotactl",
-    "settimeofday", "clock_settime", "sethostname", "setdomainname", "vhangup", "fanotify_init", "ioperm", "iopl",
-    # another user's rights, with which a child would outlive its parent
-    "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups", "setfsuid", "setfsgid", "capset",
-    # attributes and modes of files, which Landlock leaves alone
-    "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes", "utimensat",
-    "futimesat", "setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr", "setxattrat",
-    "removexattrat", "file_setattr",
-    # what all processes of the user share, and outlives this one
-    "shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv", "msgctl",
-    "mq_open", "mq_unlink", "setpriority", "ioprio_set", "process_madvise", "process_mrelease", "migrate_pages",
-    "move_pages",
-)  # fmt: skip
-"""System calls that fail with EPERM; those that a kernel or an architecture has not are passed over."""
-_SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
-_CLONE_THREAD = 0x00010000
-_REQUESTS = (0x5412, 0x541C, 0x40086602, 0x401C5820, 0x40087602, 0x8901, 0x8902)
-"""Of ioctl(2), for files that are open to be read: TIOCSTI and TIOCLINUX type into the user's terminal, where a shell
-reads it; FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR and FS_IOC_SETVERSION set attributes of files; FIOSETOWN and SIOCSPGRP send
-signals to another process, as what follows does."""
-_FILE_COMMANDS = (8, 10, 15, 1024, 1026)
-"""Of fcntl(2): F_SETOWN, F_SETSIG and F_SETOWN_EX let a pipe send any signal to any process of the user, SIGKILL too;
-F_SETLEASE and F_NOTIFY hold up who opens a file, and watch it."""
-_REQUEST_BITS = 0xFFFFFFFF
-_FILE_KIND = 0o170000
+_RANDOM_DEVICES = ("/dev/random", "/dev/urandom", "/dev/shm")
+_UNREAD = ("/dev", "/sys/kernel/debug", "/sys/kernel/tracing")
+"""Where reading takes something away from who is meant to read it: keystrokes, messages, events."""
+_REFER, _SIGNALS = 1 << 13, 2
+"""Of Landlock: files may move between folders, which every list of rules forbids that does not say so; signals."""
+_CREATE_RULESET, _RESTRICT_SELF, _SET_NO_NEW_PRIVILEGES = 444, 446, 38
+_SCOPES = 6
+"""The version of Landlock from which on it knows of signals."""
+_THREADS, _FILES = 4096, 65536
+"""The most threads that a process may have beside all that run now, and files that it may have open."""
 
 
 def die_with_parent(parent: int) -> None:
     """Let the kernel kill this process as soon as its parent ends (Linux); ends at once if it has ended already."""
     if sys.platform != "linux":
         return
-    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
@@ -91,6 +65,8 @@ def confine(
     steps: dict[str, Callable[[], None]] = {LIMITS: lambda: _limit(seconds, memory)}
     if not trust:
         steps |= {FILES: lambda: _close_files(folder), CALLS: lambda: _close_calls(programs)}
+        with contextlib.suppress(ImportError, OSError, AttributeError):
+            _close_signals()
     found = []
     for name, step in steps.items():
         with contextlib.suppress(ImportError, OSError, RuntimeError, ValueError, AttributeError):
@@ -107,7 +83,7 @@ _may_start_programs: list[bool] = []
 def close_programs() -> None:
     """From here on a process that `confine` has left programs starts none; any other is left as it is."""
     if _may_start_programs:
-        _close_calls(programs=False)
+        close_calls(programs=False)
         _may_start_programs.clear()
 
 
@@ -122,7 +98,8 @@ def in_confined_thread(work: Callable[[], _T], folder: Path | None = None) -> _T
     errors: list[BaseException] = []
 
     def run() -> None:
-        for close in (lambda: _close_files(folder), lambda: _close_calls(programs=False, every_thread=False)):
+        last = partial(close_calls, programs=False, every_thread=False)
+        for close in (partial(_close_files, folder), drop_rights, last):
             with contextlib.suppress(ImportError, OSError, RuntimeError, ValueError, AttributeError):
                 close()
         try:
@@ -192,91 +169,88 @@ def keep_from_forking() -> None:
     """
     if _may_start_programs:
         with contextlib.suppress(ImportError, OSError, RuntimeError, ValueError, AttributeError):
-            import pyseccomp as seccomp
-
-            rules = seccomp.SyscallFilter(seccomp.ALLOW)
-            _refuse_forks(rules)
-            rules.load()
+            close_forks_and_signals()
 
 
 def _limit(seconds: float, memory: int | None) -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError):  # where memory runs out this process goes first
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    _lower(resource.RLIMIT_CORE, 0)
     if memory is not None:
         # A fork of a process that has imported its frameworks has them mapped already, some gigabytes.
-        bound = memory + _address_space()
-        most = resource.getrlimit(resource.RLIMIT_AS)[1]
-        bound = bound if most == resource.RLIM_INFINITY else min(bound, most)
-        resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
+        _lower(resource.RLIMIT_AS, memory + _address_space())
     else:
-        whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        resource.setrlimit(resource.RLIMIT_DATA, (whole, whole))
+        _lower(resource.RLIMIT_DATA, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     turns = int(seconds * (os.cpu_count() or 1)) + 60
-    resource.setrlimit(resource.RLIMIT_CPU, (turns, turns + 5))
+    _lower(resource.RLIMIT_CPU, turns, turns + 5)
+    _lower(resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE)[0], _FILES)
+    with contextlib.suppress(OSError, ValueError, IndexError):  # as many as the machine has now, of all users
+        _lower(resource.RLIMIT_NPROC, int(Path("/proc/loadavg").read_text().split()[3].split("/")[1]) + _THREADS)
+    for name in ("RLIMIT_RTPRIO", "RLIMIT_NICE", "RLIMIT_MSGQUEUE"):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            _lower(getattr(resource, name), 0)
+
+
+def _lower(limit: int, soft: int, hard: int | None = None) -> None:
+    """Set a limit, and the most to which it can be raised again, unless they are lower."""
+    endless = resource.RLIM_INFINITY
+    now = resource.getrlimit(limit)
+    wanted = (soft, max(soft, hard or soft))
+    lowest, highest = (w if n == endless else min(w, n) for w, n in zip(wanted, now, strict=True))
+    resource.setrlimit(limit, (lowest, highest))
 
 
 def _close_files(folder: Path | None) -> None:
-    """Landlock (kernel 5.13 and later): everything can be read, only `folder` and a few devices be written."""
+    """Landlock (kernel 5.13 and later): files can be read but for devices, only `folder` and a few devices written."""
     from landlock import FSAccess, Ruleset
 
-    reading = FSAccess.EXECUTE | FSAccess.READ_FILE | FSAccess.READ_DIR
-    rules = Ruleset(restrict_rules=FSAccess.all() & ~reading)
+    rules = Ruleset(restrict_rules=FSAccess.all() & ~FSAccess.EXECUTE & ~FSAccess.READ_DIR)
     if folder is not None:
         rules.allow(folder)
+    for place in (*_RANDOM_DEVICES, *_read_places("/")):
+        with contextlib.suppress(OSError):  # it has gone, or is no file system's
+            rules.allow(place, rules=FSAccess.READ_FILE)
     for device in filter(os.path.exists, _OWN_DEVICES):
-        rules.allow(device, rules=FSAccess.all_file() & ~reading & rules.restrict_rules)
+        rules.allow(device, rules=FSAccess.all_file() & rules.restrict_rules)
     rules.apply()
 
 
-def _close_calls(programs: bool, *, every_thread: bool = True) -> None:
-    """seccomp: system calls that a model has no use for fail with EPERM, in every thread or in this one."""
-    import errno
-
-    import pyseccomp as seccomp
-
-    rules = seccomp.SyscallFilter(seccomp.ALLOW)
-    rules.set_attr(seccomp.Attr.CTL_TSYNC, int(every_thread))
-    refused = [n for n in _REFUSED if not (programs and n in ("execve", "execveat"))]
-    for name in refused:
-        with contextlib.suppress(ValueError, OSError, RuntimeError):
-            rules.add_rule(seccomp.ERRNO(errno.EPERM), name)
-    for request in _REQUESTS:
-        rules.add_rule(seccomp.ERRNO(errno.EPERM), "ioctl", seccomp.Arg(1, seccomp.MASKED_EQ, _REQUEST_BITS, request))
-    for command in _FILE_COMMANDS:
-        rules.add_rule(seccomp.ERRNO(errno.EPERM), "fcntl", seccomp.Arg(1, seccomp.MASKED_EQ, _REQUEST_BITS, command))
-    for name, place in (("mknod", 1), ("mknodat", 2)):  # devices, which a user with all rights may make in any folder
-        with contextlib.suppress(ValueError, OSError, RuntimeError):
-            for kind in (stat.S_IFCHR, stat.S_IFBLK):
-                rule = seccomp.Arg(place, seccomp.MASKED_EQ, _FILE_KIND, kind)
-                rules.add_rule(seccomp.ERRNO(errno.EPERM), name, rule)
-    for name in ("sched_setscheduler", "sched_setparam", "sched_setattr"):  # of another process: 0 is this thread
-        rules.add_rule(seccomp.ERRNO(errno.EPERM), name, seccomp.Arg(0, seccomp.NE, 0))
-    own, deadly = seccomp.Arg(0, seccomp.EQ, _SET_PARENT_DEATH_SIGNAL), seccomp.Arg(1, seccomp.NE, signal.SIGKILL)
-    rules.add_rule(seccomp.ERRNO(errno.EPERM), "prctl", own, deadly)  # it dies with its parent
-    with contextlib.suppress(ValueError, OSError, RuntimeError):  # limits of another process: 0 is this one
-        rules.add_rule(seccomp.ERRNO(errno.EPERM), "prlimit64", seccomp.Arg(0, seccomp.NE, 0))
-    if not programs:
-        _refuse_forks(rules)
-        # Programs inherit the rules, and are another process: none of these lets them abort, or us end them.
-        own = os.getpid()
-        for name in _SIGNALS[:3]:
-            rules.add_rule(seccomp.ERRNO(errno.EPERM), name, seccomp.Arg(0, seccomp.NE, own))
-        for name in _SIGNALS[3:]:
-            with contextlib.suppress(ValueError, OSError, RuntimeError):
-                rules.add_rule(seccomp.ERRNO(errno.EPERM), name)
-    rules.load()
+def _read_places(top: str) -> Iterator[str]:
+    """The files and folders below `top` that hold everything that may be read."""
+    for entry in os.scandir(top):
+        if any(place.startswith(f"{entry.path}/") for place in _UNREAD):
+            yield from _read_places(entry.path)
+        elif entry.path not in _UNREAD and not entry.is_symlink():
+            yield entry.path
 
 
-def _refuse_forks(rules: Any) -> None:
-    """Threads are clones that share everything; clone3 hides its flags behind a pointer, and libraries try clone."""
-    import errno
+def _close_signals() -> None:
+    """Landlock (kernel 6.12 and later): no signals but to its own programs. Raises `OSError` before."""
+    from landlock import landlock_abi_version
+    from landlock.plumbing import PathBeneathAttr, get_add_rule
 
-    import pyseccomp as seccomp
+    if landlock_abi_version() < _SCOPES:
+        return
+    library = ctypes.CDLL(None, use_errno=True)
+    wanted = (ctypes.c_uint64 * 3)(_REFER, 0, _SIGNALS)  # rights of files, of ports, and what stays within
+    rules = library.syscall(_CREATE_RULESET, wanted, ctypes.c_size_t(ctypes.sizeof(wanted)), 0)
+    if rules < 0:
+        raise OSError(ctypes.get_errno(), "no rules of signals")
+    top = os.open("/", os.O_PATH)
+    try:
+        get_add_rule()(rules, 1, ctypes.byref(PathBeneathAttr(_REFER, top)), 0)
+        library.prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        if library.syscall(_RESTRICT_SELF, rules, 0):
+            raise OSError(ctypes.get_errno(), "no rules of signals")
+    finally:
+        os.close(top)
+        os.close(rules)
 
-    for name in ("fork", "vfork"):
-        with contextlib.suppress(ValueError, OSError, RuntimeError):  # which some architectures have not
-            rules.add_rule(seccomp.ERRNO(errno.EPERM), name)
-    rules.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
-    rules.add_rule(seccomp.ERRNO(errno.EPERM), "clone", seccomp.Arg(0, seccomp.MASKED_EQ, _CLONE_THREAD, 0))
+
+def _close_calls(programs: bool) -> None:
+    with contextlib.suppress(OSError, AttributeError):
+        drop_rights()
+    close_calls(programs=programs)
 
 
 def available_measures() -> tuple[str, ...]:

@@ -17,6 +17,7 @@ them; without it that is left out, and said so. Counted are
     memory       processes of more than 2 GiB of their own, in spite of --memory 2GB; those that run models included
     left         processes that outlive their command
     escapes      control characters or bidirectional overrides in what is printed
+    unmade       classes whose maker failed: its files up to there are tried all the same
 """
 
 from __future__ import annotations
@@ -32,10 +33,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.suites import hostile_watch as watch
 from tests.suites.hostile_files.archive_files import archive_files
@@ -84,7 +87,7 @@ ROOMS = {
 }  # fmt: skip
 """A format of the fuzz that is read by the same room."""
 VERBS = ("inspect", "convert", "source", "target", "batch")
-SCORES = ("executed", "wrote", "connected", "tracebacks", "hangs", "memory", "left", "escapes")
+SCORES = ("executed", "wrote", "connected", "tracebacks", "hangs", "memory", "left", "escapes", "unmade")
 MEMORY = "2GB"
 PROCESSOR_SECONDS, CLOCK_SECONDS, BYTES = 20.0, 120.0, 2 << 30
 _ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -205,8 +208,6 @@ def _become(words: list[str], folder: Path) -> None:
     except SystemExit as done:
         code = done.code if isinstance(done.code, int) else int(done.code is not None)
     except BaseException:
-        import traceback
-
         traceback.print_exc()
     finally:
         sys.stdout.flush()
@@ -217,32 +218,40 @@ def _become(words: list[str], folder: Path) -> None:
 # -- all of them ------------------------------------------------------------------------------------------------------
 
 
-def made(kind: str, place: Path, canary: Canary) -> list[Case]:
-    """The files of a class, made in a process of its own: libraries that write them start threads."""
+def made(kind: str, place: Path, canary: Canary) -> tuple[list[Case], str]:
+    """The files of a class, made in a process of its own: libraries that write them start threads.
+
+    Where the maker raises, those that it had made before, and what it raised.
+    """
     folder = place / kind
     folder.mkdir()
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if not pid:
-        code = 1
-        try:
-            found = [asdict(case) for case in MAKERS[kind](folder, canary)]
-            with open(writing, "w") as pipe:
-                pipe.write(json.dumps(found, default=str))
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(writing)
-    with open(reading) as pipe:
-        text = pipe.read()
-    os.waitpid(pid, 0)
-    cases = []
-    for row in json.loads(text):
-        paths = {name: Path(row[name]) for name in ("path", "good", "here") if row[name] is not None}
-        words = {name: tuple(row[name]) for name in ("arguments", "verbs", "kept")}
-        swap = None if row["swap"] is None else tuple(map(Path, row["swap"]))
-        cases.append(Case(**row | words | paths | {"swap": swap}))
-    return cases
+    with tempfile.TemporaryFile("w+") as pipe:
+        pid = os.fork()
+        if not pid:
+            failure = ""
+            try:
+                for case in MAKERS[kind](folder, canary):
+                    pipe.write(json.dumps(asdict(case), default=str) + "\n")
+                    pipe.flush()
+            except BaseException:
+                failure = traceback.format_exc()
+            finally:
+                pipe.write(json.dumps(failure) + "\n")
+                pipe.flush()
+                os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        pipe.seek(0)
+        rows = [json.loads(line) for line in pipe if line.endswith("\n")]
+    failure = f"its process ended with {code}" if code else rows.pop()
+    return [*map(_case_of, rows)], failure
+
+
+def _case_of(row: dict[str, Any]) -> Case:
+    """A case as it has travelled."""
+    paths = {name: Path(row[name]) for name in ("path", "good", "here") if row[name] is not None}
+    words = {name: tuple(row[name]) for name in ("arguments", "verbs", "kept")}
+    swap = None if row["swap"] is None else tuple(map(Path, row["swap"]))
+    return Case(**row | words | paths | {"swap": swap})
 
 
 def commands(kind: str, cases: list[Case], verbs: list[str], timeout: float) -> Iterator[tuple[Case, str, list[str]]]:
@@ -321,7 +330,11 @@ def _run_all(given: argparse.Namespace, place: Path) -> list[Run]:
         canary = Canary(place / "canary" / "marker", listener.getsockname()[1])
         canary.marker.parent.mkdir()
         for kind in given.classes.split(","):
-            cases = [case for case in made(kind, place, canary) if re.search(given.match, case.name)]
+            found, failure = made(kind, place, canary)
+            cases = [case for case in found if re.search(given.match, case.name)]
+            if failure:
+                runs.append(Run(kind, "the maker", "", time.time(), time.time(), scores={"unmade": failure}))
+                print(f"{kind}: its maker failed after {len(found)} files\n{failure}", flush=True)
             for case, verb, words in commands(kind, cases, given.verbs.split(","), given.timeout):
                 number += 1
                 if number % given.sample:
@@ -332,7 +345,9 @@ def _run_all(given: argparse.Namespace, place: Path) -> list[Run]:
                 if given.progress:
                     print(f"{kind} {verb} {runs[-1].code} {runs[-1].seconds:.0f} {case.name!a}", flush=True)
                 shutil.rmtree(folder, ignore_errors=True)
-            print(f"{kind}: {len(cases)} files, {sum(r.kind == kind for r in runs)} commands", flush=True)
+            print(
+                f"{kind}: {len(cases)} files, {sum(r.kind == kind and r.verb != '' for r in runs)} commands", flush=True
+            )
     if helper is not None:
         helper.kill()
     return runs
@@ -347,7 +362,7 @@ def _print(runs: list[Run]) -> None:
     for kind, found in rows.items():
         scores = "  ".join(f"{sum(s in r.scores for r in found):>{len(s)}}" for s in SCORES)
         codes = Counter(str(r.code) for r in found)
-        print(f"{kind:12}{len(found):>9}  {scores}  {dict(sorted(codes.items()))}")
+        print(f"{kind:12}{sum(r.verb != '' for r in found):>9}  {scores}  {dict(sorted(codes.items()))}")
     for run in runs:
         if run.scores:
             print(f"{run.kind}, {run.case!a}, {run.verb}: {run.scores!a}")

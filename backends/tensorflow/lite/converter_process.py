@@ -56,7 +56,7 @@ def _converter(folder: Path) -> Any:
 
 
 def _samples(folder: Path, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    from convert.runners.process import load_arrays
+    from convert.runners.arrays import load_arrays
 
     for i in range(count):
         yield "serving_default", load_arrays(folder / f"sample{i}")

@@ -30,7 +30,7 @@ from convert.options import Options
 from convert.passes import run_passes
 from convert.passes.size_checks import write_size_checks_as_reshapes
 from convert.report import Report
-from convert.runners.process import save_arrays
+from convert.runners.arrays import save_arrays
 
 from .. import ops  # noqa: F401  (fills the table)
 from ..constants import scope_name

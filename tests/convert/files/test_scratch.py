@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from convert.files import scratch
-from convert.files.scratch import held_folder, scratch_folder, sweep_scratch
+from convert.files.scratch import HeldFolder, remove_tree, scratch_folder, sweep_scratch
 
 
 @pytest.fixture(autouse=True)
@@ -25,8 +25,8 @@ def test_a_folder_goes_with_its_user(tmp_path: Path) -> None:
     with scratch_folder() as folder:
         assert folder.parent == tmp_path
         (folder / "big").write_text("x")
-    kept = held_folder()
-    (Path(kept.name) / "big").write_text("x")
+    kept = HeldFolder()
+    (kept.path / "big").write_text("x")
     del kept
     assert names(tmp_path) == []
 
@@ -35,8 +35,8 @@ def killed(tmp_path: Path) -> Path:
     """What a process leaves that dies in the middle of its work."""
     pid = os.fork()
     if not pid:
-        folder = held_folder()
-        Path(folder.name, "big").write_text("x")
+        folder = HeldFolder()
+        (folder.path / "big").write_text("x")
         os._exit(9)
     os.waitpid(pid, 0)
     (folder,) = tmp_path.glob("convert-tmp-*")
@@ -67,3 +67,22 @@ def test_what_is_in_use_or_of_others_stays(tmp_path: Path) -> None:
     with scratch_folder() as folder:
         sweep_scratch()
         assert names(tmp_path) == sorted([*others, folder.name, "convert-tmp-linkedto", "convert-tmp-afile123"])
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o000])
+def test_folders_are_removed_however_deep(tmp_path: Path, mode: int) -> None:
+    """A process that was taken over can make a path of any length in its own folder, one level after the other."""
+    folder = tmp_path / "deep"
+    folder.mkdir()
+    (tmp_path / "outside").write_text("kept")
+    place = os.open(folder, os.O_RDONLY)
+    for level in range(3000):
+        os.symlink(tmp_path, "out", dir_fd=place)
+        os.mkdir("convert-tmp-1" if level % 2 else "a", dir_fd=place)
+        below = os.open("convert-tmp-1" if level % 2 else "a", os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = below
+    os.fchmod(place, mode)
+    os.close(place)
+    remove_tree(folder)
+    assert names(tmp_path) == ["outside"]

@@ -14,8 +14,9 @@ from onnx import TensorProto, helper
 import convert
 from convert.errors import ConvertError, ResourceLimit
 from convert.parity.given_arrays import load_inputs
+from convert.runners.arrays import load_arrays, save_arrays
 from convert.runners.fork_client import ADDRESS
-from convert.runners.process import Limits, execute, load_arrays, save_arrays
+from convert.runners.process import Limits, execute
 from convert.source import Source
 
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
@@ -80,6 +81,43 @@ def child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str) -> None:
 def test_a_crash_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     child(monkeypatch, tmp_path, "echo last words >&2; kill -SEGV $$")
     with pytest.raises(ConvertError, match=r"died with signal SIGSEGV: last words"):
+        execute(Source("onnx", tmp_path / "m.onnx"), [{}]).results()
+
+
+ODD_ANSWERS = {
+    "a link": "ln -s /etc/passwd $F/status.json",
+    "a link to itself": "ln -s status.json $F/status.json",
+    "a folder": "mkdir $F/status.json",
+    "a pipe": "mkfifo $F/status.json",
+    "a device": "ln -s /dev/zero $F/status.json",
+    "no JSON": "echo { > $F/status.json",
+    "another JSON": "echo [1] > $F/status.json",
+    "deep JSON": "printf %0100000d 0 | tr 0 [ > $F/status.json",
+    "no end": "truncate -s 2T $F/status.json",
+    "an error that is none": 'echo \'{"error": "annotations", "message": "x", "hint": ""}\' > $F/status.json',
+    "arrays that are none": 'echo \'{"unsupported": {}, "outputs": [["float32", 3]]}\' > $F/status.json',
+    "a file of others": (
+        "mkdir $F/0.0; ln -s $F/feed0/0.npy $F/0.0/0.npy;"
+        'echo \'[{"name": "x", "dtype": "float32"}]\' > $F/0.0/index.json;'
+        'echo \'{"unsupported": {}, "outputs": [["float32", 1]]}\' > $F/status.json'
+    ),
+}
+"""What a child that was taken over may leave in the place of its answer, as lines of a shell."""
+
+
+@pytest.mark.not_core
+@pytest.mark.parametrize("odd", ODD_ANSWERS)
+def test_an_answer_that_is_none_is_an_error(odd: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    child(monkeypatch, tmp_path, f"F=$4; {ODD_ANSWERS[odd]}")
+    running = execute(Source("onnx", tmp_path / "m.onnx"), [{"x": np.ones(2, np.float32)}])
+    with pytest.raises(ConvertError, match="left an answer that is none"):
+        running.results()
+
+
+@pytest.mark.not_core
+def test_messages_without_an_end_are_cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    child(monkeypatch, tmp_path, "F=$4; truncate -s 2T $F/stderr; exit 3")
+    with pytest.raises(ConvertError, match="died with exit code 3"):
         execute(Source("onnx", tmp_path / "m.onnx"), [{}]).results()
 
 
