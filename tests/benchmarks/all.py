@@ -29,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 SCRIPTS: dict[str, list[str]] = {
     "startup": [],
     "capture": ["--rounds", "1"],
+    "verification": ["--models", "mnist", "lstm", "bert-tiny", "mobilenetv2", "resnet50"],
     "latency": ["--rounds", "1", "--runs", "10"],
     "torch_programs": ["--batches", "1", "--runs", "10"],
     "reader": ["--rounds", "1", "--networks", "ResNet50", "MobileNetV2"],

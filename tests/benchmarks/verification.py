@@ -1,0 +1,239 @@
+"""What a verification costs beside the runs that it cannot do without: those of source and target on the same inputs.
+
+    python tests/benchmarks/verification.py [--rounds 1] [--models mnist lstm bert-tiny …] [--to onnx]
+
+Each network is converted by the command without verification and with it; the difference of the CPU seconds of all
+processes is what the verification costs. Beside it are the runs alone: a process that has imported PyTorch, or the
+runtime of the target, loads the model and runs it once on every set of inputs that the verification compared
+(`--save-inputs`). A verification is to cost no more than both together and a second: the last column is by how many
+times it does. `float64` is what the source takes in float64, as a multiple of what it takes in float32, both run and
+loaded as the verification does it. Medians over the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from clocks import child, measured, record
+
+MODELS = ("mnist", "lstm", "bert-tiny", "mobilenetv2", "resnet50", "bert-base")
+SUFFIX = {"onnx": ".onnx", "tf": ".savedmodel"}
+INPUTS = {
+    "mnist": ["float32[batch,1,28,28]"],
+    "lstm": ["float32[batch,16,128]"],
+    "mobilenetv2": ["float32[batch,3,224,224]"],
+    "resnet50": ["float32[batch,3,224,224]"],
+}
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def build(name: str) -> Any:
+    """The module in eval mode."""
+    import torch
+
+    sys.path.insert(0, str(ROOT))
+    from tests.support.timm_helper import create, declare_torchvision_operators
+
+    torch.manual_seed(0)
+    if name == "mnist":
+        return torch.load(ROOT / "fixtures" / "mnist_cnn.pt", weights_only=False)
+    if name == "lstm":
+        return _tagger()
+    if name in ("mobilenetv2", "resnet50"):
+        return create({"mobilenetv2": "mobilenetv2_100"}.get(name, name))
+    declare_torchvision_operators()
+    from transformers import BertConfig, BertModel
+
+    tiny = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512}
+    return BertModel(BertConfig(**(tiny if name == "bert-tiny" else {}))).eval()
+
+
+def _tagger() -> Any:
+    import torch
+
+    class Tagger(torch.nn.Module):
+        """Two layers of LSTM in both directions, and a score for each step."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = torch.nn.LSTM(128, 256, 2, batch_first=True, bidirectional=True)
+            self.score = torch.nn.Linear(512, 20)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.score(self.lstm(x)[0])
+
+    return Tagger().eval()
+
+
+def make(name: str, path: Path) -> None:
+    """Write the network as a `.pt2` with dynamic dims, which is loaded without the code that made it."""
+    import torch
+
+    module = build(name)
+    if name in INPUTS:
+        dims = [4 if d == "batch" else int(d) for d in INPUTS[name][0][8:-1].split(",")]
+        inputs: tuple[torch.Tensor, ...] = (torch.randn(dims),)
+    else:
+        words = torch.randint(0, 30522, (2, 128))
+        inputs = (words, torch.ones_like(words))
+    shapes = tuple({0: torch.export.Dim.DYNAMIC} for _ in inputs)
+    with torch.no_grad():
+        torch.export.save(torch.export.export(module, inputs, dynamic_shapes=shapes), path)
+
+
+def run_alone(path: Path, feeds: Path) -> dict[str, float]:
+    """Load a model and run it once on each set of inputs, by what its users run it with."""
+    sets = _sets(feeds)
+    load = {".pt2": _with_torch, ".onnx": _with_onnxruntime, ".savedmodel": _with_tensorflow}[path.suffix]()
+    with measured() as found:
+        run = load(path)
+        for arrays in sets:
+            run(arrays)
+    return {**found, "sets": len(sets)}
+
+
+def _sets(feeds: Path) -> list[dict[str, Any]]:
+    import numpy as np
+
+    sets: dict[int, dict[str, Any]] = {}
+    with np.load(feeds) as arrays:
+        for key in arrays:
+            name, _, number = key.partition("@")
+            sets.setdefault(int(number or 0), {})[name] = arrays[key]
+    return [sets[i] for i in sorted(sets)]
+
+
+def _with_torch() -> Any:
+    import torch
+    import torch.export._trace
+
+    def load(path: Path) -> Any:
+        program = torch.export.load(path)
+        module = program.module()
+        names = [s.arg.name for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+
+        def run(arrays: dict[str, Any]) -> None:
+            with torch.no_grad():
+                module(*(torch.from_numpy(arrays[name]) for name in names))
+
+        return run
+
+    return load
+
+
+def _with_onnxruntime() -> Any:
+    import onnxruntime
+
+    def load(path: Path) -> Any:
+        session = onnxruntime.InferenceSession(str(path))
+        return lambda arrays: session.run(None, arrays)
+
+    return load
+
+
+def _with_tensorflow() -> Any:
+    import tensorflow as tf
+
+    def load(path: Path) -> Any:
+        loaded = tf.saved_model.load(str(path))
+        signature = loaded.signatures["serving_default"]
+        return lambda arrays: (loaded, signature(**{name: tf.constant(a) for name, a in arrays.items()}))
+
+    return load
+
+
+def both_precisions(path: Path, feeds: Path) -> dict[str, float]:
+    """CPU seconds of the source in float32 and in float64, as the verification runs it."""
+    from convert.frontends.pytorch.runner.run import run
+
+    from convert.options import Options
+    from convert.source import Source
+
+    sets, seconds = _sets(feeds), {}
+    for precision in ("float32", "float32", "float64"):  # the first time pays what is imported when it is used
+        with measured() as found:
+            run(Source("torch-export", path), sets, precision, Options())
+        seconds[precision] = found["seconds"]
+    return seconds
+
+
+def convert(path: Path, out: Path, *words: str) -> float:
+    """CPU seconds of the command and of all that it started."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-m", "convert", str(path), "-o", str(out), "--force", "-q", *words]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(command, env=environment, cwd=path.parent, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-500:]}{done.stderr[-1500:]}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def row(name: str, target: str, rounds: int, folder: Path) -> None:
+    """Measure one network and print its row."""
+    source, feeds, out = folder / f"{name}.pt2", folder / f"{name}.npz", folder / f"{name}{SUFFIX[target]}"
+    child(__file__, "--make", name, str(source))
+    taken: dict[str, list[float]] = {
+        what: [] for what in ("plain", "verified", "source", "target", "float32", "float64")
+    }
+    sets = 0.0
+    for _ in range(rounds):
+        taken["plain"].append(convert(source, out, "--no-verify"))
+        feeds.unlink(missing_ok=True)
+        taken["verified"].append(convert(source, out, "--save-inputs", str(feeds)))
+        for what, path in (("source", source), ("target", out)):
+            found = child(__file__, "--alone", str(path), str(feeds))
+            taken[what].append(found["seconds"])
+            sets = found["sets"]
+        for precision, seconds in child(__file__, "--precisions", str(source), str(feeds)).items():
+            taken[precision].append(seconds)
+    cost = {what: statistics.median(found) for what, found in taken.items()}
+    verification, runs = cost["verified"] - cost["plain"], cost["source"] + cost["target"]
+    case = f"{name} → {target}, {sets:.0f} sets"
+    record(case, "CPU time of a verification", "s", verification, runs + 1, "the runs alone and a second")
+    record(case, "CPU time of the source in float64", "s", cost["float64"], cost["float32"], "in float32")
+    print(
+        f"{name:<12} {target:<5} {sets:4.0f} {cost['plain']:8.2f} {cost['verified']:9.2f} {verification:8.2f} "
+        f"{cost['source']:7.2f} {cost['target']:7.2f} {cost['float64'] / cost['float32']:8.2f} "
+        f"{verification / (runs + 1):7.2f}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Print a row for each network and target."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
+    parser.add_argument("--to", nargs="+", choices=SUFFIX, default=["onnx"])
+    parser.add_argument("--make", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--alone", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--precisions", nargs=2, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.make:
+        make(args.make[0], Path(args.make[1]))
+        print("{}")
+    elif args.alone:
+        print(json.dumps(run_alone(Path(args.alone[0]), Path(args.alone[1]))))
+    elif args.precisions:
+        print(json.dumps(both_precisions(Path(args.precisions[0]), Path(args.precisions[1]))))
+    else:
+        columns = ("sets", "plain", "verified", "verifies", "source", "target", "float64", "of both + 1 s")
+        print(f"{'network':<12} {'to':<5} " + " ".join(columns) + "   (CPU s)")
+        with tempfile.TemporaryDirectory() as folder:
+            for name in args.models:
+                for target in args.to:
+                    row(name, target, args.rounds, Path(folder))
+
+
+if __name__ == "__main__":
+    main()
