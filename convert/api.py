@@ -70,7 +70,7 @@ def convert(
     """
     report = report or Report("convert")
     opened = open_source(source)
-    chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(opened))
+    chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(opened), opened)
     place, form = destination(opened, to, output)
     single = output is not None and Path(output).name.lower().endswith(form.suffix)
     if parts := plugin.parts_of(opened, chosen, single):
@@ -205,7 +205,8 @@ def verify(
 
     report = report or Report("verify")
     left, right = open_side(source, open_source), open_side(target, open_source)
-    chosen = make_options(inputs, options, rules, isinstance(left, Source) and plugin.takes_fixed_values(left))
+    one = left if isinstance(left, Source) else None
+    chosen = make_options(inputs, options, rules, one is not None and plugin.takes_fixed_values(one), one)
     if isinstance(left, Parts) or isinstance(right, Parts):
         return verify_parts(verify, left, right, chosen, {"rules": rules, **options}, method, report)
     report.source, report.kind, report.target, report.format = left.label, left.kind, right.label, right.kind
@@ -241,7 +242,7 @@ def inspect(
     """
     report = report or Report("inspect")
     opened = open_source(source)
-    chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(opened))
+    chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(opened), opened)
     report.source, report.kind = opened.label, opened.kind
     _note_unread_options(chosen, opened, report)
     tensors = None if chosen.model else plugin.weights_in(opened, chosen, report)

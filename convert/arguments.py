@@ -9,7 +9,8 @@ from typing import Any
 
 from convert import plugin
 from convert.errors import UsageError
-from convert.fixed_values import fixed_value_of, is_fixed_value, parse_fixed_value, without_fixed_places
+from convert.fixed_values import fixed_value_of, parse_fixed_value, without_fixed_places
+from convert.nested_inputs import Structure, holds_arrays, leaves_of, parameter_names
 from convert.options import InputSpec, Options, parse_input
 from convert.rules.user_files import load_rules
 from convert.source import Source
@@ -17,18 +18,23 @@ from convert.source import Source
 READ_OPTIONS = ("model", "outputs", "signature", "trace")
 """Options of sources, each of which some kinds only have a use for: those that a frontend's `READS` names."""
 
-_NOT_KEYWORDS = {"inputs", "examples", "fixed", "rules", "dump_passes", "extra"}
+_NOT_KEYWORDS = {"inputs", "examples", "fixed", "structures", "rules", "dump_passes", "extra"}
 """Fields of `Options` that are no keywords of their own."""
 
 
 def make_options(
-    inputs: Any, options: Mapping[str, Any], rules: Sequence[str | Path] = (), fixing: bool | str = False
+    inputs: Any,
+    options: Mapping[str, Any],
+    rules: Sequence[str | Path] = (),
+    fixing: bool | str = False,
+    source: Source | None = None,
 ) -> Options:
     """`Options` from keyword arguments; `inputs` are divided into specs, example arrays and fixed values.
 
     Raises `UsageError`.
 
     fixing: the model's inputs may have fixed values; numbers of Python are arrays without. `assigned`: as text only.
+    source: what the inputs are those of; one that holds others is called as its forward calls it.
     options: by the names of `Options`, and of what frontends and backends declare.
     rules: files of the user's, which are loaded; `BadInput` if one is missing or fails.
     """
@@ -46,7 +52,9 @@ def make_options(
     specs: list[InputSpec] = []
     examples: dict[Any, Any] = {}
     fixed: dict[Any, Any] = {}
-    for name, given in _named_inputs(inputs, fixing is True):
+    structures: dict[str, Structure] = {}
+    names = parameter_names(source.model) if source is not None else []
+    for name, given in _named_inputs(inputs, fixing is True, names, structures):
         if isinstance(given, InputSpec):
             specs.append(given)
             continue
@@ -69,6 +77,7 @@ def make_options(
         inputs=tuple(specs),
         examples=without_fixed_places(examples, fixed),
         fixed=fixed,
+        structures=structures,
         without_inputs=isinstance(inputs, (list, tuple, Mapping)) and not inputs,
         rules=load_rules(rules),
         extra=extra,
@@ -76,25 +85,26 @@ def make_options(
     )
 
 
-def _named_inputs(inputs: Any, fixing: bool) -> Iterable[tuple[Any, Any]]:
+def _named_inputs(
+    inputs: Any, fixing: bool, names: Sequence[str], structures: dict[str, Structure]
+) -> Iterable[tuple[Any, Any]]:
     if inputs is None:
         return []
     if isinstance(inputs, Mapping):
-        return [row for name, given in inputs.items() for row in _leaves(name, given, fixing)]
-    if isinstance(inputs, (list, tuple)):
-        return enumerate(inputs)
-    return [(0, inputs)]
-
-
-def _leaves(name: Any, given: Any, fixing: bool = False) -> list[tuple[Any, Any]]:
-    """What a tuple, list or dict that is one input holds, by names joined with "_"; a fixed value is whole."""
-    if fixing and is_fixed_value(given):
-        return [(name, given)]
-    if isinstance(given, (list, tuple)):
-        given = dict(enumerate(given))
-    if not isinstance(given, Mapping):
-        return [(name, given)]
-    return [row for key, value in given.items() for row in _leaves(f"{name}_{key}", value)]
+        return [row for name, given in inputs.items() for row in leaves_of(name, given, fixing, structures)]
+    listed = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    found: list[tuple[Any, Any]] = []
+    by_name = any(map(holds_arrays, listed))
+    for place, given in enumerate(listed):
+        nested = holds_arrays(given)
+        if nested and place >= len(names):
+            raise UsageError(
+                f"the input {place} is a {type(given).__name__} that holds others, of an unknown name",
+                hint="give it by the name that forward has for it: {'name': ...}",
+            )
+        name = names[place] if by_name and place < len(names) else place
+        found += leaves_of(name, given, fixing, structures) if nested else [(name, given)]
+    return found
 
 
 def _array(given: Any) -> Any:

@@ -76,6 +76,7 @@ class Options:
     inputs: specs, in the order of the model's inputs or matched by name.
     examples: arrays to capture and verify with, by input name.
     fixed: values of inputs that are no tensors (`sr=16000`) and become constants of the graph, by name or place.
+    structures: classes of inputs that hold others (`nested_inputs.Structure`), by the parameters of forward.
     without_inputs: the model takes none (`inputs=()`).
     model: `pkg.mod:factory` (or `file.py:factory`) that builds the module for a file that holds weights only.
     outputs: names of the tensors to keep, for graphs that do not say (frozen graphs).
@@ -94,6 +95,7 @@ class Options:
     inputs: tuple[InputSpec, ...] = ()
     examples: Mapping[str | int, Any] = field(default_factory=dict)
     fixed: Mapping[str | int, Any] = field(default_factory=dict)
+    structures: Mapping[str, Any] = field(default_factory=dict)
     without_inputs: bool = False
     model: str = ""
     outputs: tuple[str, ...] = ()

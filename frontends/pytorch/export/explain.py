@@ -74,7 +74,8 @@ def explain_error(error: Exception, call: Call, lines: Mapping[Place, str]) -> E
     at = f" at {where}" if where else ""
     if is_about_data(error):
         return Unsupported(
-            f"forward decides in Python on the value of a tensor{at}, and a graph holds only one way", hint=CHOICES
+            f"forward decides in Python on the value of a tensor{at}, and a graph holds only one way",
+            hint=_scalar_hint(call) + CHOICES,
         )
     asked = [(n, p) for n, e in call.items() for p, w in e.wishes.items() if w.asked and (n, p) in lines]
     if "specialized" in str(error) and asked:
@@ -93,6 +94,14 @@ def explain_error(error: Exception, call: Call, lines: Mapping[Place, str]) -> E
         f"torch.export could not capture forward{at}: {text}",
         hint="check that forward runs on these inputs; --trace records the operators of one run instead",
     )
+
+
+def _scalar_hint(call: Call) -> str:
+    """How to make constants of the inputs that are one number, where there are any: they may be what decides."""
+    scalars = {n: e.tensor for n, e in call.items() if e.tensor.dim() == 0}
+    listed = " ".join(f"--input {n}={t.item()}" for n, t in scalars.items())
+    them = "it" if len(scalars) == 1 else "them"
+    return f"if {' or '.join(scalars)} decides, {listed} makes a constant of {them}; else " if scalars else ""
 
 
 def location_suffix(line: str) -> str:

@@ -98,6 +98,20 @@ def _objects(top: Any) -> Iterator[PickledObject]:
             yield item
 
 
+def hyper_parameters(thing: Any) -> dict[str, Any]:
+    """The arguments that Lightning keeps beside the weights of a module, by name: those that are plain data."""
+    given = thing.get("hyper_parameters") if isinstance(thing, Mapping) else None
+    return {k: v for k, v in given.items() if isinstance(k, str) and _is_plain(v)} if type(given) is dict else {}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return type(value) is dict and all(_is_plain(v) for v in (*value, *value.values()))
+    if isinstance(value, (list, tuple)):
+        return type(value) in (list, tuple) and all(_is_plain(v) for v in value)
+    return value is None or type(value) in (bool, int, float, str)
+
+
 def state_dicts(thing: Any, depth: int = 3) -> Iterator[tuple[str, Mapping[str, torch.Tensor]]]:
     """The dicts of tensors in what a checkpoint holds, each with its place (`state_dict`, `ema.module`), likely first.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import runpy
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -21,10 +22,15 @@ from .weight_names import USUAL, Match, match_names, rename_weights
 
 
 def build_with_factory(
-    source: Source, states: Sequence[tuple[str, Mapping[str, Any]]], options: Options, report: Report
+    source: Source,
+    states: Sequence[tuple[str, Mapping[str, Any]]],
+    arguments: Mapping[str, Any],
+    options: Options,
+    report: Report,
 ) -> torch.nn.Module:
     """The module of `--model` with the first of `states` (place in the file, weights by name) that fits it.
 
+    `arguments` are those that the file says it was made with: the factory gets what it has parameters for.
     Raises `UsageError` without a factory, `BadInput` where no weights fit.
     """
     if not options.model:
@@ -32,7 +38,7 @@ def build_with_factory(
             f"{source.label} holds weights only, not the code that uses them",
             hint="name the function or class that builds the module: --model pkg.mod:factory or file.py:factory",
         )
-    module = factory(options.model)()
+    module = _made_module(factory(options.model), arguments, options, report)
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"--model {options.model} gave a {type(module).__name__}, not a torch.nn.Module")
     matches = [(place, tensors, match_names(module, tensors)) for place, tensors in _distinct(states)]
@@ -51,6 +57,25 @@ def build_with_factory(
             hint="check that --model builds the same architecture",
         ) from error
     return module
+
+
+def _made_module(make: Callable[..., Any], arguments: Mapping[str, Any], options: Options, report: Report) -> Any:
+    """What the factory gives. Raises `UsageError` where it asks for arguments that the file does not hold."""
+    try:
+        parameters = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError):
+        return make()
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    given = {p.name: arguments[p.name] for p in named if p.name in arguments}
+    if lacking := [p.name for p in named if p.default is p.empty and p.name not in given]:
+        raise UsageError(
+            f"--model {options.model} takes {', '.join(lacking)}, of which the file says nothing",
+            hint="name a function without parameters that builds the module",
+        )
+    if given:
+        listed = ", ".join(f"{name}={value!r:.60}" for name, value in given.items())
+        report.note(f"{options.model} is called with the file's hyper_parameters: {listed}")
+    return make(**given)
 
 
 def _distinct(states: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[str, dict[str, torch.Tensor]]]:

@@ -26,8 +26,8 @@ from convert.runners.sandbox import in_confined_thread
 from convert.source import Source
 
 from ..common.modes import note_training, refuse_cycles
-from ..inputs.fixed_values import fixed_by_name, note_fixed, with_fixed_values
-from .checkpoint import find_nested, stand_ins, state_dicts
+from ..inputs.fixed_values import fixed_by_name, note_fixed, with_fixed_values, with_keywords, with_structures
+from .checkpoint import find_nested, hyper_parameters, stand_ins, state_dicts
 from .code_folder import load_code
 from .custom_operators import declare_operators
 from .factory import build_with_factory
@@ -49,8 +49,8 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
     report = report or Report("load")
     loaders: dict[str, Callable[[], Any]] = {
         "torch-module": lambda: _load_module(source, options, report),
-        "torch-state-dict": lambda: build_with_factory(source, load_weights(source, options), options, report),
-        "safetensors": lambda: build_with_factory(source, load_weights(source, options), options, report),
+        "torch-state-dict": lambda: build_with_factory(source, *_load_checkpoint(source, options), options, report),
+        "safetensors": lambda: build_with_factory(source, *_load_checkpoint(source, options), options, report),
         "torchscript": lambda: _load_torchscript(source.file, options.trust),
         "hf-folder": lambda: _load_folder(source.file, options, report),
         "torch-export": lambda: read_exported(source.file, options.trust),
@@ -63,6 +63,8 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
         thing = loaders[source.kind]() if source.path is not None else source.model
     if type(thing).__name__ == "OptimizedModule":  # torch.compile's, around the module that has the names
         thing = thing._orig_mod
+    if type(thing) is torch.nn.DataParallel and source.path is None:  # whose forward names no inputs
+        thing = thing.module
     if isinstance(thing, torch.nn.Module):
         refuse_cycles(thing)
         note_training(thing, report)
@@ -72,6 +74,9 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
     # An object in memory keeps the mode its owner left it in: whoever runs it restores that.
     if source.path is not None and isinstance(thing, torch.nn.Module):
         thing.eval()
+    if isinstance(thing, torch.nn.Module) and not isinstance(thing, torch.jit.ScriptModule):
+        thing = with_keywords(thing, options)
+        thing = with_structures(thing, options.structures) if options.structures else thing
     return with_fixed_values(thing, options.fixed, report) if options.fixed else thing
 
 
@@ -110,7 +115,7 @@ def _load_module(source: Source, options: Options, report: Report) -> torch.nn.M
     classes = [_layer_class(name) for name in found if pickle_scan.is_layer(name)] if not unsafe else []
     refused = unsafe or [name for name, kind in classes if kind is None]
     if refused and options.model and not options.trust and (states := _weights_as_data(path)):
-        return build_with_factory(source, states, options, report)
+        return build_with_factory(source, states, {}, options, report)
     if refused and not options.trust:
         raise UnsafeInput(
             f"{path} is a pickle that needs {', '.join(refused[:12])}{' …' if len(refused) > 12 else ''}; "
@@ -193,15 +198,23 @@ def load_weights(source: Source, options: Options) -> list[tuple[str, Mapping[st
 
     What lies beside them is data that nobody interprets. Raises `BadInput` where there are none.
     """
+    return _load_checkpoint(source, options)[0]
+
+
+def _load_checkpoint(
+    source: Source, options: Options
+) -> tuple[list[tuple[str, Mapping[str, torch.Tensor]]], dict[str, Any]]:
+    """What `load_weights` gives, and beside it the arguments of Python that the module was made with, by name."""
     path = source.file
     if source.kind == "safetensors":
-        return [("", _load_safetensors(path))]
+        return [("", _load_safetensors(path))], {}
     pickle = read_pickle(pickle_scan.torch_pickle_bytes(path))
     trusted = options.trust and bool(pickle_scan.unsafe_globals(pickle.globals))
-    found = list(state_dicts(_torch_load(path, None if trusted else stand_ins(pickle))))
+    thing = _torch_load(path, None if trusted else stand_ins(pickle))
+    found = list(state_dicts(thing))
     if not found:
         raise BadInput(f"{path} holds no state dict", hint="save one with torch.save(module.state_dict(), path)")
-    return found
+    return found, hyper_parameters(thing)
 
 
 def _weights_as_data(path: Path) -> list[tuple[str, Mapping[str, torch.Tensor]]]:

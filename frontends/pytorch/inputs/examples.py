@@ -159,7 +159,9 @@ def _batched_call(tensors: Mapping[str, torch.Tensor]) -> Call:
     what has a row for each item of such a list: the edges of a graph, and their weights.
     """
     length = _batch_length(tensors)
-    alone = {t.shape[0] for t in tensors.values() if t.dim() > 1} == {1}
+    with_rows = [t for t in tensors.values() if t.dim() > 1]
+    # A state of a recurrent layer has its batch, of 1 as well, in another place.
+    alone = any(t.shape[0] == 1 for t in with_rows) and all(t.shape[0] == 1 or 1 not in t.shape for t in with_rows)
     lists = {t.shape[p] for t in tensors.values() if (p := _list_place(t)) is not None} - {0, 1}
     call = {}
     for name, tensor in tensors.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
 from typing import Any
 
@@ -14,6 +14,8 @@ from torch.export import ExportedProgram
 
 from convert.errors import UsageError
 from convert.fixed_values import shown_value
+from convert.nested_inputs import Structure
+from convert.options import Options
 from convert.report import Report
 
 
@@ -48,6 +50,59 @@ def with_fixed_values(thing: Any, fixed: Mapping[str | int, Any], report: Report
     values = {n: _as_annotated(v, signature.parameters.get(n)) for n, v in values.items()}
     note_fixed(values, report)
     return _bound(thing, signature, values)
+
+
+def with_structures(module: nn.Module, structures: Mapping[str, Structure]) -> nn.Module:
+    """A shallow copy whose forward takes dicts where the module's own takes the classes of `structures`."""
+    signature = inspect.signature(module.forward)
+
+    def changed(given: inspect.BoundArguments) -> None:
+        for name in structures.keys() & given.arguments.keys():
+            given.arguments[name] = structures[name].build(given.arguments[name])
+
+    return _with_signature(module, [p.replace(annotation=p.empty) for p in signature.parameters.values()], changed)
+
+
+def with_keywords(module: nn.Module, options: Options) -> nn.Module:
+    """A shallow copy whose forward names, in the place of its `**kwargs`, what the user calls it with by name.
+
+    torch.export takes no dynamic dims of what `**kwargs` hold.
+    """
+    parameters = [*inspect.signature(module.forward).parameters.values()]
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return module
+    known = tuple(p.name for p in parameters)
+    asked = [s.name for s in options.inputs if s.name] + [k for k in options.examples if isinstance(k, str)]
+    starts = tuple(f"{n}_" for n in known)
+    more = [n for n in dict.fromkeys(asked) if n not in known and not n.startswith(starts) and n.isidentifier()]
+    if not more:
+        return module
+    named = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in more]
+    return _with_signature(module, [*(p for p in parameters if p.kind is not p.VAR_KEYWORD), *named])
+
+
+def _with_signature(
+    module: nn.Module,
+    parameters: Sequence[inspect.Parameter],
+    changed: Callable[[inspect.BoundArguments], None] = lambda given: None,
+) -> nn.Module:
+    """A shallow copy whose forward has these parameters, and gets its arguments as `changed` leaves them."""
+    bound, own = copy.copy(module), module.__dict__.get("forward")
+    me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    signature = inspect.Signature([me, *parameters])
+
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(self, *args, **kwargs)
+        changed(given)
+        if own is None:
+            return type(self).forward(*given.args, **given.kwargs)
+        return (own.__func__ if inspect.ismethod(own) else own)(
+            *given.args[0 if inspect.ismethod(own) else 1 :], **given.kwargs
+        )
+
+    setattr(forward, "__signature__", signature)  # noqa: B010
+    bound.forward = MethodType(forward, bound)  # a method, so that a copy's forward is that of the copy
+    return bound
 
 
 def note_fixed(values: Mapping[str, Any], report: Report) -> None:

@@ -209,6 +209,37 @@ def test_hyper_parameters_are_data_and_their_classes_not_imported(
     check(tmp_path / "last.ckpt")
 
 
+class Wide(nn.Module):
+    """As Lightning builds a module again: with the arguments beside its weights."""
+
+    def __init__(self, width: int, act: str = "relu", *, bias: bool = True) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(3, width, bias), nn.GELU() if act == "gelu" else nn.ReLU())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(x)
+
+
+WIDE = "tests.frontends.pytorch.files.test_checkpoints:Wide"
+
+
+def test_hyper_parameters_are_arguments_of_the_factory(tmp_path: Path) -> None:
+    state, report = Wide(5, "gelu").state_dict(), Report("convert")
+    kept = {"width": 5, "act": "gelu", "lr": 0.1, "settings": Settings()}
+    torch.save({"state_dict": state, "hyper_parameters": kept}, tmp_path / "last.ckpt")
+    found = load(tmp_path / "last.ckpt", report, WIDE)
+    assert isinstance(found.net[1], nn.GELU)
+    assert torch.equal(found.net[0].weight, state["net.0.weight"])
+    assert any("hyper_parameters: width=5, act='gelu'" in str(note) for note in report.notes)
+
+
+@pytest.mark.parametrize("beside", [{}, {"hyper_parameters": {"act": "gelu"}}, {"hyper_parameters": {"width": Tied}}])
+def test_arguments_that_a_file_does_not_hold_are_asked_for(beside: dict[str, Any], tmp_path: Path) -> None:
+    torch.save({"state_dict": Wide(5).state_dict(), **beside}, tmp_path / "last.ckpt")
+    with pytest.raises(UsageError, match="takes width, of which the file says nothing"):
+        load(tmp_path / "last.ckpt", model=WIDE)
+
+
 def test_a_module_of_somebody_beside_the_weights_is_not_loaded(tmp_path: Path) -> None:
     torch.save({"state_dict": weights(), "hyper_parameters": {"encoder": Tied()}}, tmp_path / "last.ckpt")
     with pytest.raises(UnsafeInput, match="Tied"):

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import convert
-from convert.errors import UsageError
+from convert.errors import Unsupported, UsageError
 from tests.support.pytorch_tools import noise
 
 
@@ -88,3 +88,22 @@ def test_a_captured_program_keeps_its_own(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="captured with 3 for rate"):
         convert.convert(program, "onnx", tmp_path / "m.onnx", inputs={"rate": 4})
     assert convert.convert(program, "onnx", tmp_path / "m.onnx", inputs={"rate": 3}, verify=False).inputs[0].name == "x"
+
+
+class Repeated(nn.Module):
+    """As often as a number says that is an input."""
+
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        for _ in range(int(n)):
+            x = x * 0.5 + 1
+        return x
+
+
+def test_a_refusal_names_the_number_that_decides_and_a_constant_of_it_settles_it() -> None:
+    x = torch.randn(2, 3)
+    with pytest.raises(Unsupported) as error:
+        convert.to_onnx(Repeated(), {"x": x, "n": torch.tensor(3)}, verify=False)
+    assert "if n decides, --input n=3 makes a constant of it" in error.value.hint
+    proto = convert.to_onnx(Repeated(), {"x": x, "n": 3}, verify=False)
+    (found,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x.numpy()})
+    np.testing.assert_allclose(found, Repeated()(x, torch.tensor(3)).numpy(), rtol=1e-6)
