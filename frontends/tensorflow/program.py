@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from convert.errors import Unsupported
+from convert.errors import Unsupported, UsageError
 from convert.graph import Dim, Graph
 from convert.graph.inputs import Bounds, add_input, match_specs
 from convert.graph.metadata import DIMS_KEY, EXACT_KEY, LAYOUT_KEY, MODE_KEY, state_output
-from convert.graph.tensors import dims_of
-from convert.options import InputSpec, Options
+from convert.graph.tensors import SHORT_NAMES, dims_of
+from convert.options import DimSpec, InputSpec, Options
 from convert.passes.clean import drop_unused
 from convert.report import Report
 
 from . import ops  # noqa: F401  (fills the table of rules)
-from .common.complexes import Complex
+from .common.complexes import Complex, split_parts, stack_parts
 from .common.decimal_constants import unrounded_number
 from .common.dims import NamingGraph
 from .common.unify_dims import name_input_dims, share_names
@@ -99,7 +99,7 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
     specs = match_specs([i.name for i in program.inputs], options.inputs)
     shapes = name_input_dims({i.name: i.shape for i in program.inputs}, specs)
     arguments: list[Any] = [
-        add_described_input(g, i, shapes[i.name], specs.get(i.name), bounds) for i in program.inputs
+        _add_argument(g, i, shapes[i.name], specs.get(i.name), bounds, report) for i in program.inputs
     ]
     arguments += [
         c if isinstance(c, (Variable, LookupTable)) else g.const(c, name="captured") for c in program.captured
@@ -111,10 +111,8 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
     for value, name in zip(results, program.outputs, strict=True):
         value = value.read(g) if isinstance(value, Variable) and value.reference else value
         if isinstance(value, Complex):
-            raise Unsupported(
-                f"the output {name!r} is complex, and no ONNX runtime has complex numbers",
-                hint="give tf.math.real and tf.math.imag of it as two outputs",
-            )
+            report.note(f"the output {name} is complex: its last dim, of 2, holds the real and the imaginary part")
+            value = stack_parts(g, value)
         if not isinstance(value, ir.Value):
             raise Unsupported(f"the output {name!r} is a resource, not a tensor")
         if name not in given:
@@ -166,6 +164,38 @@ def record_exact_scalars(model: ir.Model) -> None:
         tensor = value.const_value
         if tensor is not None and tensor.dtype == ir.DataType.FLOAT and tensor.size == 1:
             tensor.meta.setdefault(EXACT_KEY, np.array(unrounded_number(tensor.numpy().item())))
+
+
+_PARTS = {ir.DataType.COMPLEX64: "float32", ir.DataType.COMPLEX128: "float64"}
+
+
+def _add_argument(
+    g: Graph,
+    described: ProgramInput,
+    shape: Sequence[Dim] | None,
+    spec: InputSpec | None,
+    bounds: Bounds,
+    report: Report,
+) -> ir.Value | Complex:
+    """A graph input; of a complex one, which is told in a note, both parts in a last dim of 2."""
+    dtype = dtype_of(described.dtype)
+    if dtype not in _PARTS:
+        return add_described_input(g, described, shape, spec, bounds)
+    given = spec.shape if spec is not None else None
+    if spec is not None and spec.dtype not in (None, dtype.name.lower(), _PARTS[dtype]):
+        raise UsageError(f"the input {described.name!r} is {dtype.name.lower()}, not {spec.dtype}")
+    if spec is not None and given is not None and spec.dtype != _PARTS[dtype]:
+        given = (*given, DimSpec(size=2))
+    if shape is None and given is None:
+        raise Unsupported(
+            f"the input {described.name!r} is complex and of unknown rank: a graph has its parts in one dim more",
+            hint=f"say what it is: --input '{described.name}:{dtype.name.lower()}[batch,...]'",
+        )
+    pair = None if shape is None else [*shape, 2]
+    report.note(f"the input {described.name} is complex: its last dim, of 2, holds the real and the imaginary part")
+    return split_parts(
+        g, add_input(g, described.name, SHORT_NAMES[_PARTS[dtype]], pair, InputSpec(shape=given), bounds)
+    )
 
 
 def add_described_input(

@@ -176,7 +176,7 @@ class GraphWalker:
             if complexes.is_complex(inputs):
                 try:
                     return complexes.apply_complex(
-                        g, operator, inputs, partial(self._apply_rule, g, operator, decoded, at)
+                        g, operator, inputs, decoded, partial(self._apply_rule, g, operator, decoded, at)
                     )
                 except Unsupported as error:
                     raise error.with_location(at) from error

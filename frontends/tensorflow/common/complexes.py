@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+
+from .polar import arctangent, length_of
 
 PARTWISE = frozenset(
     """
@@ -46,13 +49,27 @@ class Complex:
         return self.real.shape
 
 
+def stack_parts(g: Graph, z: Complex) -> ir.Value:
+    """A complex tensor as graphs show it: real and imaginary part in a last dim of 2."""
+    return g.Concat(g.Unsqueeze(z.real, [-1]), g.Unsqueeze(z.imag, [-1]), axis=-1)
+
+
+def split_parts(g: Graph, pair: ir.Value) -> Complex:
+    """The complex tensor that is shown so."""
+    return Complex(g.Gather(pair, np.int64(0), axis=-1), g.Gather(pair, np.int64(1), axis=-1))
+
+
 def is_complex(values: Sequence[Any]) -> bool:
     """Whether there is a complex tensor among a node's inputs."""
     return any(is_complex(v) if isinstance(v, list) else isinstance(v, Complex) for v in values)
 
 
 def apply_complex(
-    g: Graph, operator: str, inputs: Sequence[Any], run: Callable[[Sequence[Any]], list[Any]]
+    g: Graph,
+    operator: str,
+    inputs: Sequence[Any],
+    attributes: Mapping[str, Any],
+    run: Callable[[Sequence[Any]], list[Any]],
 ) -> list[Any]:
     """The operator on complex tensors, with `run` its rule. Raises `Unsupported` for those that need more."""
     if operator in AWARE or operator in PASSING:
@@ -66,11 +83,48 @@ def apply_complex(
         return [Complex(real, imag) for real, imag in pairs]
     if operator in _ALONE:
         return [_ALONE[operator](g, *(_as_complex(g, v) for v in inputs))]
-    if operator in ("Mul", "Square"):
-        x, y = (_as_complex(g, v) for v in (inputs if operator == "Mul" else (inputs[0], inputs[0])))
-        real = g.Sub(g.Mul(x.real, y.real), g.Mul(x.imag, y.imag))
-        return [Complex(real, g.Add(g.Mul(x.real, y.imag), g.Mul(x.imag, y.real)))]
+    if operator in _PRODUCTS:
+        listed = isinstance(inputs[0], list)
+        x, y = _factors(g, inputs[0] if listed else inputs, attributes)
+        return [_multiply(g, lambda pair: run([pair] if listed else pair), x, y)]
+    if operator in ("Equal", "NotEqual"):
+        x, y = (_as_complex(g, v) for v in inputs)
+        (real,), (imag,) = run([x.real, y.real]), run([x.imag, y.imag])
+        return [(g.And if operator == "Equal" else g.Or)(real, imag)]
     raise Unsupported("complex numbers in an operator that ONNX has for real ones only")
+
+
+_PRODUCTS = frozenset(["MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum"])
+"""Operators that are linear in each of two tensors."""
+
+
+def _factors(g: Graph, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> list[Complex]:
+    """The two tensors of a product, conjugated where they are adjoints.
+
+    Raises `Unsupported` for an Einsum of another number of them.
+    """
+    if len(inputs) != 2:
+        raise Unsupported(f"a product of {len(inputs)} complex tensors: of two only")
+    x, y = (_as_complex(g, v) for v in inputs)
+    if attributes.get("adj_x"):
+        x = Complex(x.real, g.Neg(x.imag))
+    return [x, Complex(y.real, g.Neg(y.imag)) if attributes.get("adj_y") else y]
+
+
+def _multiply(g: Graph, run: Callable[[Sequence[Any]], list[Any]], x: Complex, y: Complex) -> Complex:
+    """The product of complex tensors, by `run` for that of real ones."""
+    ((rr,), (ii,), (ri,), (ir_,)) = (
+        run([a, b]) for a, b in ((x.real, y.real), (x.imag, y.imag), (x.real, y.imag), (x.imag, y.real))
+    )
+    return Complex(g.Sub(rr, ii), g.Add(ri, ir_))
+
+
+def _product(g: Graph, x: Complex, y: Complex) -> Complex:
+    return _multiply(g, lambda pair: [g.Mul(*pair)], x, y)
+
+
+def _square(g: Graph, x: Complex) -> Complex:
+    return _product(g, x, x)
 
 
 def _quotient(g: Graph, x: Complex, y: Complex) -> Complex:
@@ -112,7 +166,50 @@ def _hyperbolic_sine(g: Graph, x: Complex) -> Complex:
     return Complex(g.Mul(g.Sinh(x.real), g.Cos(x.imag)), g.Mul(g.Cosh(x.real), g.Sin(x.imag)))
 
 
+def _logarithm(g: Graph, x: Complex) -> Complex:
+    """log z = log |z| + i arg z."""
+    return Complex(g.Log(length_of(g, x.real, x.imag)), arctangent(g, x.imag, x.real))
+
+
+def _root(g: Graph, x: Complex) -> Complex:
+    """√z, of the two the one to the right: with t = √((|a| + |z|) / 2) it is t + i b/2t, for a < 0 |b|/2t ± i t."""
+    half, zero = g.const(0.5, g.dtype(x.real)), g.const(0, g.dtype(x.real))
+    t = g.Sqrt(g.Mul(g.Add(g.Abs(x.real), length_of(g, x.real, x.imag)), half))
+    other = g.Where(g.Greater(t, zero), g.Div(g.Mul(x.imag, half), t), zero)
+    right, up = g.GreaterOrEqual(x.real, zero), g.GreaterOrEqual(x.imag, zero)
+    return Complex(
+        g.Where(right, t, g.Abs(other)),
+        g.Where(right, other, g.Where(up, t, g.Neg(t))),
+    )
+
+
+def _power(g: Graph, x: Complex, y: Complex) -> Complex:
+    """exp(y log x), and 0 where x is: its logarithm has no angle."""
+    found = _exponential(g, _product(g, y, _logarithm(g, x)))
+    zero = g.const(0, g.dtype(x.real))
+    nothing = g.And(g.Equal(x.real, zero), g.Equal(x.imag, zero))
+    return Complex(g.Where(nothing, zero, found.real), g.Where(nothing, zero, found.imag))
+
+
+def _reciprocal_root(g: Graph, x: Complex) -> Complex:
+    return _reciprocal(g, _root(g, x))
+
+
+def _hyperbolic_tangent(g: Graph, x: Complex) -> Complex:
+    """tanh(a + bi) = (sinh 2a + i sin 2b) / (cosh 2a + cos 2b)."""
+    a, b = g.Add(x.real, x.real), g.Add(x.imag, x.imag)
+    below = g.Add(g.Cosh(a), g.Cos(b))
+    return Complex(g.Div(g.Sinh(a), below), g.Div(g.Sin(b), below))
+
+
 _ALONE: dict[str, Callable[..., Complex]] = {
+    "Mul": _product,
+    "Square": _square,
+    "Log": _logarithm,
+    "Sqrt": _root,
+    "Rsqrt": _reciprocal_root,
+    "Tanh": _hyperbolic_tangent,
+    "Pow": _power,
     "Div": _quotient,
     "RealDiv": _quotient,
     "Reciprocal": _reciprocal,

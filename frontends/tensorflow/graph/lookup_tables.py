@@ -45,7 +45,12 @@ class LookupTables:
         """The table of a handle. Raises `Unsupported` where constants alone do not tell what is in it."""
         if node in self.found:
             return self.found[node]
-        raise Unsupported(self.reasons.get(node, "a table that nothing in the model fills"))
+        hint = (
+            ""
+            if node in self.reasons
+            else "give the SavedModel, or the graph before it was frozen, whose nodes fill it"
+        )
+        raise Unsupported(self.reasons.get(node, "a table that nothing in the model fills"), hint=hint)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.lazy_reshape import int64
@@ -49,17 +48,11 @@ class Band:
 
 
 def offsets(g: Graph, k: ir.Value) -> tuple[ir.Value, ir.Value, bool]:
-    """The lowest and the highest diagonal as scalars, and whether there is one alone.
-
-    Raises `Unsupported` where the number of numbers is not known: the rank of diagonals depends on it.
-    """
+    """The lowest and the highest diagonal as scalars, and whether `k` has room for one alone."""
     dims = g.shape(k)
-    count = 1 if not dims else dims[0]
-    if not isinstance(count, int):
-        raise Unsupported("a number of diagonals that depends on data")
     wide = g.Reshape(int64(g, k), [-1])
-    low, high = (g.Gather(wide, np.int64(i)) for i in (0, count - 1))
-    return low, high, count == 1
+    low, high = (g.Gather(wide, np.int64(i)) for i in (0, -1))
+    return low, high, not dims or dims[0] == 1
 
 
 def size_of(g: Graph, x: ir.Value, axis: int) -> ir.Value:
@@ -82,8 +75,13 @@ def extract_band(g: Graph, x: ir.Value, k: ir.Value, padding: ir.Value, align: s
     y = g.Where(there, g.Gather(whole, flat, axis=-1), padding)
     if alone:
         return g.facts(g.Squeeze(y, [-2]), g.dtype(x), [*outer, None])
-    _refuse_open_rank(g, k)
-    return g.facts(y, g.dtype(x), [*outer, None, None])
+    y = g.facts(y, g.dtype(x), [*outer, None, None])
+    if g.static(k) is not None:
+        return y
+    # Where the two numbers are one, TensorFlow's result has a dim less.
+    several = g.Reshape(g.Not(g.Equal(low, high)), [1])
+    kept = g.Concat(*([np.ones(len(outer), bool)] if outer else []), several, np.ones(1, bool), axis=0)
+    return g.Reshape(y, g.Compress(g.Shape(y), kept, axis=0))
 
 
 def band_matrix(
@@ -91,8 +89,6 @@ def band_matrix(
 ) -> ir.Value:
     """Matrices with the diagonals in `x` and `padding` elsewhere; a size of -1 stands for the least that holds them."""
     low, high, alone = offsets(g, k)
-    if not alone:
-        _refuse_open_rank(g, k)
     length = size_of(g, x, -1)
     least = [g.Sub(length, g.Min(high, _ZERO)), g.Add(length, g.Max(low, _ZERO))]
     given = [g.Reshape(int64(g, size), np.zeros(0, np.int64)) for size in sizes]
@@ -103,6 +99,8 @@ def band_matrix(
         for none, own, size in zip(open_ended, least, given, strict=True)
     )
     band = Band(low, high, rows, columns, align)
+    if not alone and g.static(k) is None:
+        return _matrix_of_open_rank(g, x, band, padding)
     inside, values = _spread(g, x, band, alone)
     outer = g.shape(x)[: -1 if alone else -2]
     return g.facts(g.Where(inside, values, padding), g.dtype(x), [*outer, None, None])
@@ -129,7 +127,14 @@ def _spread(g: Graph, diagonal: ir.Value, band: Band, alone: bool) -> tuple[ir.V
     return inside, g.Gather(whole, g.Where(inside, flat, _ZERO), axis=-1)
 
 
-def _refuse_open_rank(g: Graph, k: ir.Value) -> None:
-    """Two numbers that may be equal: then TensorFlow's diagonals have a dim less, which a graph cannot leave open."""
-    if g.static(k) is None:
-        raise Unsupported("a lowest and a highest diagonal that depend on data: where they are one, a dim is gone")
+def _matrix_of_open_rank(g: Graph, x: ir.Value, band: Band, padding: ir.Value) -> ir.Value:
+    """Matrices of diagonals whose two numbers depend on data: where these are one, `x` has no dim for diagonals."""
+    rank = g.rank(x)
+    count = g.Where(g.Equal(band.low, band.high), np.array([rank - 1], np.int64), np.array([rank - 2], np.int64))
+    outer = g.Slice(g.Shape(x), np.zeros(1, np.int64), count, np.zeros(1, np.int64))
+    diagonals = g.Add(g.Sub(band.high, band.low), _ONE)
+    sizes = [g.ReduceProd(outer, [0], keepdims=1), *(g.Reshape(n, [1]) for n in (diagonals, size_of(g, x, -1)))]
+    flat = g.facts(g.Reshape(x, g.Concat(*sizes, axis=0)), g.dtype(x), [None, None, None])
+    inside, values = _spread(g, flat, band, False)
+    found = g.Where(inside, values, padding)
+    return g.Reshape(found, g.Concat(outer, *(g.Reshape(n, [1]) for n in (band.rows, band.columns)), axis=0))

@@ -13,8 +13,8 @@ from convert.graph.tensors import rounded_tensor
 
 from ..common import shape_values
 from ..common.complexes import Complex
+from ..common.polar import arctangent, length_of
 from ..rules import tf_op
-from .math import atan2
 
 
 @tf_op("Complex")
@@ -39,19 +39,12 @@ def conj(g: Graph, input: Any) -> Any:
 
 @tf_op("Angle")
 def angle(g: Graph, input: Complex) -> ir.Value:
-    return atan2(g, input.imag, input.real)
+    return arctangent(g, input.imag, input.real)
 
 
 @tf_op("ComplexAbs")
 def complex_abs(g: Graph, x: Complex) -> ir.Value:
-    """√(a² + b²) by way of the larger of the two, so that large ones do not overflow."""
-    a, b = g.Abs(x.real), g.Abs(x.imag)
-    large, small = g.Max(a, b), g.Min(a, b)
-    zero, one = g.const(0.0, x.real.dtype), g.const(1.0, x.real.dtype)
-    ratio = g.Div(small, g.Where(g.Equal(large, zero), one, large))
-    length = g.Mul(large, g.Sqrt(g.Add(one, g.Mul(ratio, ratio))))
-    infinite = g.Or(g.IsInf(a), g.IsInf(b))  # infinity even beside NaN, as in C
-    return g.Where(infinite, g.const(np.inf, x.real.dtype), length)
+    return length_of(g, x.real, x.imag)
 
 
 @tf_op("RFFT")

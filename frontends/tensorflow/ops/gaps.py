@@ -10,7 +10,7 @@ tf_op.gap("touches files, other machines or Python", *sorted(UNSAFE))
 tf_op.gap(
     "ONNX has no such operator on strings",
     "ReduceJoin", "StringLength", "StringNGrams",
-    "StringStrip", "StringToHashBucketFast", "StringToHashBucketStrong", "Substr", "UnicodeDecode",
+    "StringStrip", "Substr", "UnicodeDecode",
     "UnicodeDecodeWithOffsets",
 )  # fmt: skip
 tf_op.gap("ONNX cannot decode pictures the way TensorFlow does", "DecodeImage", "DecodeJpeg", "DecodePng")
@@ -24,8 +24,17 @@ tf_op.gap(
 )  # fmt: skip
 tf_op.gap(
     "gives a sparse tensor whose size depends on data, by a search that ONNX has no operator for",
-    "CTCBeamSearchDecoder", "SparseToSparseSetOperation", "SetSize",
-    "SparseSlice", "SparseCross", "SparseReorder", "SparseConcat", "SparseSplit", "SparseAdd",
+    "CTCBeamSearchDecoder", "SparseToSparseSetOperation", "SetSize", "SparseSplit",
+)  # fmt: skip
+tf_op.gap(
+    "gives what text or numbers are hashed to, byte by byte, by a function that ONNX has no operator for",
+    "SparseCross", "SparseCrossHashed", "SparseCrossV2",
+)  # fmt: skip
+tf_op.gap("draws on pictures, for people to look at", "DrawBoundingBoxes", "DrawBoundingBoxesV2")
+tf_op.gap(
+    "is found by a Schur decomposition, for which there are no operators in ONNX; `tf.linalg.eigh` of a symmetric "
+    "matrix converts, and so does what is made of it",
+    "MatrixSquareRoot", "MatrixLogarithm",
 )  # fmt: skip
 tf_op.gap(
     "is for training or reporting, which a converted model does neither of",
@@ -33,7 +42,7 @@ tf_op.gap(
     "ShardedFilename", "SampleDistortedBoundingBoxV2",
 )  # fmt: skip
 tf_op.gap("changes its result with the machine or the moment", "Timestamp")
-tf_op.gap("works on a graph that is trained, which a converted model is not", "Conv2DBackpropFilter", "MaxPoolGrad",
+tf_op.gap("works on a graph that is trained, which a converted model is not", "Conv2DBackpropFilter",
          "SymbolicGradient")  # fmt: skip
 tf_op.gap("takes bytes apart, which ONNX has no operator for", "DecodeRaw", "ParseExampleV2", "ParseSingleExample")
 tf_op.gap("is made of spectra by filters and tables of its own: rules for it are not written", "AudioSpectrogram",

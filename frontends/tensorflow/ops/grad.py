@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
+from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..common.conv_layout import padding_attributes, spatial_entries, to_channels_first, to_data_format
 from ..common.lazy_reshape import cast, int64
 from ..rules import tf_op
 
@@ -66,3 +70,80 @@ def broadcast_gradient_args(g: Graph, s0: ir.Value, s1: ir.Value) -> list[ir.Val
     differ = g.Or(g.Not(g.Equal(*counts)), g.Greater(g.ReduceSum(differ, [0]), np.int32(0)))
     ones = [g.And(g.Equal(p, np.int64(1)), differ) for p in padded]
     return [cast(g, g.Squeeze(g.NonZero(one), [0]), g.dtype(s0)) for one in ones]
+
+
+@tf_op("Relu6Grad")
+def relu6_grad(g: Graph, gradients: ir.Value, features: ir.Value) -> ir.Value:
+    kind = features.dtype
+    passes = g.And(g.Greater(features, g.const(0.0, kind)), g.Less(features, g.const(6.0, kind)))
+    return g.Mul(gradients, g.Cast(passes, to=kind))
+
+
+@tf_op("LeakyReluGrad")
+def leaky_relu_grad(g: Graph, gradients: ir.Value, features: ir.Value, *, alpha: float) -> ir.Value:
+    kind = features.dtype
+    return g.Where(g.Greater(features, g.const(0.0, kind)), gradients, g.Mul(gradients, g.const(alpha, kind)))
+
+
+@tf_op("EluGrad")
+def elu_grad(g: Graph, gradients: ir.Value, outputs: ir.Value) -> ir.Value:
+    """Of an output below zero, eˣ - 1, the slope is that and 1."""
+    kind = outputs.dtype
+    slope = g.Mul(g.Add(outputs, g.const(1.0, kind)), gradients)
+    return g.Where(g.Less(outputs, g.const(0.0, kind)), slope, gradients)
+
+
+@tf_op("SeluGrad")
+def selu_grad(g: Graph, gradients: ir.Value, outputs: ir.Value) -> ir.Value:
+    """λ above zero; below it λα eˣ, which is the output and λα."""
+    kind = outputs.dtype
+    scale, whole = 1.0507009873554804934193349852946, 1.7580993408473768599402175208123
+    slope = g.Mul(gradients, g.Add(outputs, g.const(whole, kind)))
+    return g.Where(g.Less(outputs, g.const(0.0, kind)), slope, g.Mul(gradients, g.const(scale, kind)))
+
+
+@tf_op("SoftsignGrad")
+def softsign_grad(g: Graph, gradients: ir.Value, features: ir.Value) -> ir.Value:
+    whole = g.Add(g.const(1.0, features.dtype), g.Abs(features))
+    return g.Div(gradients, g.Mul(whole, whole))
+
+
+@tf_op("SqrtGrad")
+def sqrt_grad(g: Graph, y: ir.Value, dy: ir.Value) -> ir.Value:
+    return g.Div(g.Mul(dy, g.const(0.5, y.dtype)), y)
+
+
+@tf_op("RsqrtGrad")
+def rsqrt_grad(g: Graph, y: ir.Value, dy: ir.Value) -> ir.Value:
+    return g.Mul(g.Mul(dy, g.const(-0.5, y.dtype)), g.Mul(g.Mul(y, y), y))
+
+
+@tf_op("ReciprocalGrad", "InvGrad")
+def reciprocal_grad(g: Graph, y: ir.Value, dy: ir.Value) -> ir.Value:
+    return g.Mul(g.Neg(dy), g.Mul(y, y))
+
+
+@tf_op("MaxPoolGrad")
+def max_pool_grad(
+    g: Graph,
+    orig_input: ir.Value,
+    orig_output: ir.Value,
+    grad: ir.Value,
+    *,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+    explicit_paddings: Sequence[int],
+    data_format: str,
+) -> ir.Value:
+    """Each gradient is added where the largest of its window was, the first of equals."""
+    if padding == "EXPLICIT":
+        raise Unsupported("gradients of a pool with explicit pads")
+    x, upper = (to_channels_first(g, v, data_format) for v in (orig_input, grad))
+    kernel, steps = spatial_entries(ksize, data_format, "ksize"), spatial_entries(strides, data_format, "strides")
+    pads = padding_attributes(g.shape(x)[2:], kernel, steps, [1] * len(kernel), padding)
+    _, places = g.node("MaxPool", [x], {"kernel_shape": kernel, "strides": steps, **pads}, outputs=2)
+    flat = [g.Reshape(v, np.array([-1], np.int64)) for v in (places, upper)]
+    zeros = g.Expand(g.const(0.0, g.dtype(x)), g.ReduceProd(g.Shape(x), [0], keepdims=1))
+    found = g.Reshape(g.ScatterElements(zeros, *flat, axis=0, reduction="add"), g.Shape(x))
+    return to_data_format(g, g.facts(found, g.dtype(x), g.shape(x)), data_format)

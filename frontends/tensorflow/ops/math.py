@@ -14,6 +14,7 @@ from convert.graph import Graph
 from ..common import shape_values
 from ..common.complexes import Complex
 from ..common.lazy_reshape import cast, unsqueeze
+from ..common.polar import arctangent
 from ..patterns import activations
 from ..patterns.attention import drop_true_mask
 from ..patterns.composites import normalization, rms_normalization
@@ -220,24 +221,7 @@ def xlog1py(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
 
 @tf_op("Atan2")
 def atan2(g: Graph, y: ir.Value, x: ir.Value) -> ir.Value:
-    """atan(y / x), half a turn further where x is negative, a quarter of a turn where x = 0; signed zeros as in C.
-
-    Where both are infinite their signs are on the diagonal as well.
-    """
-    diagonal = g.And(g.IsInf(x), g.IsInf(y))
-    x, y = (g.Where(diagonal, g.Sign(v), v) for v in (x, y))
-    pi, quarter = (_constant_like(g, angle, x) for angle in (3.141592653589793, 1.5707963267948966))
-    upright = g.And(_is_zero(g, x), g.Greater(g.Abs(y), _constant_like(g, 0.0, x)))  # not NaN
-    angle = g.Atan(g.Div(y, g.Where(_is_zero(g, x), _constant_like(g, 1.0, x), x)))
-    turned = g.Add(angle, g.Where(_is_negative(g, y), g.Neg(pi), pi))
-    angle = g.Where(_is_negative(g, x), turned, angle)
-    return g.Where(upright, g.Mul(g.Sign(y), quarter), angle)
-
-
-def _is_negative(g: Graph, x: ir.Value) -> ir.Value:
-    """Whether the sign is set, of zeros as well."""
-    zero, one = _constant_like(g, 0.0, x), _constant_like(g, 1.0, x)
-    return g.Less(g.Where(_is_zero(g, x), g.Div(one, x), x), zero)
+    return arctangent(g, y, x)
 
 
 @tf_op("ClipByValue")

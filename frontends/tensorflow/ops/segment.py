@@ -109,6 +109,29 @@ def dense_bincount(g: Graph, input: ir.Value, size: ir.Value, weights: ir.Value,
     return _bin_counts(g, input, size, weights, weights, binary=binary_output)
 
 
+@tf_op("RaggedBincount")
+def ragged_bincount(
+    g: Graph, splits: ir.Value, values: ir.Value, size: ir.Value, weights: ir.Value, *, binary_output: bool
+) -> ir.Value:
+    """A row of counts for each row of the ragged tensor; what is no bin is not counted."""
+    dtype, ends = g.dtype(weights), int64(g, splits)
+    if weights.shape is None or None in g.shape(weights):
+        raise Unsupported("weights of which nobody knows whether there are any")
+    bins, count = g.Reshape(int64(g, size), [1]), g.Sub(g.Shape(ends), np.int64(1))
+    places = g.Range(0, g.Squeeze(g.Shape(values), [0]), 1)
+    behind = g.LessOrEqual(g.Slice(ends, [1], [2**31 - 1], [0]), g.Unsqueeze(places, [1]))
+    rows = g.ReduceSum(g.Cast(behind, to=ir.DataType.INT64), [1], keepdims=0)
+    number = int64(g, values)
+    inside = g.And(g.GreaterOrEqual(number, np.int64(0)), g.Less(number, bins))
+    ones = g.Expand(g.const(1, dtype), g.Shape(values))
+    each = ones if 0 in g.shape(weights) or binary_output else weights
+    each = g.Where(inside, each, g.const(0, dtype))
+    at = g.Concat(g.Unsqueeze(rows, [1]), g.Unsqueeze(g.Where(inside, number, np.int64(0)), [1]), axis=1)
+    zeros = g.Expand(g.const(0, dtype), g.Concat(count, bins, axis=0))
+    zeros = g.facts(zeros, dtype, [None, None])
+    return g.ScatterND(zeros, at, each, reduction="max" if binary_output else "add")
+
+
 def _bin_counts(g: Graph, x: ir.Value, size: ir.Value, rows: ir.Value, weights: ir.Value, *, binary: bool) -> ir.Value:
     """How often each of 0 … size - 1 is there along the last dim, weighted where there are weights.
 

@@ -128,11 +128,11 @@ def sparse_reshape(g: Graph, input_indices: ir.Value, input_shape: ir.Value, new
         size = g.ReduceProd(old, [0], keepdims=1)
         given = g.ReduceProd(g.Where(g.Equal(new, np.array(-1, np.int64)), np.array(1, np.int64), new), [0], keepdims=1)
         new = g.Where(g.Equal(new, np.array(-1, np.int64)), g.Div(size, g.Max(given, np.array([1], np.int64))), new)
-    flat = g.ReduceSum(g.Mul(input_indices, _dense_strides(g, old)), [1], keepdims=1)
-    return [g.Mod(g.Div(flat, _dense_strides(g, new)), new), new]
+    flat = g.ReduceSum(g.Mul(input_indices, dense_strides(g, old)), [1], keepdims=1)
+    return [g.Mod(g.Div(flat, dense_strides(g, new)), new), new]
 
 
-def _dense_strides(g: Graph, shape: ir.Value) -> ir.Value:
+def dense_strides(g: Graph, shape: ir.Value) -> ir.Value:
     """How many elements one step along each dim passes."""
     count = g.shape(shape)[0]
     if not isinstance(count, int):

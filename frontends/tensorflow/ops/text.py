@@ -12,8 +12,6 @@ from convert.graph import Graph
 
 from ..rules import tf_op
 
-_INTEGERS = (ir.DataType.INT32, ir.DataType.INT64)
-
 
 @tf_op("StringLower")
 def string_lower(g: Graph, input: ir.Value, *, encoding: str) -> ir.Value:
@@ -48,16 +46,22 @@ def static_regex_full_match(g: Graph, input: ir.Value, *, pattern: str) -> ir.Va
     return g.RegexFullMatch(input, pattern=pattern)
 
 
-@tf_op("AsString")
-def as_string(
-    g: Graph, input: ir.Value, *, precision: int, scientific: bool, shortest: bool, width: int, fill: str
-) -> ir.Value:
-    plain = width == -1 and not fill and precision == -1 and not scientific and not shortest
-    if input.dtype == ir.DataType.BOOL and plain:
-        return g.Where(input, g.const(np.array("true")), g.const(np.array("false")))
-    if input.dtype not in _INTEGERS or not plain:
-        raise Unsupported("formatted in a way that ONNX does not have: integers as they are is all")
-    return g.Cast(input, to=ir.DataType.STRING)
+_HASH = "ONNX has no such operator on strings, unless there is one bucket"
+
+
+def _hash_bucket(operator: str) -> None:
+    reason = tf_op.limit(operator, _HASH)
+
+    @tf_op(operator)
+    def rule(g: Graph, input: ir.Value, *, num_buckets: int, key: Sequence[int] = ()) -> ir.Value:
+        """Of one bucket, which a vocabulary's words outside of it mostly share, it is 0 whatever the text."""
+        if num_buckets != 1:
+            raise Unsupported(reason)
+        return g.facts(g.Expand(g.const(np.int64(0)), g.Shape(input)), ir.DataType.INT64, g.shape(input))
+
+
+for _operator in ("StringToHashBucketFast", "StringToHashBucketStrong"):
+    _hash_bucket(_operator)
 
 
 @tf_op("StringToNumber")

@@ -19,6 +19,7 @@ from convert.source import Source
 from ..common.start_tensorflow import import_tensorflow
 from ..graph.lookup_tables import FILLING
 from .allowed import check_file
+from .complex_pairs import fed_array, with_pairs
 from .keras_time_distributed import fold_time_distributed
 from .kernels import check_kernels, environment, is_imported, settings
 from .lookup_tables import captured_tables, insert_tables
@@ -167,9 +168,11 @@ def _concrete_runnable(concrete: Any, inputs: Sequence[str], outputs: Sequence[s
     def run_one(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         import tensorflow as tf
 
-        tensors = [tf.constant(feed[name], dtype=t.dtype) for name, t in zip(inputs, concrete.inputs, strict=False)]
+        tensors = [
+            tf.constant(fed_array(feed[n], t.dtype), t.dtype) for n, t in zip(inputs, concrete.inputs, strict=False)
+        ]
         results = tf.nest.flatten(call(*tensors)) if call else _call_flat(concrete, tensors)
-        return {name: np.asarray(value) for name, value in zip(outputs, results, strict=True)}
+        return with_pairs({name: np.asarray(value) for name, value in zip(outputs, results, strict=True)})
 
     def freeze() -> FrozenGraph:
         from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
@@ -268,9 +271,9 @@ def _saved_model_runnable(source: Source, options: Options) -> RunnableModel:
     def call(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         specs = concrete.structured_input_signature[1]
         found = loaded.signatures[name](
-            **{key: tf.constant(value, dtype=specs[key].dtype) for key, value in feed.items()}
+            **{key: tf.constant(fed_array(value, specs[key].dtype), specs[key].dtype) for key, value in feed.items()}
         )
-        return {called[key]: np.asarray(found[key]) for key in outputs}
+        return with_pairs({called[key]: np.asarray(found[key]) for key in outputs})
 
     # Both hold on to `loaded`: a signature alone does not keep its variables.
     freeze = partial(_frozen_signature, loaded.signatures[name], list(called.values()))

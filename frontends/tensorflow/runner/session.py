@@ -10,6 +10,8 @@ import numpy as np
 
 from convert.errors import UsageError
 
+from .complex_pairs import fed_array, with_pairs
+
 Feeds = Sequence[Mapping[str, np.ndarray]]
 
 
@@ -57,7 +59,7 @@ def run_graph(frozen: FrozenGraph, feeds: Feeds, *, precision: str) -> list[dict
                 if name not in frozen.inputs:
                     raise UsageError(f"the model has no input {name!r}", hint=f"inputs: {', '.join(frozen.inputs)}")
                 tensor = graph.get_tensor_by_name(frozen.inputs[name])
-                values[tensor] = np.asarray(value, tensor.dtype.base_dtype.as_numpy_dtype)
+                values[tensor] = fed_array(value, tensor.dtype)
             results = session.run(list(frozen.outputs.values()), values)
-            found.append(dict(zip(frozen.outputs, map(np.asarray, results), strict=True)))
+            found.append(with_pairs(dict(zip(frozen.outputs, map(np.asarray, results), strict=True))))
     return found

@@ -15,6 +15,7 @@ from convert.options import Options
 
 from ..common.decimal_constants import unrounded_number
 from ..graph.refused import CHANGES
+from .complex_pairs import fed_array, with_pairs
 from .graph_signature import defaulted_inputs
 from .names import captured_variables, choose_signature, distinct_names, state_inputs, variable_names
 
@@ -62,10 +63,10 @@ def run_stateful(
             for name in [n for n in feed if n not in model.inputs]:
                 cells[states[name]].assign(session, feed[name])
             values = {graph.get_tensor_by_name(t): feed[n] for n, t in model.inputs.items() if n in feed}
-            values = {t: np.asarray(v, t.dtype.base_dtype.as_numpy_dtype) for t, v in values.items()}
+            values = {t: fed_array(v, t.dtype) for t, v in values.items()}
             effects = [graph.get_operation_by_name(e) for e in model.effects]
             results = session.run([list(model.outputs.values()), effects], values)[0]
-            outputs = dict(zip(model.outputs, map(np.asarray, results), strict=True))
+            outputs = with_pairs(dict(zip(model.outputs, map(np.asarray, results), strict=True)))
             for name in [n for n in feed if n not in model.inputs]:
                 outputs[state_output(name)] = np.asarray(session.run(cells[states[name]].content))
             found.append(outputs)

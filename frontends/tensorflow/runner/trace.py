@@ -10,6 +10,8 @@ import numpy as np
 from convert.errors import Location
 from convert.runners.trace import Trace, TraceStep, summarize
 
+from .complex_pairs import fed_array
+
 # Of a branch that is not taken, control flow of TensorFlow 1 has no value to fetch.
 _DEAD = frozenset({"Switch", "RefSwitch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"})
 _ENDS = frozenset({"Const", "Placeholder", "NoOp"})
@@ -26,7 +28,7 @@ def trace_graph(frozen: Any, feed: Mapping[str, np.ndarray]) -> Trace:
         given = {}
         for name, value in feed.items():
             tensor = graph.get_tensor_by_name(frozen.inputs[name])
-            given[tensor] = np.asarray(value, tensor.dtype.base_dtype.as_numpy_dtype)
+            given[tensor] = fed_array(value, tensor.dtype)
         needed = _ancestors([graph.get_tensor_by_name(name).op for name in frozen.outputs.values()])
         operations = [op for op in graph.get_operations() if op in needed and op.type not in _ENDS]
         tensors = [t for op in operations for t in op.outputs if _can_be_fetched(graph, op, t)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.suites.programs.tensorflow_control import CONTROL
+from tests.suites.programs.tensorflow_users import USERS
 from tests.suites.programs.tensorflow_values import VALUES
 
-PROGRAMS = [*CONTROL, *VALUES]
+PROGRAMS = [*CONTROL, *VALUES, *USERS]

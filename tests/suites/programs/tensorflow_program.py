@@ -42,8 +42,13 @@ class TensorFlowProgram:
             inputs = {name: tf.constant(array) for name, array in feed.items()}
             outputs = concrete.kept(**inputs) if self.eager else concrete(**inputs)
             outputs = outputs if isinstance(outputs, Mapping) else {"y": outputs}
-            found.append({name: y.numpy() for name, y in outputs.items()})
+            found.append({name: _with_pairs(y.numpy()) for name, y in outputs.items()})
         return found
+
+
+def _with_pairs(array: np.ndarray) -> np.ndarray:
+    """Of complex numbers both parts, in a last dim of 2, as graphs give them."""
+    return np.stack([array.real, array.imag], -1) if np.iscomplexobj(array) else array
 
 
 def program(

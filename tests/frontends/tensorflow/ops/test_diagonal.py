@@ -27,6 +27,20 @@ ROWS = [
         )
         for align in ("LEFT_LEFT", "RIGHT_LEFT", "LEFT_RIGHT", "RIGHT_RIGHT")
     ),
+    *(
+        case("MatrixDiagPartV3", f32(2, 4, 5), np.int32(k), np.float32(9), align=align).named(f"by data {k} {align}")
+        for align in ("RIGHT_LEFT", "LEFT_RIGHT")
+        for k in ([-2, 3], [1, 1], [-3, -1])
+    ),
+    case("MatrixDiagPartV3", f32(4, 5), np.int32([-1, -1]), np.float32(9)).named("one of a matrix by data"),
+    *(
+        case("MatrixDiagV3", f32(2, 3, 4), np.int32(k), rows, -1, np.float32(9), align=align).named(
+            f"by data {k} {rows} {align}"
+        )
+        for align in ("RIGHT_LEFT", "LEFT_RIGHT")
+        for k, rows in (([-1, 1], -1), ([-1, 1], 5), ([0, 0], -1), ([2, 2], -1))
+    ),
+    case("MatrixDiagV3", f32(4), np.int32([-1, -1]), -1, -1, np.float32(9)).named("one of one vector by data"),
     case("MatrixDiagV2", f32(2, 3), 1, -1, -1, np.float32(9)),
     *(
         case("MatrixDiagV3", f32(2, 3, 4), [-1, 1], 4, rows, np.float32(9), align=align).named(f"{rows} {align}")

@@ -20,6 +20,13 @@ ROWS = [
     case("Bincount", np.array([1, 3, 3, 9], np.int32), 5, f32(4)),
     case("Bincount", np.array([1, 3, 3, 9], np.int32), 5, EMPTY).named("unweighted"),
     case("DenseBincount", i32(2, 6, low=0, high=5), 4, f32(2, 6), binary_output=False),
+    *(
+        case("RaggedBincount", np.int64([0, 2, 2, 5]), np.int32([3, 1, 0, 9, 3]), 4, w, binary_output=b).named(
+            f"{len(w)} weights{', binary' if b else ''}"
+        )
+        for w in (f32(5), EMPTY)
+        for b in (False, True)
+    ),
     case("DenseBincount", i64(2, 6, low=0, high=5), np.int64(4), EMPTY, binary_output=True).named("binary"),
     case("DenseBincount", i32(2, 6, low=0, high=5), 4, f32(2, 6), binary_output=True).named("binary with weights"),
     case("DenseBincount", np.zeros((2, 0), np.int64), np.int64(4), EMPTY, binary_output=True).named("binary, nothing"),
