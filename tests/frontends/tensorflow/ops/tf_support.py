@@ -162,7 +162,7 @@ def _is_list(value: Any) -> bool:
 
 
 def run(model: ir.Model, feeds: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Run by onnxruntime as it was read, no pass applied; the checker sees it first, if it takes outputs as they are."""
+    """Run by onnxruntime as it was read, no pass applied; the checker, which asks for shapes, sees it first."""
     proto = ir.serde.serialize_model(model)
     if all(value.shape is not None for value in model.graph.outputs):
         onnx.checker.check_model(proto, full_check=True)
