@@ -45,7 +45,7 @@ def sparse_concat(
     rank = g.shape(indices[0])[1]
     assert isinstance(rank, int)
     axis = concat_dim % rank
-    at_axis = np.eye(1, rank, axis, dtype=np.int64)[0]
+    at_axis: np.ndarray = np.eye(1, rank, axis, dtype=np.int64)[0]
     wide = [int64(g, s) for s in shapes]
     moved, before = [int64(g, indices[0])], None
     for at, shape in zip(indices[1:], wide[:-1], strict=True):

@@ -88,7 +88,7 @@ def _real_number(g: Graph, x: ir.Value, decimals: int) -> ir.Value:
 
 def _digit_groups(g: Graph, number: ir.Value, count: int) -> list[ir.Value]:
     """A number as `count` digits, zeros in front: three at a time out of a table."""
-    found = []
+    found: list[ir.Value] = []
     while count > 0:
         width = min(count, 3)
         table = g.const(np.array([f"{k:0{width}d}" for k in range(10**width)]))
