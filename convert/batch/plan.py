@@ -18,6 +18,7 @@ from convert.batch.storage import Url
 from convert.destination import format_named, names_format
 from convert.errors import BadInput, ConvertError, UsageError
 from convert.files.folders import real_path
+from convert.files.own_folders import is_own_name
 from convert.files.sniff import plugged_kind, sniff
 from convert.options import parse_size
 
@@ -92,9 +93,25 @@ def plan_tasks(
         raise UsageError(
             f"several models would be written to {', '.join(double[:5])}", hint="give them names in a manifest"
         )
+    _check_apart(tasks)
     if not isinstance(output, Url):
         _check_inside(output, tasks)
     return tasks
+
+
+def _check_apart(tasks: list[Task]) -> None:
+    """Raise `UsageError` where one task would write into, or over, what another one writes or reads."""
+    outputs = {os.path.abspath(task.output): task for task in tasks if isinstance(task.output, Path)}
+    sources = {os.path.abspath(task.source): task for task in tasks}
+    for place, task in outputs.items():
+        own = os.path.abspath(task.source)  # of which the task itself says more
+        for above in (place, *map(str, Path(place).parents)):
+            if (above != place and above in outputs) or (above in sources and above != own):
+                what = "is also written" if above in outputs and above != place else "is the source of another model"
+                raise UsageError(f"{place} would be written where {above} {what}", hint="give it another name or -o")
+    for place, task in sources.items():
+        if found := [p for p in map(str, Path(place).parents) if p in outputs and outputs[p] is not task]:
+            raise UsageError(f"{found[0]} would be written over {place}, a source", hint="give it another name or -o")
 
 
 def _check_inside(output: Path, tasks: list[Task]) -> None:
@@ -297,7 +314,14 @@ def path_options() -> list[str]:
 def _inner_path(name: Any, where: str) -> str:
     """A name or folder of a manifest, which has to lie inside of the batch's output folder."""
     parts = re.split(r"[/\\]", name) if isinstance(name, str) else []
-    if not parts or "" in parts or ".." in parts or re.match(r"\w+:", parts[0]) or any(c < " " for c in str(name)):
+    if (
+        not parts
+        or "" in parts
+        or ".." in parts
+        or re.match(r"\w+:", parts[0])
+        or any(c < " " for c in str(name))
+        or any(map(is_own_name, parts))
+    ):
         raise BadInput(f"{where}: {name!r} is no path inside of the output folder", hint="name that folder with -o")
     return str(name)
 

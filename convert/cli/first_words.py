@@ -30,8 +30,11 @@ _LEADING = ("-q", "--quiet", "-v", "-vv", "--verbose")
 def arranged(words: list[str], verbs: Collection[str]) -> list[str]:
     """The words with their verb first: `help verify` is `verify --help`, `model.pt --to tf` gets its verb.
 
-    Raises `UsageError` for a first word that is neither a verb nor a file, and looks like a verb.
+    Raises `UsageError` for a first word that is neither a verb nor a file, and looks like a verb, and for an empty one,
+    which as a path is the folder that the user is in.
     """
+    if "" in words:
+        raise UsageError("a word of the command is empty", hint="a variable of the shell may be, such as \"$MODEL\"")
     flags = []
     while words and words[0] in _LEADING:
         flags.append(words[0])

@@ -31,8 +31,14 @@ def line_of(number: int) -> str:
 
 
 def leave_at_once() -> None:
-    """End without a traceback on each of the signals, while there is nothing to tidy up yet."""
+    """End without a traceback on each of the signals, while there is nothing to tidy up yet.
+
+    Whoever started this may ignore the ends of its own children, as some daemons do. A process that inherits that does
+    not learn how its children ended.
+    """
     handle(_leave)
+    if hasattr(signal, "SIGCHLD"):
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def raise_in_main_thread() -> None:

@@ -144,7 +144,7 @@ def _supervise(worker: _Watched, pipe: int, seconds: float, memory: int | None, 
     signals.handle(lambda number, frame: caught.append(number))
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     in_time = _wait(worker, pipe, waking, seconds, caught)
-    status, used = _end(worker.pid, kill=bool(caught) or not in_time)
+    status, used, turns = _end(worker.pid, kill=bool(caught) or not in_time)
     worker.read_rest(pipe)
     _restore_terminal()
     for folder in sorted(worker.folders):
@@ -156,7 +156,8 @@ def _supervise(worker: _Watched, pipe: int, seconds: float, memory: int | None, 
     if not in_time:
         raise ResourceLimit(f"{what} was not done after {seconds:g} s", hint="give a larger --timeout")
     if number:
-        raise _death(number, what, memory, used, bound)
+        ran_out = turns >= resource.getrlimit(resource.RLIMIT_CPU)[0] - _TICK / 2 > 0
+        raise _death(signal.SIGXCPU if ran_out else number, what, memory, used, bound)
     raise SystemExit(os.WEXITSTATUS(status))
 
 
@@ -179,8 +180,8 @@ def _wait(worker: _Watched, pipe: int, waking: int, seconds: float, caught: list
     return left > 0 or bool(caught)
 
 
-def _end(worker: int, *, kill: bool) -> tuple[int, int]:
-    """End the worker if asked to, and whatever it has started; its status, and the most bytes that it held."""
+def _end(worker: int, *, kill: bool) -> tuple[int, int, float]:
+    """End the worker if asked to, and whatever it has started; its status, its most bytes, its seconds of processor."""
     if kill:
         os.kill(worker, signal.SIGKILL)
     _, status, usage = os.wait4(worker, 0)
@@ -190,7 +191,7 @@ def _end(worker: int, *, kill: bool) -> tuple[int, int]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             os.waitpid(-1, 0)
-    return status, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return status, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024), usage.ru_utime + usage.ru_stime
 
 
 def _children() -> list[int]:

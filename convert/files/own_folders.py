@@ -25,6 +25,11 @@ def folder_for(destination: Path) -> Path:
     return destination.parent / f".convert-{hashlib.sha256(os.fsencode(destination.name)).hexdigest()[:16]}"
 
 
+def is_own_name(name: str) -> bool:
+    """Whether a folder of this name would be taken for one of these, and swept."""
+    return _NAME.fullmatch(name) is not None
+
+
 def take_folder(destination: Path) -> tuple[Path, int]:
     """The folder for what is to be written at `destination`, and a descriptor that holds the lock on it.
 

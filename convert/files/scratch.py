@@ -96,7 +96,18 @@ def _entries(place: Path) -> list[os.DirEntry[str]]:
     return []
 
 
+def _find_place() -> None:
+    """Raises `OSError` where no temporary folder can be written in: why, which Python's search for one leaves out."""
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        with tempfile.NamedTemporaryFile(dir=os.environ.get("TMPDIR") or "/tmp") as file:
+            file.write(b"x")
+        raise
+
+
 def _sweep_once() -> None:
+    _find_place()
     if tempfile.gettempdir() not in _swept:
         _swept.add(tempfile.gettempdir())
         sweep_scratch()

@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from convert.batch import task_key
-from convert.batch.plan import Task, task_arguments
+from convert.batch.plan import Task, plan_tasks, task_arguments
 from convert.errors import BadInput, UsageError
 from convert.options import parse_size
 from tests.support.batch_tools import tasks_of, tiny
@@ -295,3 +295,29 @@ def test_names_and_folders_of_a_manifest_are_relative_to_the_output_folder(tmp_p
     (tmp_path / "zoo.toml").write_text(row)
     (task,) = tasks_of(tmp_path / "zoo.toml", output=tmp_path / "out")
     assert task.output == tmp_path / "out" / "first" / "deep" / "b.onnx"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [("m", "tf", "m.onnx"), ("m.savedmodel/x", "onnx", "m.onnx")],
+        [("m.caffe2/a/b", "onnx", "m.onnx"), ("m", "caffe2", "m.onnx")],
+        [("m.onnx/x", "onnx", "m.onnx"), ("m", "onnx", "m.onnx")],
+        [("a", "onnx", "m.onnx"), ("b", "tf", "out/a.onnx")],
+        [("b", "tf", "out/a.savedmodel/saved_model.pb"), ("a", "tf", "m.onnx")],
+        [("a.onnx/b", "onnx", "m.onnx"), ("c", "tf", "out/a.onnx")],
+    ],
+    ids=["in another", "around another", "in a file", "over a source", "around a source", "in a source"],
+)
+def test_no_task_writes_into_what_another_writes_or_reads(rows: list[tuple[str, str, str]], tmp_path: Path) -> None:
+    text = "".join(f'[[models]]\nname = "{n}"\nto = "{to}"\nsource = "{source}"\n' for n, to, source in rows)
+    (tmp_path / "jobs.toml").write_text(text)
+    with pytest.raises(UsageError, match="would be written"):
+        plan_tasks([str(tmp_path / "jobs.toml")], [], tmp_path / "out", {}, 60, None)
+
+
+def test_what_the_next_run_sweeps_is_no_name_of_a_model(tmp_path: Path) -> None:
+    row = '[[models]]\nname = ".convert-0123456789abcdef/new/m"\nto = "onnx"\nsource = "m.onnx"\n'
+    (tmp_path / "jobs.toml").write_text(row)
+    with pytest.raises(BadInput, match="is no path inside of the output folder"):
+        plan_tasks([str(tmp_path / "jobs.toml")], [], tmp_path / "out", {}, 60, None)

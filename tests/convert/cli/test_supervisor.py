@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import resource
 import signal
 import subprocess
 import sys
@@ -186,6 +187,28 @@ def test_a_signal_that_is_to_be_ignored(tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     process.communicate(timeout=30)
     assert process.returncode == 0
+
+
+def test_who_starts_it_may_ignore_its_children(tmp_path: Path) -> None:
+    """Some daemons do, and what they start does so as well: such a process does not learn how its children ended."""
+    process = start(tmp_path, "sys.exit(7)", preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+    process.communicate(timeout=30)
+    assert process.returncode == 7
+
+
+def test_a_limit_of_processor_time_that_ends_at_once(tmp_path: Path) -> None:
+    """Where the soft limit is the hard one, the kernel sends SIGKILL."""
+    process = start(tmp_path, "while True: pass", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (2, 2)))
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 6
+    assert "the limit of CPU time is over" in told
+
+
+def test_no_place_for_temporary_files_is_told_with_its_reason(tmp_path: Path) -> None:
+    process = start(tmp_path, "pass", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 6
+    assert "error: the disk takes no more: File too large" in told
 
 
 def test_sigkill_ends_the_worker_too(tmp_path: Path) -> None:

@@ -1,0 +1,129 @@
+"""Odd surroundings of a command: folders, names, streams, signals and limits that it is started with."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as Linux has them"),
+    pytest.mark.not_core,  # each starts programs for seconds
+]
+
+
+class Row(NamedTuple):
+    """A line of a shell where $C is the command, its exit code, and what it is started with.
+
+    variables: of the environment, without those that are None; {here} is the folder. told: what stderr has to hold.
+    """
+
+    line: str
+    code: int = 0
+    variables: Mapping[str, str | None] = MappingProxyType({})
+    prepare: Callable[[], object] = os.getpid
+    told: str = ""
+
+
+def _limit(kind: int, value: int) -> Callable[[], object]:
+    return lambda: resource.setrlimit(kind, (value, value))
+
+
+def _ignore_all() -> None:
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, 32, 33}:
+        signal.signal(number, signal.SIG_IGN)
+
+
+INSPECT = "$C inspect m.onnx"
+LONG = "o" * 250
+DEEP = "o/" * 2500
+
+ROWS = {
+    "the folder has gone": Row("mkdir x; cd x; rmdir ../x; $C inspect ../m.onnx"),
+    "the folder has gone, whole path": Row('D=$PWD; mkdir x; cd x; rmdir ../x; $C inspect "$D/m.onnx"'),
+    "no home": Row(INSPECT, variables={"HOME": None}),
+    "a home that is nowhere": Row(INSPECT, variables={"HOME": "/nowhere/at all"}),
+    "a home that is a file": Row(INSPECT, variables={"HOME": "{here}/m.onnx"}),
+    "no variables": Row('env -i "$P" -P -c "$M" inspect m.onnx'),
+    "temporary files nowhere": Row(INSPECT, variables={"TMPDIR": "/nowhere"}),
+    "temporary files in a file": Row(INSPECT, variables={"TMPDIR": "{here}/m.onnx"}),
+    "temporary files behind a long name": Row(f'mkdir {LONG}; TMPDIR="$PWD/{LONG}" {INSPECT}'),
+    "temporary files behind an odd name": Row(f"mkdir $'t\\n\\xff'; TMPDIR=\"$PWD/\"$'t\\n\\xff' {INSPECT}"),
+    "a locale that is none": Row(
+        "cp m.onnx ä.onnx; $C inspect ä.onnx",
+        variables={"LC_ALL": "none", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii", "PYTHONCOERCECLOCALE": "0"},
+    ),
+    "no rights for new files": Row(INSPECT, prepare=lambda: os.umask(0o777)),
+    "all signals blocked": Row(
+        INSPECT, prepare=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    ),
+    "all signals ignored": Row(INSPECT, prepare=_ignore_all),
+    "no space for files": Row(INSPECT, 6, prepare=_limit(resource.RLIMIT_FSIZE, 0), told="the disk takes no more"),
+    "a width of one": Row(INSPECT, variables={"COLUMNS": "1", "LINES": "-1", "TERM": "odd"}),
+    "a name of two lines": Row("cp m.onnx $'a\\nb.onnx'; $C inspect $'a\\nb.onnx'"),
+    "a name that is no text": Row("cp m.onnx $'a\\xff.onnx'; $C inspect $'a\\xff.onnx'"),
+    "a name that is no text, in JSON": Row(
+        "cp m.onnx $'a\\xff.onnx'; $C inspect $'a\\xff.onnx' --json"
+        ' | "$P" -c "import json, sys; json.load(sys.stdin)"'
+    ),
+    "a name that is too long": Row(f"$C inspect {LONG}o.onnx", 5),
+    "a path that is too long": Row(f"$C inspect {DEEP}m.onnx", 5),
+    "a link to itself": Row("ln -s l.onnx l.onnx; $C inspect l.onnx", 5),
+    "no name": Row("$C inspect ''", 2),
+    "a pipe that nobody writes to": Row("mkfifo p.onnx; timeout 60 $C inspect p.onnx", 5),
+    "a device without an end": Row("timeout 60 $C inspect /dev/zero", 5),
+    "no stdin": Row(f"{INSPECT} <&-"),
+    "no stdin, no stderr": Row(f"{INSPECT} <&- 2>&-"),
+    "no stdin, no stdout": Row(f"{INSPECT} <&- >&-"),
+    "stdin to write": Row(f"{INSPECT} 0>&1"),
+    "nobody reads what is long": Row("$C ops --to onnx | head -c 1 >f; rm f; exit ${PIPESTATUS[0]}"),
+    "stopped and continued": Row(f"{INSPECT} & sleep 0.5; kill -STOP $!; sleep 2; kill -CONT $!; wait $!"),
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One addition."""
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "g", ends[:1], ends[1:])
+    path = tmp_path_factory.mktemp("model") / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
+    return path
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_odd_surroundings(name: str, model: Path, tmp_path: Path) -> None:
+    row = ROWS[name]
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "m.onnx").write_bytes(model.read_bytes())
+    variables = {k: v and v.format(here=tmp_path) for k, v in row.variables.items()}
+    start = "from convert.cli import main; main()"
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "P": sys.executable, "M": start, **variables}
+    done = subprocess.run(
+        ["bash", "-c", 'C() { "$P" -P -c "$M" "$@"; }\n' + row.line.replace("$C ", "C ").replace("timeout 60 C", "C")],
+        cwd=tmp_path,
+        env={k: v for k, v in environment.items() if v is not None},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        preexec_fn=row.prepare,
+        timeout=100,
+        check=False,
+    )
+    told = done.stderr.decode(errors="replace")
+    assert done.returncode == row.code, told
+    assert "Traceback" not in told
+    assert "Exception" not in told
+    assert told.count("error:") == (1 if row.code and row.code != 2 else told.count("error:"))
+    assert row.told in told
+    left = [path for path in tmp_path.rglob("*") if path.name.startswith((".convert-", "convert-tmp-"))]
+    assert left == []
