@@ -34,7 +34,7 @@ def arranged(words: list[str], verbs: Collection[str]) -> list[str]:
     which as a path is the folder that the user is in.
     """
     if "" in words:
-        raise UsageError("a word of the command is empty", hint="a variable of the shell may be, such as \"$MODEL\"")
+        raise UsageError("a word of the command is empty", hint='a variable of the shell may be, such as "$MODEL"')
     flags = []
     while words and words[0] in _LEADING:
         flags.append(words[0])
