@@ -31,8 +31,9 @@ _KERAS = {
     "gathers": "GatherND with batch_dims",
     "non_max_suppression": _DATA,
     "uniques": _DATA,
-    "strings": "Keras has no operations on STRING",
-    "complex_numbers": "Keras has no complex tensors in its models",
+    **dict.fromkeys(["strings", "formatted_numbers", "vocabulary", "bags_of_words"], "no operations on STRING"),
+    **dict.fromkeys(["complex_numbers", "spectra"], "Keras has no complex tensors in its models"),
+    **dict.fromkeys(["sparse_tensors", "saliency", "diagonals_of_data"], _SHAPE),
 }
 
 REFUSED: dict[str, dict[str, str]] = {"onnx": {}, "tf": {}, "tf-frozen": {}, "keras": _KERAS}
