@@ -174,7 +174,7 @@ def _cut(program: ExportedProgram, dims: Dims, bounds: Mapping[str, Sequence[int
         name = getattr(getattr(node.target, "_schema", None), "name", "")
         if name not in ("aten::slice", "aten::slice_copy", "aten::narrow", "aten::narrow_copy"):
             continue
-        given = dict(zip(("x", "dim", "start", "end"), node.args, strict=False)) | node.kwargs
+        given = dict(zip(("x", "dim", "start", "end", "step"), node.args, strict=False)) | node.kwargs
         place, start, end = given.get("dim") or 0, given.get("start") or 0, given.get("end")
         dim, kept = node.args[0].meta["val"].shape[place], node.meta["val"].shape[place]
         if is_fixed(dim) or not isinstance(start, int) or not isinstance(end, int | None):
@@ -186,13 +186,35 @@ def _cut(program: ExportedProgram, dims: Dims, bounds: Mapping[str, Sequence[int
         ends = [abs(n) for n in (start, end) if n is not None and abs(n) < 2**31 - 1]
         reached = max(ends, default=0)
         label = str(dims.name(dim.node.expr))
-        if is_fixed(kept) and int(kept) and reached > 1:
-            yield f"{label} >= {reached}"
         low, high = bounds.get(label) or (None, None)
+        if is_fixed(kept):
+            low, high = _sizes_that_keep(int(kept), slice(start, end, given.get("step") or 1), reached, low, high)
         if reached > 1 and (low or 1) > 1:
             yield f"{label} >= {low}"
         if reached > 1 and high is not None:
             yield f"{label} <= {high}"
+
+
+def _sizes_that_keep(
+    kept: int, part: slice, reached: int, low: int | None, high: int | None
+) -> tuple[int | None, int | None]:
+    """The least and the greatest size of which `part` is `kept` long, around those that capture allows.
+
+    None for a side where every size does. Past twice the ends of `part` all sizes do the same.
+    """
+    limit = 2 * reached + 2
+    if limit > 2**16:
+        return low, high
+    fits = [len(range(size)[part]) == kept for size in range(limit + 1)]
+    last = limit if high is None else min(high, limit)
+    while last > (low or 1) and not fits[last]:
+        last -= 1
+    first = last
+    while first > 1 and fits[first - 1]:
+        first -= 1
+    while last < limit and fits[last + 1]:
+        last += 1
+    return first, None if last == limit else last
 
 
 def _always_holds(text: str) -> bool:
