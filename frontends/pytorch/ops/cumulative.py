@@ -37,26 +37,35 @@ def associative_scan(g: Graph, values: list[ir.Value], axis: int, combine: Combi
         return _associative_scan_in_loop(g, values, axis, combine)
     shift = 1
     while shift < length:
-        values = _scan_step(g, values, axis, g.const([shift]), g.const([length - shift]), combine)
+        values = _scan_step(g, values, axis, shift, length - shift, combine)
         shift *= 2
     return values
 
 
 def _associative_scan_in_loop(g: Graph, values: list[ir.Value], axis: int, combine: Combine) -> list[ir.Value]:
+    """Every round takes the elements `shift` places in front by their index, so that nothing changes its size."""
+    dim = g.shape(values[0])[axis]
     length = g.Shape(values[0], start=axis, end=axis + 1)
+    places = g.facts(arange(g, g.Squeeze(length, [0])), shape=(dim,))
+    behind = list(range(1, g.rank(values[0]) - axis))
     body = g.body("doubling")
     body.input("iteration", ir.DataType.INT64, [])
     body.input("condition", ir.DataType.BOOL, [])
     shift = body.input("shift", ir.DataType.INT64, [1])
     inner = [body.input("running", g.dtype(v), g.shape(v)) for v in values]
-    after = _scan_step(body, inner, axis, shift, body.Sub(length, shift), combine)
+    found = body.Sub(places, shift)
+    before = [body.Gather(v, body.Max(found, 0), axis=axis) for v in inner]
+    has_one = body.GreaterOrEqual(found, 0)
+    has_one = body.Unsqueeze(has_one, behind) if behind else has_one
+    made = combine(body, before, inner)
+    after = [body.Where(has_one, c, v) for c, v in zip(made, inner, strict=True)]
     doubled = body.Mul(shift, [2])
     body.output(_is_shorter(body, doubled, length), body.unique("again"))
     for value in (doubled, *after):
         body.output(value, body.unique("running"))
     one = g.const([1])
-    found = g.Loop(None, _is_shorter(g, one, length), one, *values, body=body, outputs=1 + len(values))
-    return [g.facts(v, g.dtype(x), g.shape(x)) for v, x in zip(found[1:], values, strict=True)]
+    last = g.Loop(None, _is_shorter(g, one, length), one, *values, body=body, outputs=1 + len(values))
+    return [g.facts(v, g.dtype(x), g.shape(x)) for v, x in zip(last[1:], values, strict=True)]
 
 
 def _is_shorter(g: Graph, shift: ir.Value, length: ir.Value) -> ir.Value:
@@ -64,13 +73,11 @@ def _is_shorter(g: Graph, shift: ir.Value, length: ir.Value) -> ir.Value:
     return g.Squeeze(g.Less(shift, length), [0])
 
 
-def _scan_step(
-    g: Graph, values: list[ir.Value], axis: int, shift: ir.Value, rest: ir.Value, combine: Combine
-) -> list[ir.Value]:
+def _scan_step(g: Graph, values: list[ir.Value], axis: int, shift: int, rest: int, combine: Combine) -> list[ir.Value]:
     """Each element combined with the one `shift` places in front of it; the other `rest` are all that have one."""
-    before = [g.Slice(v, [0], rest, [axis]) for v in values]
-    after = [g.Slice(v, shift, [END], [axis]) for v in values]
-    heads = [g.Slice(v, [0], shift, [axis]) for v in values]
+    before = [g.Slice(v, [0], [rest], [axis]) for v in values]
+    after = [g.Slice(v, [shift], [END], [axis]) for v in values]
+    heads = [g.Slice(v, [0], [shift], [axis]) for v in values]
     return [g.Concat(h, v, axis=axis) for h, v in zip(heads, combine(g, before, after), strict=True)]
 
 

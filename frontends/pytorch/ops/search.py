@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import torch
 
@@ -18,10 +21,56 @@ from .shape import flatten
 
 
 def _count_below(g: Graph, values: ir.Value, edges: ir.Value, right: bool, out_int32: bool) -> ir.Value:
-    """How many of the sorted `edges` (last dim) lie before each value; all of them do before NaN."""
+    """How many of the sorted `edges` (last dim) lie before each value (whose last dim is 1); all of them before NaN."""
+    if not _is_sorted(g.static(edges)):
+        count = _halved(g, values, edges, right)
+        return cast(g, count, torch.int32) if out_int32 else count
     below = g.Not(g.Greater(edges, values) if right else g.GreaterOrEqual(edges, values))
     count = g.ReduceSum(g.Cast(below, to=ir.DataType.INT64), [-1], keepdims=0)
     return cast(g, count, torch.int32) if out_int32 else count
+
+
+def _is_sorted(edges: np.ndarray | None) -> bool:
+    """Whether it is known that they are: in what is computed there may be NaN, or no order."""
+    return edges is not None and bool((edges[..., 1:] >= edges[..., :-1]).all()) and bool((edges == edges).all())
+
+
+def _halved(g: Graph, values: ir.Value, edges: ir.Value, right: bool) -> ir.Value:
+    """The same by halving, as PyTorch goes (aten/src/ATen/native/Bucketization.cpp): where `edges` are not in order, or
+    NaN is among them, what is found depends on the way there. Rounds are written out for a known length."""
+    length = size(g, edges, -1)
+    values = g.Squeeze(values, [-1])
+    if g.rank(edges) > 1:
+        edges = g.Squeeze(edges, [-2])
+    ends = [g.Expand(v, g.dims(values)) for v in (g.const(0), as_value(g, length, torch.int64))]
+    if isinstance(length, int):
+        for _ in range(length.bit_length()):
+            ends = _half(g, values, edges, right, ends, g.const(length - 1))
+        return ends[0]
+    bits = g.Div(g.Log(g.Add(g.Cast(length, to=ir.DataType.DOUBLE), 0.5)), math.log(2))
+    rounds = g.Add(g.Cast(g.Floor(bits), to=ir.DataType.INT64), 1)  # as many bits as the length has
+    body = g.body("halving")
+    body.input("iteration", ir.DataType.INT64, [])
+    again = body.input("condition", ir.DataType.BOOL, [])
+    inner = [body.input("end", ir.DataType.INT64, g.shape(values)) for _ in ends]
+    body.output(body.Identity(again), body.unique("again"))
+    for end in _half(body, values, edges, right, inner, body.Sub(length, 1)):
+        body.output(end, body.unique("end"))
+    found = g.Loop(rounds, None, *ends, body=body, outputs=2)[0]
+    return g.facts(found, ir.DataType.INT64, g.shape(values))
+
+
+def _half(
+    g: Graph, values: ir.Value, edges: ir.Value, right: bool, ends: Sequence[ir.Value], last: ir.Value
+) -> list[ir.Value]:
+    """Which half of the edges between `ends` each value belongs to; those that have met stay. last: the last edge."""
+    low, high = ends
+    middle = g.Div(g.Add(low, high), g.const(2))
+    at = g.Min(middle, last)
+    edge = g.Gather(edges, at) if g.rank(edges) == 1 else g.GatherElements(edges, at, axis=-1)
+    before = g.Not(g.Greater(edge, values) if right else g.GreaterOrEqual(edge, values))
+    before = g.And(before, g.Less(low, high))
+    return [g.Where(before, g.Add(middle, g.const(1)), low), g.Where(before, high, middle)]
 
 
 @torch_op("bucketize")

@@ -13,6 +13,11 @@ ROWS = [
     case("bucketize", i64(3), np.array([-1, 0, 1]), right=True, out_int32=True).named("right"),
     case("searchsorted", np.sort(f32(2, 5)), f32(2, 3)),
     case("searchsorted", np.sort(f32(5)), f32(2, 3), right=True).named("one"),
+    *(
+        case("searchsorted", f32(2, 5), f32(2, 3), right=right).named(f"not in order {right}")
+        for right in (False, True)
+    ),
+    case("searchsorted", f32(0), f32(2, 3)).named("nothing"),
     case("isin", i64(2, 3), np.array([0, 1])),
     case("isin", i64(2, 3), np.array([0, 1]), invert=True).named("not"),
     *(case("histc", f32(20), 5, *ends).named(f"{ends}") for ends in ((), (-1, 1), (0, 0))),
