@@ -45,7 +45,6 @@ onnx_op.same(
     IsNaN=ops.isnan,
     Log=ops.log,
     Neg=ops.negative,
-    Not=ops.logical_not,
     Reciprocal=ops.reciprocal,
     Round=ops.round,
     Sin=ops.sin,
@@ -53,6 +52,14 @@ onnx_op.same(
     Sqrt=ops.sqrt,
     Tan=ops.tan,
 )
+
+
+@onnx_op("Not")
+def not_(k, x):
+    """Behind a comparison as `x == False`: TensorFlow makes ¬(a < b) a ≥ b, which is False of NaN."""
+    history = getattr(k.tensor(x), "_keras_history", None)  # a constant has none
+    compared = history is not None and type(history.operation).__name__ in ("Less", "LessEqual", "Greater", "GreaterEqual")
+    return ops.equal(k.tensor(x), False) if compared else ops.logical_not(k.tensor(x))
 
 
 @onnx_op("Sign")

@@ -43,7 +43,6 @@ onnx_op.same(
     IsNaN="math.is_nan",
     Log="math.log",
     Neg="math.negative",
-    Not="logical_not",
     Reciprocal="math.reciprocal",
     Round="math.round",
     Sigmoid="math.sigmoid",
@@ -59,6 +58,24 @@ onnx_op.same(
 @onnx_op("Identity")
 def identity(t, x):
     return x if is_nested(x) or isinstance(x, Constant) else tf.identity(x)
+
+
+_COMPARISONS = ("Less", "LessEqual", "Greater", "GreaterEqual")
+_VIEWS = ("Identity", "Reshape", "ExpandDims", "Squeeze", "Transpose")
+
+
+@onnx_op("Not")
+def not_(t, x):
+    """Behind a comparison as `x == False`: TensorFlow and its Lite make ¬(a < b) a ≥ b, which is False of NaN."""
+    return tf.equal(x, False) if _is_comparison(tf.convert_to_tensor(x)) else tf.logical_not(x)
+
+
+def _is_comparison(x: tf.Tensor) -> bool:
+    """Whether floats were compared for it."""
+    op = x.op if tf.is_symbolic_tensor(x) else None
+    while op is not None and op.type in _VIEWS:
+        op = op.inputs[0].op
+    return op is not None and op.type in _COMPARISONS and op.inputs[0].dtype.is_floating
 
 
 @onnx_op("Abs")
