@@ -40,7 +40,7 @@ _SAME_SINCE = {
 # Operators of which ONNX's reference implementation knows only a later meaning than that before these opsets.
 _ONLY_SINCE = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less", "PRelu"), 7),
-    "RoiAlign": 16, "GroupNormalization": 21, "Scan": 9, "Hardmax": 13,
+    "RoiAlign": 16, "GroupNormalization": 21, "Scan": 9,
     "Upsample": 99, "Scatter": 99, "GridSample": 20, "Resize": 13,
 }  # fmt: skip
 
@@ -157,6 +157,7 @@ def _log_softmax(x: np.ndarray) -> np.ndarray:
 _LEGACY: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
     "Softmax": _flattened(lambda x: np.exp(_log_softmax(x))),
     "LogSoftmax": _flattened(_log_softmax),
+    "Hardmax": _flattened(lambda x: np.eye(x.shape[1])[x.argmax(axis=1)]),
 }
 
 

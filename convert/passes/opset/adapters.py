@@ -57,8 +57,13 @@ def _lift_softmax(g: Graph, node: ir.Node, target: int) -> Results:
         return None
     rank, axis = g.rank(x), node.attributes.get_int("axis", 1)
     if axis not in (rank - 1, -1):
-        return None
+        return None if node.op_type != "Hardmax" else [_hardmax_of_the_rest(g, x, axis % rank)]
     return [g.node(node.op_type, [x], {"axis": -1})]
+
+
+def _hardmax_of_the_rest(g: Graph, x: ir.Value, axis: int) -> ir.Value:
+    """One 1 in all dims from `axis` on; ONNX's converter, which knows Softmax, takes one in each row of `axis`."""
+    return g.Reshape(g.Hardmax(g.Flatten(x, axis=axis), axis=-1), g.Shape(x))
 
 
 def _lift_scatter(g: Graph, node: ir.Node, target: int) -> Results:

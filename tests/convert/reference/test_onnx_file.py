@@ -45,6 +45,8 @@ OLD: list[tuple[onnx.NodeProto, int]] = [
     (node("Softmax", axis=2), 12),
     (node("LogSoftmax", axis=0), 9),
     (node("Softmax", axis=1), 13),
+    (node("Hardmax"), 11),
+    (node("Hardmax", axis=0), 9),
     (node("BatchNormalization", "s", "s", "s", "v", epsilon=1e-3), 7),
     (node("BatchNormalization", "s", "s", "s", "v"), 9),
     (node("BatchNormalization", "s", "s", "s", "v"), 14),

@@ -21,6 +21,16 @@ LAYERS = [
         *WITH_NONE,
     ),
     program(
+        "softmax_of_all_that_follows",
+        """
+        g (float[N, 3, 4] x) => (float[N, 3, 4] a, float[N, 3, 4] b, float[N, 3, 4] c, float[N, 3, 4] d, float[N, 3, 4]
+          e) {
+          a = Softmax <axis = 1> (x) b = LogSoftmax <axis = 1> (x) c = Hardmax <axis = 1> (x) d = Hardmax (x)
+          e = Hardmax <axis = 2> (x) }""",
+        *N123,
+        opset=11,
+    ),
+    program(
         "integer_pools",
         """
         g (float[N, 2, 6, 6] x, int8[N, 2, 6, 6] z) => (float[N, 2, 3, 3] a, int8[N, 2, 3, 3] b) {

@@ -250,6 +250,27 @@ def flat(x: Tensor) -> tuple[Tensor, ...]:
     return x.flatten(), x.reshape(-1, 1), x.view(x.size(0), -1), x.unflatten(1, (3, 1)), x.ravel()[::2]
 
 
+def cut_beyond_the_end(x: Tensor) -> tuple[Tensor, ...]:
+    y = x.clone()
+    y[20:] = 0
+    return y, x[-30:2]
+
+
+def searched(x: Tensor, edges: Tensor) -> tuple[Tensor, ...]:
+    """Edges that are in no order, and such as have NaN at their end: what is found is a matter of halving."""
+    ordered = x.sort(1).values
+    return torch.searchsorted(edges, x), torch.bucketize(x, edges, right=True), torch.searchsorted(ordered, x)
+
+
+def negated_comparisons(x: Tensor) -> tuple[Tensor, ...]:
+    """Of NaN: a comparison that is turned round is another one."""
+    return ~(x > 0), torch.where(torch.logical_not(x <= x.flip(1)), x, 1.0), (~(x < 1)).sum(1), ~(x >= 0.5)
+
+
+def running(x: Tensor) -> tuple[Tensor, ...]:
+    return x.cumprod(0), *x.cummax(0), *x.cummin(0), x.logcumsumexp(0)
+
+
 def shuffled(x: Tensor) -> tuple[Tensor, ...]:
     return x.roll(1, 0), x.flip(0, 1), x.rot90(), x.repeat(2, 1), x.repeat_interleave(2, 0), x.tile(1, 2), x.t()
 
@@ -282,12 +303,17 @@ def lookups(n: Tensor) -> tuple[Tensor, ...]:
     )
 
 
+NAN = torch.tensor([[math.nan, 1.0, 0.0], [0.5, math.nan, -1.0], [math.inf, -math.inf, 2.0]])
+
 VALUES = [
+    program("cut_beyond_the_end", cut_beyond_the_end, f(4, 3), f(2, 3), f(7, 3)),
+    program("searched", searched, *((f(n, 3), f(m, seed=m)) for n, m in ((4, 5), (1, 1), (7, 16), (3, 0)))),
+    program("negated_comparisons", negated_comparisons, NAN, NAN[:1], f(7, 3)),
     *(program(fn.__name__, fn, *ROWS3) for fn in (
         written_view, write_through_transpose, write_before_and_after_read, swap_columns, expand_then_write,
         masked_write, index_put_accumulate, stepped_write, written_pieces, dict_out, float_division,
         complex_arithmetic, ranks, nonzero_rows, masks, positions, statistics, none_out, rounding, special, flat,
-        shuffled, looped, cat_of_unequal, distances,
+        shuffled, looped, running, cat_of_unequal, distances,
     )),
     *(program(fn.__name__, fn, *SQUARE) for fn in (
         write_through_diagonal, fourier, paddings, resized, sampled, einsums,
