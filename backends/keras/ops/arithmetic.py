@@ -58,7 +58,8 @@ onnx_op.same(
 def not_(k, x):
     """Behind a comparison as `x == False`: TensorFlow makes ¬(a < b) a ≥ b, which is False of NaN."""
     history = getattr(k.tensor(x), "_keras_history", None)  # a constant has none
-    compared = history is not None and type(history.operation).__name__ in ("Less", "LessEqual", "Greater", "GreaterEqual")
+    made = "" if history is None else type(history.operation).__name__
+    compared = made in ("Less", "LessEqual", "Greater", "GreaterEqual")
     return ops.equal(k.tensor(x), False) if compared else ops.logical_not(k.tensor(x))
 
 
