@@ -37,6 +37,8 @@ class Difference:
     verification gives such a target none."""
     reductions: tuple[str, ...] = ()
     """The values of the attribute `reduction` that it concerns; () for all."""
+    within: float = 0.0
+    """The largest absolute error of negative results, where it is about ordinary numbers; 0 for special values only."""
     sources: tuple[str, ...] = ()
     """The source's operators, without their overloads, whose nodes it concerns; () for all."""
 

@@ -35,10 +35,19 @@ def _keep_apart(node: ir.Node) -> bool:
     shape = None if x is None else known_dims(x)
     if x is None or shape is None or node.attributes.get_string("mode", "nearest") == "nearest":
         return False
-    axes = list(range(2, len(shape)))
-    if not any(_makes_other_dims(perm, axes) for perm in _permutations_before(x)):
+    if not isinstance(node.graph, ir.Graph):
         return False
-    if not any(isinstance(d, int) and d for d in shape[:2]) or not isinstance(node.graph, ir.Graph):
+    axes, before = list(range(2, len(shape))), _permutations_before(x)
+    if before and "axes" not in node.attributes and _says_nothing_of_first_two(node, shape):
+        # Reshaped to its own dims, which onnxruntime takes for nothing where all of them are known.
+        same = _reshaped(node, x, [0] * len(shape), "same")
+        same.outputs[0].shape = x.shape
+        node.replace_input_with(0, same.outputs[0])
+        node.graph.insert_before(node, same)
+        return True
+    if not any(_makes_other_dims(perm, axes) for perm in before):
+        return False
+    if not any(isinstance(d, int) and d for d in shape[:2]):
         return False
     if "axes" not in node.attributes and _keeps_first_two(node, shape):
         _narrow(node, axes)
@@ -69,6 +78,15 @@ def _keeps_first_two(node: ir.Node, shape: Sequence[Dim]) -> bool:
         content = scales.const_value
         return content is not None and bool((content.numpy()[:2] == 1).all())
     return result is not None and None not in shape[:2] and result[:2] == shape[:2]
+
+
+def _says_nothing_of_first_two(node: ir.Node, shape: Sequence[Dim]) -> bool:
+    """Whether only the run tells if a Resize changes one of the first two dims."""
+    scales, result = _given(node, 2), known_dims(node.outputs[0])
+    if scales is not None:
+        return scales.const_value is None
+    pairs = zip(shape[:2], (result or [None] * len(shape))[:2], strict=True)
+    return any(a is None or b is None or (a != b and not (isinstance(a, int) and isinstance(b, int))) for a, b in pairs)
 
 
 def _given(node: ir.Node, index: int) -> ir.Value | None:

@@ -60,6 +60,14 @@ _TENSORFLOW = (
     _INTEGERS,
 )
 
+GELU = Difference(
+    ("Gelu",),
+    "TensorFlow Lite's Gelu is up to 6.9e-7 off below −2, and 0 from −5.2 on",
+    integers=False,
+    excuses=False,
+    within=6.9e-7,
+)
+
 _LITE = (
     replace(
         EMPTY,
@@ -78,12 +86,17 @@ _LITE = (
     Difference(("AveragePool",), "TensorFlow Lite's mean of a window with NaN is −∞", integers=False),
     Difference(("Clip",), "infinities stay where a bound is not given", integers=False),
     Difference(
-        ("Exp", "Softmax", "Softplus", "Mish", "Log", "Cosh", "LpPool"),
+        ("Exp", "Softmax", "Softplus", "Log", "Acosh", "Cosh", "LpPool"),
         "TensorFlow Lite makes a number of NaN",
         integers=False,
     ),
-    Difference(("Log", "Pow", "Sqrt", "LpPool"), "TensorFlow Lite makes a number of an infinity", integers=False),
-    Difference(("Log", "Asinh", "Acosh"), "TensorFlow Lite's logarithm is infinite from 2.4e38 on", integers=False),
+    Difference(
+        ("Log", "Pow", "Sqrt", "LpPool", "Atanh"), "TensorFlow Lite makes a number of an infinity", integers=False
+    ),
+    Difference(
+        ("Log", "Asinh", "Acosh"), "TensorFlow Lite's logarithm is infinite, or 88.4, from 2.4e38 on", integers=False
+    ),
+    Difference(("Sqrt",), "TensorFlow Lite's root of more than 1.7e38 is half as much again", integers=False),
     Difference(
         ("Sin", "Cos", "Tan"),
         "TensorFlow Lite's sine and cosine lose digits from 1e5 on, and from 1e8 on are any number",
@@ -93,7 +106,12 @@ _LITE = (
         ("LRN",), "TensorFlow Lite's power of an infinity or of what overflows is a finite number", integers=False
     ),
     Difference(("GridSample", "Resize"), "NaN and infinities reach neighbours: 0 · ∞ is NaN", integers=False),
-    replace(DENORMALS, reason="TensorFlow Lite takes denormal numbers for 0"),
+    GELU,
+    replace(
+        DENORMALS,
+        operators=(*_AMPLIFIED, "Div", "Floor", "Reciprocal", "Sqrt"),
+        reason="TensorFlow Lite takes denormal numbers for 0",
+    ),
     _PASSED_OVER,
     _INTEGERS,
 )

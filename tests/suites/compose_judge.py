@@ -7,7 +7,8 @@ alike, and whole ones not at all, so that ties stay ties. No code of the verifie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -15,6 +16,9 @@ UNIT = 2.0**-24
 FACTOR, OUTLIER = 10.0, 16.0
 BLIND = 3e-3  # an output whose floor is above this share of its size shows little
 
+
+UNDECLARED: Mapping[str, float] = MappingProxyType({})
+"""Where a backend declares no difference of ordinary numbers."""
 
 FREE = 1000
 """Seeds from here on move each element by itself."""
@@ -46,9 +50,11 @@ LESS_ONE = {
 """Rows that are defined as a multiple of exp(x) - 1 below 0. Runtimes compute that as it is written, or as expm1."""
 
 
-def moved(array: np.ndarray, seed: int, operator: str = "", whole: bool = False) -> np.ndarray:
+def moved(array: np.ndarray, seed: int, operator: str = "", whole: bool = False, within: float = 0.0) -> np.ndarray:
     """A float64 array, which a row gave, with each number moved by about one unit in the last place of float32; `whole`
-    ones, too, where that is asked for."""
+    ones, too, where that is asked for. Negative ones are moved by up to `within`, which a backend declares of a row."""
+    if within:
+        array = np.where(array < 0, array + within * np.sin(array * 6911.0 + 1.3 * seed), array)
     if operator in LESS_ONE:
         rounded = array + UNIT * np.sin(array * 6911.0 + 1.3 * seed)  # of exp(x), which is nearly one
         array = np.where((array < 0) & (array > -0.5), rounded, array)

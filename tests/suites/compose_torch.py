@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.suites import compose_torch_layers  # noqa: F401  (adds its rows)
-from tests.suites.compose_judge import COPIES, FREE, MEANS, moved, seeds
+from tests.suites.compose_judge import COPIES, FREE, MEANS, UNDECLARED, moved, seeds
 from tests.suites.compose_program import (
     LARGEST,
     MOST_ELEMENTS,
@@ -78,21 +79,28 @@ class Net(nn.Module):
         self.__class__ = type("Net", (Net,), {"forward": space["run"]})
         self.steps = [(s, compile(s.code, "<step>", "eval")) for s in program.steps]
 
-    def walk(self, feed: dict[str, torch.Tensor], seed: int | None = None) -> dict[str, torch.Tensor]:
-        """All values; with a seed, each that is computed in float64 is moved a little."""
+    def walk(
+        self, feed: dict[str, torch.Tensor], seed: int | None = None, declared: Mapping[str, float] = UNDECLARED
+    ) -> dict[str, torch.Tensor]:
+        """All values; with a seed, each that is computed in float64 is moved a little, and by as much as is declared of
+        an ONNX operator that it is called like."""
 
-        def settled(value: torch.Tensor, operator: str = "", whole: bool = False) -> torch.Tensor:
+        def settled(value: torch.Tensor, operator: str = "", whole: bool = False, code: str = "") -> torch.Tensor:
             copied = not whole and (not operator or operator in COPIES)
             if seed is None or (copied and seed >= FREE) or value.dtype != torch.float64 or not value.numel():
                 return value
-            return torch.from_numpy(moved(value.numpy(), seed, operator, whole))
+            return torch.from_numpy(moved(value.numpy(), seed, operator, whole, _declared_of(code, declared)))
 
         env: dict[str, Any] = {name: settled(value) for name, value in feed.items()}
         for step, code in self.steps:
             free = seed is not None and seed >= FREE and step.operator in MEANS
             read = {name: settled(env[name], whole=True) for name in step.uses} if free else {}
-            env[step.name] = settled(eval(code, {**NAMES, "self": self, **env, **read}), step.operator)
+            env[step.name] = settled(eval(code, {**NAMES, "self": self, **env, **read}), step.operator, code=step.code)
         return env
+
+
+def _declared_of(code: str, declared: Mapping[str, float]) -> float:
+    return max((amount for name, amount in declared.items() if f"{name.lower()}(" in code), default=0.0)
 
 
 def tensors(feed: dict[str, np.ndarray], wide: bool = False) -> dict[str, torch.Tensor]:
@@ -100,8 +108,13 @@ def tensors(feed: dict[str, np.ndarray], wide: bool = False) -> dict[str, torch.
     return {k: torch.from_numpy(v.astype(np.float64) if wide and v.dtype.kind == "f" else v) for k, v in feed.items()}
 
 
-def references(program: Program, runs: int) -> list[dict[str, list[np.ndarray]]]:
-    """For each feed the outputs of the source: in float64, in float32, and moved ones in float64."""
+def references(
+    program: Program, runs: int, declared: Mapping[str, float] = UNDECLARED
+) -> list[dict[str, list[np.ndarray]]]:
+    """For each feed the outputs of the source: in float64, in float32, and moved ones in float64.
+
+    declared: of ONNX operators, by how much a backend declares that negative results of theirs are off.
+    """
     net = Net(program).eval()
     wide = copy.deepcopy(net).double()
     found = []
@@ -111,7 +124,7 @@ def references(program: Program, runs: int) -> list[dict[str, list[np.ndarray]]]
             plain = net.walk(tensors(feed))
             torch.set_default_dtype(torch.float64)
             try:
-                many = [wide.walk(tensors(feed, True), seed) for seed in (None, *seeds(runs))]
+                many = [wide.walk(tensors(feed, True), seed, declared) for seed in (None, *seeds(runs))]
             finally:
                 torch.set_default_dtype(torch.float32)
             found.append({name: [v[name].numpy() for v in (many[0], plain, *many[1:])] for name in program.outputs})

@@ -32,13 +32,19 @@ def conv(t, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
         # Pad, Conv3D and LeakyRelu, or a maximum that is one, are fused under oneDNN to a kernel that takes the slope
         # for 1 (TensorFlow 2.21).
         return kept_apart(y) if len(kernel) == 3 else y
-    if window.strides[-1] > 1 and window.dilations[-1] > 1:
-        # With a bias fused, oneDNN ends the process where no window along the width holds an element, only padding.
+    if window.strides[-1] > 1 and (window.dilations[-1] > 1 or _may_hold_padding_only(window)):
+        # With a bias fused, oneDNN ends the process where a window along the width holds no element, only padding.
         y = kept_apart(y)
     # BiasAdd after a grouped convolution is fused into a kernel that does not exist without oneDNN.
     y = tf.nn.bias_add(y, bias) if group == 1 and y.dtype.is_floating else y + bias
     lies = not isinstance(w, Constant) or w.trainable
     return kept_apart(y) if lies and t.readers() & _SLOW_IF_FUSED else y
+
+
+def _may_hold_padding_only(window: SpatialWindows) -> bool:
+    """Whether padding along the width has room for a whole window."""
+    reach, amounts = window.reach[-1], (window.before[-1], window.after[-1])
+    return isinstance(reach, int) and any(isinstance(p, int) and p >= reach for p in amounts)
 
 
 def convolve(t: Emitter, x: tf.Tensor, w: Value, window: SpatialWindows, group: int) -> tf.Tensor:

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..rules import LITE, onnx_op
+from .binary import pow_
 from .pool import pool_windows
 from .windows import pad_spatial, spatial_shape, windows
 
@@ -107,6 +108,41 @@ def _atanh(x: tf.Tensor, terms: int) -> tf.Tensor:
     return x * _polynomial(x * x, [1 / (2 * n + 1) for n in range(terms)])
 
 
+@onnx_op(f"{LITE}::Softplus")
+def softplus(t, x):
+    """log(1 + eˣ) as max(x, 0) + log(1 + e^−|x|). Written as it is, it ends at 88.4, the largest float's logarithm."""
+    part = tf.exp(-tf.abs(x))
+    return tf.nn.relu(x) + 2.0 * _atanh(part / (2.0 + part), 8)
+
+
+@onnx_op(f"{LITE}::Mish")
+def mish(t, x):
+    """x·tanh(log(1 + eˣ)), where the tangent is n / (n + 2) of n = eˣ(eˣ + 2), and 1 from 20 on."""
+    power = tf.exp(tf.minimum(x, 20.0))
+    share = power * (power + 2.0)
+    return x * (share / (share + 2.0))
+
+
+@onnx_op(f"{LITE}::Elu")
+def elu(t, x, *, alpha):
+    return tf.nn.elu(x) if alpha == 1 else tf.nn.relu(x) + alpha * _negative_exponential(x)
+
+
+@onnx_op(f"{LITE}::Selu")
+def selu(t, x, *, alpha, gamma):
+    return gamma * elu(t, x, alpha=alpha)
+
+
+@onnx_op(f"{LITE}::Celu")
+def celu(t, x, *, alpha):
+    return tf.nn.relu(x) + alpha * _negative_exponential(x / alpha)
+
+
+def _negative_exponential(x: tf.Tensor) -> tf.Tensor:
+    """exp(x) − 1 where x is negative, 0 elsewhere; ELU is exact, and Expm1 becomes such a difference."""
+    return tf.nn.elu(tf.minimum(x, 0.0))
+
+
 @onnx_op(f"{LITE}::Erf")
 def erf(t, x):
     size = tf.abs(x)
@@ -156,12 +192,54 @@ def negative(t, x):
 
 def divide_floats(a: Any, b: Any) -> tf.Tensor:
     """The quotient, which stays that of `a` by `b`."""
-    return tf.divide(_not_constant(a, b), b)
+    return tf.divide(_not_constant(a, b), _not_inverse_root(b))
 
 
 @onnx_op(f"{LITE}::Reciprocal")
 def reciprocal(t, x):
-    return tf.divide(_not_constant(tf.constant(1, x.dtype), x), x)
+    return divide_floats(tf.constant(1, x.dtype), x)
+
+
+@onnx_op(f"{LITE}::Pow")
+def power(t, a, b):
+    """The converter makes an inverse root of a power of −0.5, too.
+
+    An exponent of one element for many numbers, within 1e-5 of an integer, LiteRT (2.3) takes for that integer.
+    """
+    exponent = t.static(b)
+    if a.dtype != b.dtype:
+        return pow_(t, a, b)
+    if exponent is None:
+        return tf.pow(a, b + tf.zeros_like(a) if b.shape.num_elements() in (None, 1) else b)
+    if exponent.ndim == 0 and exponent == -0.5:
+        return divide_floats(tf.constant(1, a.dtype), tf.sqrt(a))
+    off = float(np.abs(exponent - np.round(exponent)).max(initial=0))
+    return tf.pow(a, tf.where(tf.not_equal(a, a), a, b) if exponent.size == 1 and 0 < off < 1e-4 else b)
+
+
+def _not_inverse_root(x: Any) -> Any:
+    """A divisor as its size where it is a root that may be 0.
+
+    TensorFlow's converter makes a product with RSQRT of what is divided by a root, and that is NaN of 0 (LiteRT 2.3).
+    """
+    root = isinstance(x, tf.Tensor) and x.op.type == "Sqrt"
+    return tf.abs(x) if root and not _is_positive(x.op.inputs[0]) else x
+
+
+def _is_positive(x: tf.Tensor) -> bool:
+    """Whether x is a square, or a sum or mean of squares, and a positive constant, as norms add one."""
+    if x.op.type not in ("AddV2", "Add"):
+        return False
+    for one, other in (x.op.inputs, reversed(x.op.inputs)):
+        constant = tf.get_static_value(one)
+        if constant is not None and (constant > 0).all():
+            while other.op.type in ("Sum", "Mean", "Reshape", "Squeeze", "ExpandDims", "Transpose"):
+                other = other.op.inputs[0]
+            operands = list(other.op.inputs)
+            twice = other.op.type == "Mul" and operands[0] is operands[1]
+            squared = other.op.type == "Pow" and tf.get_static_value(operands[1]) == 2
+            return bool(twice or squared) or other.op.type in ("Square", "SquaredDifference")
+    return False
 
 
 def _not_constant(a: Any, x: Any) -> Any:

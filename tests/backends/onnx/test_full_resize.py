@@ -65,3 +65,32 @@ def test_a_resize_that_tells_of_all_dims_is_kept_from_the_transpose_before(
     (want,) = ReferenceEvaluator(source).run(None, feed)
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(session.run(None, feed)[0], want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("given", ["sizes of the run", "scales of the run"])
+def test_a_resize_that_only_the_run_tells_of_is_kept_from_the_transpose_before(tmp_path: Path, given: str) -> None:
+    """`tests.suites.compose --source onnx --seed 12675`: the dims that stay are those of the run."""
+    scaled = given.startswith("scales")
+    kind, rest = (helper.TensorProto.FLOAT, [""]) if scaled else (helper.TensorProto.INT64, ["", ""])
+    weight = np.random.default_rng(0).normal(size=(4, 1, 3, 3)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["h"], pads=[1, 1, 1, 1]),
+        helper.make_node("Transpose", ["h"], ["moved"], perm=[0, 2, 3, 1]),
+        helper.make_node("Resize", ["moved", *rest, "numbers"], ["y"], mode="linear"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", helper.TensorProto.FLOAT, ["b", 1, 3, 4]),
+         helper.make_tensor_value_info("numbers", kind, [4])],
+        [helper.make_tensor_value_info("y", helper.TensorProto.FLOAT, [None, 3, 1, 3])],
+        [numpy_helper.from_array(weight, "w")],
+    )  # fmt: skip
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    convert.convert(source, "onnx", tmp_path / "m.onnx", verify=False)
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    for batch in (1, 5):
+        numbers = np.float32([1, 1, 0.25, 0.75]) if scaled else np.int64([batch, 3, 1, 3])
+        feed = {"x": np.random.default_rng(1).normal(size=(batch, 1, 3, 4)).astype(np.float32), "numbers": numbers}
+        (want,) = ReferenceEvaluator(source).run(None, feed)
+        np.testing.assert_allclose(session.run(None, feed)[0], want, rtol=1e-5, atol=1e-5)

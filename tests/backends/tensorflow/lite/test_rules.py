@@ -31,7 +31,7 @@ SAMPLE = (
     "GRU", "Gather", "Gemm", "GlobalAveragePool", "HardSwish", "IsInf", "LSTM", "LayerNormalization", "LogSoftmax",
     "Loop", "MatMul", "MaxPool", "MaxUnpool", "Mod", "Neg", "PRelu", "Pad", "RNN", "Reciprocal", "ReduceMean",
     "Resize", "Scan", "ScatterElements", "ScatterND", "Sign", "Sinh", "Slice", "Softmax", "Split", "Squeeze", "Sub",
-    "Tan", "Tile", "TopK", "Transpose", "Where",
+    "Tan", "Tile", "TopK", "Transpose", "Where", "Celu", "Elu", "Mish", "Pow", "Selu", "Softplus",
 )  # fmt: skip
 
 
