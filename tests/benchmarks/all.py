@@ -3,22 +3,32 @@
     python tests/benchmarks/all.py [--minutes 60] [--only startup capture …] [--output DIR]
                                    [--tf2onnx PYTHON] [--onnx2tf PYTHON] [--optimum PYTHON]
 
-The scripts run one after another, each bounded so that all of them fit the time; what does not begin in time, or lacks
-the environment of a peer, is named in the table. PYTHON is the interpreter of an environment with that peer. Figures
-are of this machine, and those of a row are of one run. `benchmarks.md` and `benchmarks.json` are written into DIR.
+The scripts run one after another, each with arguments that bound it and a share of the time that is left: one that
+takes longer is ended, keeps the figures that it has, and the others keep their shares; what one does not use, the
+others get. What did not end in time, or lacks the environment of a peer, is named below the table. PYTHON is the
+interpreter of an environment with that peer. Figures are of this machine, and those of a row are of one run.
+`benchmarks.md`, which begins with a summary to be quoted, and `benchmarks.json` are written into DIR, anew after each
+script.
+
+The environments: `pip install tf2onnx`, `pip install onnx2tf tf_keras` and `pip install "optimum[onnx]"`, each into an
+environment of its own, because each asks for other versions of the frameworks.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fnmatch
 import json
 import os
 import platform
+import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -26,29 +36,55 @@ from typing import Any
 from clocks import RECORDS
 
 HERE = Path(__file__).resolve().parent
-SCRIPTS: dict[str, list[str]] = {
-    "startup": [],
-    "capture": ["--rounds", "1"],
-    "verification": ["--models", "mnist", "lstm", "bert-tiny", "mobilenetv2", "resnet50"],
-    "latency": ["--rounds", "1", "--runs", "10"],
-    "torch_programs": ["--batches", "1", "--runs", "10"],
-    "reader": ["--rounds", "1", "--networks", "ResNet50", "MobileNetV2"],
-    "savedmodel": ["--rounds", "1", "--networks", "resnet50"],
-    "exporters": ["--only", "gpt2", "llama", "t5", "bert"],
-    "batch": ["--models", "12", "--rounds", "1", "--only", "zoo"],
-    "scaling": ["--nodes", "1000", "10000", "--gigabytes", "0.1", "1", "--from", "onnx", "--to", "onnx", "tf"],
-    "narrow": ["--runs", "10"],
-    "caffe2": ["--runs", "5"],
-    "localize": [],
-    "kernels": ["--networks", "resnet50", "--runs", "10"],
-    "exact_forms": ["--runs", "10"],
-    "channels": ["--rounds", "10"],
-    "norms": [],
-    "variables": ["--batches", "1"],
-    "language_models": ["--billions", "2"],
+_GRAPHS = ["onnxruntime", "tf", "tf jit", "tf-frozen", "twin frozen"]
+SCRIPTS: dict[str, tuple[float, list[str]]] = {
+    "startup": (4, ["--rounds", "2"]),
+    "capture": (8, ["--rounds", "1"]),
+    "verification": (5, ["--models", "mnist", "lstm", "bert-tiny", "mobilenetv2", "resnet50"]),
+    "latency": (16, ["--rounds", "1", "--runs", "9", "--graphs", *_GRAPHS]),
+    "onnx_peers": (12, []),
+    "lite": (6, []),
+    "torch_programs": (4, ["--batches", "1", "--runs", "10"]),
+    "reader": (3, ["--rounds", "1", "--networks", "ResNet50", "MobileNetV2"]),
+    "savedmodel": (3, ["--rounds", "1", "--networks", "resnet50"]),
+    "exporters": (5, ["--only", "gpt2", "llama", "t5", "bert"]),
+    "batch": (5, ["--models", "12", "--rounds", "1", "--only", "zoo"]),
+    "scaling": (5, ["--nodes", "1000", "10000", "--gigabytes", "0.1", "1", "--from", "onnx", "--to", "onnx", "tf"]),
+    "narrow": (2, ["--runs", "10"]),
+    "caffe2": (2, ["--runs", "5"]),
+    "localize": (2, []),
+    "kernels": (4, ["--runs", "10"]),
+    "exact_forms": (2, ["--runs", "10"]),
+    "channels": (1, ["--rounds", "10"]),
+    "norms": (2, []),
+    "variables": (5, ["--batches", "1"]),
+    "language_models": (3, ["--billions", "2"]),
 }
-"""The scripts with what bounds their time, those first that say most to a user."""
-PEERS = {"reader": "tf2onnx", "savedmodel": "onnx2tf", "exporters": "optimum"}
+"""The share of each script, and what bounds its time; those first that say most to a user."""
+PEERS = {
+    "onnx_peers": "tf2onnx",
+    "lite": "onnx2tf",
+    "reader": "tf2onnx",
+    "savedmodel": "onnx2tf",
+    "exporters": "optimum",
+}
+ALONE = {"onnx_peers", "lite", "exporters"}
+"""The scripts that have rows without the environment of their peer."""
+
+SUMMARY = (
+    ("Commands, seconds of wall time", "startup", "wall time of a command", "", ""),
+    ("PyTorch → ONNX, CPU time", "capture", "CPU time of PyTorch → ONNX", "torch.onnx", ""),
+    ("SavedModel → ONNX, CPU time", "reader", "CPU time of SavedModel → ONNX", "tf2onnx", ""),
+    ("PyTorch → SavedModel, CPU time", "savedmodel", "CPU time of PyTorch → SavedModel", "onnx2tf", ""),
+    ("ONNX from PyTorch, a run", "onnx_peers", "CPU time of a run in ONNX Runtime", "torch.onnx", ""),
+    ("ONNX from TensorFlow, a run", "onnx_peers", "CPU time of a run in ONNX Runtime", "tf2onnx", ""),
+    ("frozen TensorFlow with oneDNN, a run", "latency", "CPU time of a run", "onnxruntime", "tf-frozen, *oneDNN 1"),
+    ("frozen TensorFlow without oneDNN, a run", "latency", "CPU time of a run", "twin frozen", "tf-frozen, *oneDNN 0"),
+    ("TensorFlow Lite, a run", "lite", "CPU time of a run in LiteRT", "onnx2tf", ""),
+    ("TensorFlow Lite, a run", "lite", "CPU time of a run in LiteRT", "TensorFlow's converter", ""),
+)
+"""The lines of the summary: what they say, the benchmark, the measure, the peer, and a pattern of the cases."""
+
 PACKAGES = ("torch", "tensorflow", "keras", "onnx", "onnxruntime", "numpy")
 
 
@@ -72,20 +108,59 @@ def run(name: str, words: list[str], seconds: float) -> tuple[str, list[dict[str
         place = Path(folder, "records")
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {RECORDS: str(place)}
         command = [sys.executable, str(HERE / f"{name}.py"), *words]
-        try:
-            done = subprocess.run(command, env=environment, timeout=seconds, stderr=subprocess.PIPE, text=True)
-            lines = done.stderr.strip().splitlines() or [""]
-            wrong = f"ended with {done.returncode}: {lines[-1][:200]}" if done.returncode else ""
-        except subprocess.TimeoutExpired:
-            wrong = f"was not done in {seconds:.0f} s"
+        with Path(folder, "errors").open("w+") as errors:
+            # A session of its own, so that what it has started ends with it.
+            started = subprocess.Popen(command, env=environment, stderr=errors, start_new_session=True)
+            try:
+                code = started.wait(seconds)
+                errors.seek(0)
+                lines = errors.read().strip().splitlines() or [""]
+                wrong = f"ended with {code}: {lines[-1][:200]}" if code else ""
+            except subprocess.TimeoutExpired:
+                wrong = f"was ended after {seconds:.0f} s, its share"
+            finally:
+                _end(started)
         records = [json.loads(line) for line in place.read_text().splitlines()] if place.exists() else []
     return wrong, [{"benchmark": name, **row} for row in records]
+
+
+def _end(started: subprocess.Popen) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(started.pid, signal.SIGKILL)
+    started.wait()
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each of `SUMMARY`: the geometric mean of the ratios of its rows, the ends, and how many there are."""
+    lines = []
+    for what, benchmark, measure, peer, pattern in SUMMARY:
+        found = [
+            row
+            for row in rows
+            if (row["benchmark"], row["measure"], row["against"]) == (benchmark, measure, peer)
+            and fnmatch.fnmatch(row["case"], f"*{pattern}*")
+        ]
+        if not peer:
+            told = ", ".join(f"{row['case']} {row['ours']:.2f}" for row in found if row["ours"] is not None)
+            lines.append(f"- {what}: {told or 'not measured'}")
+            continue
+        ratios = {row["case"]: row["ours"] / row["other"] for row in found if row["ours"] and row["other"]}
+        if not ratios:
+            lines.append(f"- {what}, against {peer}: not measured")
+            continue
+        worst = max(ratios, key=lambda case: ratios[case])
+        told = f"{statistics.geometric_mean(ratios.values()):.2f} × {peer}"
+        ends = f"{min(ratios.values()):.2f} to {ratios[worst]:.2f}, the most with {worst}"
+        lines.append(f"- {what}: {told} ({len(ratios)} of {len(found)}; {ends})")
+    return lines
 
 
 def markdown(found: Mapping[str, Any]) -> str:
     """The table, below what it was measured with."""
     made = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     text = [f"# Benchmarks, {found['date']}", "", f"{found['processor']}; {made}; {found['minutes']:.0f} minutes.", ""]
+    text += ["Ours as a multiple of a peer's, each from one run; the geometric mean, how many cases, and the ends:", ""]
+    text += [*summary(found["rows"]), ""]
     text += ["| benchmark | case | measure | ours | other | ratio | against |", "|---|---|---|---|---|---|---|"]
     for row in found["rows"]:
         failed = "failed" if row["against"] else ""
@@ -102,37 +177,44 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--only", nargs="+", choices=SCRIPTS, default=list(SCRIPTS))
     parser.add_argument("--output", type=Path, default=Path())
-    for peer in PEERS.values():
+    for peer in dict.fromkeys(PEERS.values()):
         parser.add_argument(f"--{peer}", metavar="PYTHON")
     args = parser.parse_args()
     began = time.monotonic()
     rows: list[dict[str, Any]] = []
     missing: list[str] = []
-    for name in args.only:
-        words, peer, left = list(SCRIPTS[name]), PEERS.get(name), 60 * args.minutes - (time.monotonic() - began)
+    for place, name in enumerate(args.only):
+        peer, words = PEERS.get(name), list(SCRIPTS[name][1])
         python = getattr(args, peer) if peer else None
         if python:
             words += [f"--{peer}", python]
         if name == "caffe2" and not os.environ.get("CONVERT_CAFFE2_PYTHON"):
             missing.append("caffe2: no Caffe2 here (CONVERT_CAFFE2_PYTHON)")
-        elif peer and not python and name != "exporters":
+            continue
+        if peer and not python:
             missing.append(f"{name}: no --{peer}")
-        elif left < 1:
-            missing.append(f"{name}: no time was left")
-        else:
-            print(f"\n== {name} {' '.join(words)}", flush=True)
-            start = time.monotonic()
-            wrong, figures = run(name, words, left)
-            print(f"== {time.monotonic() - start:.0f} s {wrong}", flush=True)
-            rows += figures
-            missing += [f"{name}: {wrong}"] if wrong else []
-    found = {
-        "date": time.strftime("%Y-%m-%d"), "processor": processor(), "versions": versions(),
-        "minutes": (time.monotonic() - began) / 60, "rows": rows, "missing": missing,
-    }  # fmt: skip
-    (args.output / "benchmarks.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-    (args.output / "benchmarks.md").write_text(markdown(found))
-    print(markdown(found))
+            if name not in ALONE:
+                continue
+        left = 60 * args.minutes - (time.monotonic() - began)
+        shares = [SCRIPTS[other][0] for other in args.only[place:]]
+        print(f"\n== {name} {' '.join(words)}", flush=True)
+        start = time.monotonic()
+        wrong, figures = run(name, words, left * shares[0] / sum(shares))
+        print(f"== {time.monotonic() - start:.0f} s {wrong}", flush=True)
+        rows += figures
+        missing += [f"{name}: {wrong}"] if wrong else []
+        write(args.output, {
+            "date": time.strftime("%Y-%m-%d"), "processor": processor(), "versions": versions(),
+            "minutes": (time.monotonic() - began) / 60, "rows": rows, "missing": missing,
+        })  # fmt: skip
+    if rows:
+        print((args.output / "benchmarks.md").read_text())
+
+
+def write(folder: Path, found: Mapping[str, Any]) -> None:
+    """Both files of what was found so far."""
+    (folder / "benchmarks.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    (folder / "benchmarks.md").write_text(markdown(found))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """How fast our TensorFlow graphs run, against ONNX Runtime and against the same network written in Keras.
 
     python tests/benchmarks/latency.py [--batches 1 8] [--runs 30] [--rounds 3] [--networks resnet50 …]
-                                       [--onednn on off] [--onnx2tf PYTHON]
+                                       [--onednn on off] [--graphs tf-frozen "twin frozen" …] [--onnx2tf PYTHON]
 
 PyTorch networks of timm are converted to ONNX, to SavedModels (with variables and with constants) and to frozen graphs;
 their twins of keras.applications run as Keras calls them (in a tf.function), as Keras exports them, and frozen.
+`tf jit` and `twin jit` are the SavedModel and Keras's call in a tf.function with jit_compile=True: XLA compiles them.
 
 Each graph runs in a process of its own, on one thread, and the processes take turns, so that all see the same state of
 the machine: medians of CPU milliseconds per call, over three processes each, because one may be slower than the next
@@ -52,7 +53,19 @@ FORMATS = {
     "tf constants": ("tf", {"weights": "constants"}),
     "tf-frozen": ("tf-frozen", {}),
 }
-GRAPHS = ("onnxruntime", "tf", "tf constants", "tf-frozen", "twin", "twin exported", "twin frozen")
+GRAPHS = (
+    "onnxruntime",
+    "tf",
+    "tf constants",
+    "tf jit",
+    "tf-frozen",
+    "twin",
+    "twin exported",
+    "twin jit",
+    "twin frozen",
+)
+BESIDE = ("onnxruntime", "twin", "twin frozen")
+"""What the others are divided by."""
 
 
 def artefacts(network: str, folder: Path, names: Sequence[str] = tuple(FORMATS)) -> dict[str, Path]:
@@ -78,11 +91,16 @@ def call_of(graph: str, network: str, folder: Path) -> Callable[[Any], Any]:
         return _session(folder / str(list(FORMATS).index("onnx")))
     if graph.startswith("twin"):
         return _twin(graph, network)
-    path = folder / str(list(FORMATS).index(graph))
+    path = folder / str(list(FORMATS).index(graph.removesuffix(" jit")))
     import tensorflow as tf
 
     if graph == "tf-frozen":
         return _first(_frozen(tf.compat.v1.GraphDef.FromString(path.read_bytes())))
+    if graph == "tf jit":
+        signature = _signature(path)
+        (name,) = signature.structured_input_signature[1]
+        compiled = tf.function(lambda x: signature(**{name: x}), jit_compile=True)
+        return lambda x: compiled(x[1])
     return _first(_signature(path))
 
 
@@ -109,6 +127,8 @@ def _twin(graph: str, network: str) -> Callable[[Any], Any]:
         with tempfile.TemporaryDirectory() as folder:
             twin.export(folder, verbose=False)
             return _second(_signature(Path(folder)))
+    if graph == "twin jit":
+        return _second(tf.function(lambda x: twin(x, training=False), jit_compile=True))
     function = tf.function(lambda x: twin(x, training=False)).get_concrete_function(
         tf.TensorSpec((None, 224, 224, 3), tf.float32)
     )
@@ -207,32 +227,38 @@ class Server:
         return line
 
 
-def measure(network: str, batches: list[int], runs: int, rounds: int) -> None:
+def measure(network: str, graphs: Sequence[str], batches: list[int], runs: int, rounds: int) -> None:
     """Print one network's table."""
     times: dict[tuple[int, str], list[float]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = artefacts(network, folder)
         for _ in range(rounds):
-            _round(network, folder, batches, -(-runs // rounds), times)
+            _round(network, graphs, folder, batches, -(-runs // rounds), times)
         count, weights = transposes(paths["tf-frozen"])
     for batch in batches:
-        median = {graph: statistics.median(times[batch, graph]) for graph in GRAPHS}
+        median = {graph: statistics.median(times[batch, graph]) for graph in graphs}
         for graph, value in median.items():
-            if graph not in ("onnxruntime", "twin", "twin frozen"):
+            ratios = {other: value / median[other] for other in BESIDE if other in median}
+            if graph not in BESIDE:
                 case = f"{network}, {graph}, batch {batch}, oneDNN {os.environ['TF_ENABLE_ONEDNN_OPTS']}"
-                for other in ("onnxruntime", "twin", "twin frozen"):
+                for other in ratios:
                     record(case, "CPU time of a run", "ms", value, median[other], other)
-            against = [f"{value / median[b]:6.2f}" for b in ("onnxruntime", "twin", "twin frozen")]
+            against = [f"{ratios[other]:6.2f}" if other in ratios else f"{'':6}" for other in BESIDE]
             print(f"{network:<16} {batch:>5} {graph:<14} {value:8.1f} {' '.join(against)}", flush=True)
     print(f"{network:<16} Transposes in the frozen graph: {count}, of weights: {weights}", flush=True)
 
 
 def _round(
-    network: str, folder: Path, batches: list[int], runs: int, times: dict[tuple[int, str], list[float]]
+    network: str,
+    graphs: Sequence[str],
+    folder: Path,
+    batches: list[int],
+    runs: int,
+    times: dict[tuple[int, str], list[float]],
 ) -> None:
     """Add the milliseconds of `runs` calls of each graph, after three that are not counted."""
-    servers = {graph: Server(graph, network, folder) for graph in GRAPHS}
+    servers = {graph: Server(graph, network, folder) for graph in graphs}
     try:
         for batch in batches:
             for turn in range(runs + 3):
@@ -253,6 +279,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="processes of each graph")
     parser.add_argument("--networks", nargs="+", choices=TWINS, default=list(TWINS))
     parser.add_argument("--onednn", nargs="+", choices=ONEDNN, default=list(ONEDNN))
+    parser.add_argument("--graphs", nargs="+", choices=GRAPHS, default=list(GRAPHS))
     parser.add_argument("--onnx2tf", metavar="PYTHON")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--serve", choices=GRAPHS, help=argparse.SUPPRESS)
@@ -262,7 +289,7 @@ def main() -> None:
         serve(args.serve, args.networks[0], args.folder)
         return
     if args.one:
-        measure(args.networks[0], args.batches, args.runs, args.rounds)
+        measure(args.networks[0], args.graphs, args.batches, args.runs, args.rounds)
         return
     for setting in args.onednn:
         environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": ONEDNN[setting]}
@@ -274,7 +301,7 @@ def main() -> None:
         for network in args.networks:
             batches = [str(b) for b in args.batches]
             command = [sys.executable, __file__, "--one", "--networks", network, "--runs", str(args.runs)]
-            command += ["--rounds", str(args.rounds)]
+            command += ["--rounds", str(args.rounds), "--graphs", *args.graphs]
             subprocess.run([*command, "--batches", *batches], check=True, stderr=subprocess.DEVNULL, env=environment)
     if args.onnx2tf:
         savedmodel.table(args.networks, 3, args.onnx2tf)

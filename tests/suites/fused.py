@@ -57,6 +57,9 @@ LAYERS = {
     "grouped3d": Layer("Conv", (2, 4, 5, 4, 6), (4, 2, 3, 3, 3), 4, (("group", 2),)),
     "depthwise": Layer("Conv", (3, 4, 7, 6), (4, 1, 3, 3), 4, (("group", 4), ("pads", [1] * 4))),
     "depthwise_doubled": Layer("Conv", (3, 4, 7, 7), (8, 1, 3, 3), 8, (("group", 4), ("strides", [2, 2]))),
+    "depthwise_padded": Layer(
+        "Conv", (3, 4, 7, 8), (4, 1, 3, 3), 4, (("group", 4), ("pads", [1] * 4), ("strides", [2, 2]))
+    ),
     "transposed1d": Layer("ConvTranspose", (3, 4, 5), (4, 6, 3), 6, (("strides", [2]),)),
     "transposed2d": Layer("ConvTranspose", (3, 4, 5, 4), (4, 6, 3, 3), 6, (("strides", [2, 2]),)),
     "transposed3d": Layer("ConvTranspose", (2, 3, 3, 4, 3), (3, 4, 2, 2, 2), 4),

@@ -123,7 +123,7 @@ def _convolve_1d(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWin
 
 
 def _depthwise(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows, channels: int) -> tf.Tensor:
-    """One group a channel: kernel [kh, kw, C, O / C]. Padded before: explicit pads and a bias abort under oneDNN."""
+    """One group a channel: kernel [kh, kw, C, O / C]."""
     multiplier = t.shape(kernel)[-1] // channels
     kernel = tf.reshape(kernel, pack_dims([*window.kernel, channels, multiplier]))
     if x.dtype == tf.float16:
@@ -138,11 +138,26 @@ def _depthwise_windows(x: tf.Tensor, kernel: tf.Tensor, window: SpatialWindows) 
         return tf.nn.depthwise_conv2d(x, kernel, [1, *strides, 1], "SAME")
     if set(strides) == {1} and _has_same_pads(window):
         return tf.nn.depthwise_conv2d(x, kernel, [1, 1, 1, 1], "SAME", dilations=dilations)
+    if kernel.shape[-1] == 1 and _has_own_pads(x, window):
+        # A Pad copies all of x. With a bias fused, explicit pads abort under oneDNN (TensorFlow 2.21).
+        (top, left), (bottom, right) = window.before, window.after
+        pads = [[0, 0], [top, bottom], [left, right], [0, 0]]
+        return kept_apart(tf.nn.depthwise_conv2d(x, kernel, [1, *strides, 1], pads))
     x = pad_spatial(x, window.before, window.after)
     if strides[0] == strides[1] and set(dilations) == {1}:
         return tf.nn.depthwise_conv2d(x, kernel, [1, *strides, 1], "VALID")
     # Kernels have neither unequal strides nor strides with dilations: the windows left out are computed, and dropped.
     return take_strided(tf.nn.depthwise_conv2d(x, kernel, [1, 1, 1, 1], "VALID", dilations=dilations), strides)
+
+
+def _has_own_pads(x: tf.Tensor, window: SpatialWindows) -> bool:
+    """Whether depthwise kernels take the pads: known ones, with strides that skip, so that x is larger than the result.
+
+    Where it is not, the bias and the activation, which are not fused with explicit pads, take longer than a Pad.
+    """
+    (high, wide), dilations, amounts = window.strides, set(window.dilations), (*window.before, *window.after)
+    known = all(isinstance(p, int) and p >= 0 for p in amounts)
+    return known and any(amounts) and high == wide > 1 and dilations == {1} and x.dtype in (tf.float32, tf.float64)
 
 
 def _has_same_pads(window: SpatialWindows) -> bool:

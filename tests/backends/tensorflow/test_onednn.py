@@ -288,29 +288,31 @@ def test_one_window_along_the_width_has_no_stride(rank: int, width: Any, tmp_pat
 def test_forms_that_have_no_kernel_under_one_setting_are_not_emitted(tmp_path: Path) -> None:
     """Found in TensorFlow 2.21, not all of them on every processor, so that the graph has to show it.
 
-    A depthwise convolution with explicit paddings and a bias ends the process under oneDNN; without it a grouped one
-    with a BiasAdd or a batch norm is unimplemented, as are unequal strides of a depthwise one, and channels first.
+    A depthwise convolution with explicit paddings and a bias, fused, ends the process under oneDNN; without it a
+    grouped one with a BiasAdd or a batch norm is unimplemented, as are unequal strides of a depthwise one, and
+    channels first.
     """
-    shapes = {"d": (4, 1, 3, 3), "s": (4, 1, 3, 3), "g": (6, 2, 3, 3), "n": (6, 2, 3, 3)}
+    shapes = {"d": (4, 1, 3, 3), "s": (4, 1, 3, 3), "e": (4, 1, 3, 3), "g": (6, 2, 3, 3), "n": (6, 2, 3, 3)}
     weights = {n: RANDOM.normal(size=shape).astype(np.float32) for n, shape in shapes.items()}
     weights |= {f"{n}b": RANDOM.normal(size=shape[0]).astype(np.float32) for n, shape in shapes.items()}
     weights |= {n: np.abs(RANDOM.normal(size=6)).astype(np.float32) for n in ("scale", "offset", "mean", "variance")}
     groups = {"d": (4, {"pads": [1, 0, 0, 1]}), "s": (4, {"strides": [2, 1]}),
-              "g": (2, {"pads": [1] * 4}), "n": (2, {"pads": [0, 1, 1, 0]})}  # fmt: skip
+              "e": (4, {"pads": [1] * 4, "strides": [2, 2]}), "g": (2, {"pads": [1] * 4}),
+              "n": (2, {"pads": [0, 1, 1, 0]})}  # fmt: skip
     nodes = [helper.make_node("Conv", ["x", n, f"{n}b"], [f"{n}0"], group=count, **more)
              for n, (count, more) in groups.items()]  # fmt: skip
     norm = ["n0", "scale", "offset", "mean", "variance"]
     nodes.append(helper.make_node("BatchNormalization", norm, ["n1"]))
-    nodes += [helper.make_node("Relu", [n], [f"{n}r"]) for n in ("d0", "s0", "g0", "n1")]
-    nodes += [helper.make_node("GlobalAveragePool", [f"{n}r"], [f"{n}p"]) for n in ("d0", "s0", "g0", "n1")]
-    nodes.append(helper.make_node("Concat", ["d0p", "s0p", "g0p", "n1p"], ["y"], axis=1))
-    proto = model(nodes, ["n", 4, 7, 6], ["n", 20, 1, 1], **weights)
+    nodes += [helper.make_node("Relu", [n], [f"{n}r"]) for n in ("d0", "s0", "e0", "g0", "n1")]
+    nodes += [helper.make_node("GlobalAveragePool", [f"{n}r"], [f"{n}p"]) for n in ("d0", "s0", "e0", "g0", "n1")]
+    nodes.append(helper.make_node("Concat", ["d0p", "s0p", "e0p", "g0p", "n1p"], ["y"], axis=1))
+    proto = model(nodes, ["n", 4, 7, 6], ["n", 24, 1, 1], **weights)
     path = written(proto, tmp_path, "tf-frozen")
     found = list(operations(path))
     depthwise = [op for op in found if op.type == "DepthwiseConv2dNative"]
     grouped = [op for op in found if op.type == "Conv2D" and op.inputs[0].shape[-1] != op.inputs[1].shape[2]]
-    assert depthwise
-    assert all(op.get_attr("padding") != b"EXPLICIT" for op in depthwise)
+    padded = [op for op in depthwise if op.get_attr("padding") == b"EXPLICIT"]
+    assert [[user.type for user in op.outputs[0].consumers()] for op in padded] == [["ExpandDims"]]
     assert all(op.get_attr("strides")[1] == op.get_attr("strides")[2] for op in depthwise)
     readers = {user.type for op in grouped for user in op.outputs[0].consumers()}
     assert not readers & {"BiasAdd", "FusedBatchNormV3"}

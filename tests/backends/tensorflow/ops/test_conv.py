@@ -43,6 +43,14 @@ ROWS = [
     conv(2, 4, (7, 8), 4, (3, 3), True, group=4, pads=[1, 1, 1, 1]),
     conv(2, 4, (7, 8), 4, (3, 3), True, group=4, pads=[1, 1, 1, 1], strides=[2, 2]),
     conv(2, 4, (7, 8), 8, (3, 3), True, group=4, pads=[1, 0, 2, 1], strides=[2, 1]),
+    # Pads of the kernel's own: more than a window, and windows that hold nothing else.
+    conv(2, 4, (7, 8), 8, (3, 3), True, group=4, pads=[1, 0, 2, 1], strides=[2, 2]),
+    conv(3, 4, (1, 2), 4, (5, 3), True, group=4, pads=[2, 3, 4, 5], strides=[2, 2]),
+    conv(2, 4, (2, 1), 4, (1, 2), True, group=4, pads=[2, 2, 3, 3], strides=[3, 3]),
+    conv(2, 4, (9,), 4, (3,), True, group=4, pads=[1, 1], strides=[2]),
+    case("Conv", f64(2, 3, 6, 6), const(f64(3, 1, 3, 3)), const(f64(3)), group=3, pads=[1] * 4, strides=[2, 2]).named(
+        "depthwise in float64"
+    ),
     conv(2, 4, (9, 9), 4, (3, 3), group=4, dilations=[2, 2], strides=[2, 2]),
     conv(2, 4, (9, 9), 4, (3, 3), True, group=4, dilations=[2, 2], pads=[2, 2, 2, 2]),
     conv(1, 3, (4, 5, 6), 4, (2, 3, 2), True, pads=[1, 0, 1, 0, 1, 1]),
