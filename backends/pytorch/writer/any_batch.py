@@ -9,19 +9,23 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+import torch.fx.experimental.symbolic_shapes as symbolic_shapes
+from torch._subclasses.fake_impls import conv, op_implementations_dict
 
 from .whole_rnn import KEYS, set_kernels
 
 _ASKED = ("_select_conv_backend", "_conv_determine_backend_memory_format")
+_CONVOLUTIONS = (torch.ops.aten.convolution.default, torch.ops.aten._convolution.default)
 
 
 @contextmanager
 def any_batch() -> Iterator[None]:
     """Inside, layers of tensors without content choose no kernel, and no layout.
 
-    PyTorch chooses a kernel for a convolution to tell the layout of the result, by the size of the batch among others;
-    for a linear layer and a reshape it asks whether the input lies in one piece, which a batch of one may. The program
-    would have that for a condition, and take no batch of one. What is computed does not depend on it.
+    PyTorch chooses a kernel for a convolution to tell the layout of the result, by the size of the batch among others,
+    and first puts an input of three dims in one piece, which a slice of channels is for a batch of one alone; for a
+    linear layer and a reshape it asks whether the input lies in one piece. The program would have that for a condition,
+    and take no batch of one. What is computed does not depend on it.
     """
 
     def nothing(*arguments: Any, **named: Any) -> None:
@@ -30,10 +34,17 @@ def any_batch() -> Iterator[None]:
     with ExitStack() as stack:
         for name in _ASKED:
             stack.enter_context(patch.object(torch._C, name, nothing))
+        stack.enter_context(patch.dict(op_implementations_dict, dict.fromkeys(_CONVOLUTIONS, _convolution)))
         for operator, kernel in ((torch.ops.aten.linear.default, _linear), (torch.ops.aten.reshape.default, _reshape)):
             stack.callback(set_kernels, operator, dict(operator.py_kernels))
             set_kernels(operator, operator.py_kernels | dict.fromkeys(KEYS, kernel))
         yield
+
+
+def _convolution(fake_mode: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+    """PyTorch's own, which leaves the layout open where a size has no example."""
+    with patch.object(symbolic_shapes, "has_guarding_hint", lambda size: False):
+        return conv(fake_mode, func, *args, **kwargs)
 
 
 def _linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:

@@ -152,6 +152,24 @@ def test_a_clip_between_constants_is_one_pass(tmp_path: Path) -> None:
     assert program.module()(torch.tensor([-1.0, 3, 7]))["y"].tolist() == [0, 3, 6]
 
 
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_a_batch_of_one_is_a_batch_where_channels_are_sliced(operator: str, dims: int, tmp_path: Path) -> None:
+    """A slice lies in one piece only if the batch is one: no condition of a convolution along any number of dims."""
+    nodes = [
+        helper.make_node("Slice", ["x", "zero", "three", "one"], ["a"]),
+        helper.make_node(operator, ["a", "w"], ["y"]),
+    ]
+    numbers = {"zero": np.array([0]), "three": np.array([3]), "one": np.array([1])}
+    weights = {"w": np.ones((3, 3, *[2] * dims), np.float32), **numbers}
+    program = loaded(model_of(nodes, {"x": ["batch", 5, *[4] * dims]}, ["y"], weights), tmp_path)
+    assert program._guards_code == []
+    for batch in (1, 2):
+        found = program.module()(torch.ones(batch, 5, *[4] * dims))["y"]
+        assert found.shape[0] == batch
+        assert found.max().item() == 3 * 2**dims
+
+
 def test_a_program_is_verified_with_its_own_conditions(tmp_path: Path) -> None:
     class Network(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
