@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from inspect import Parameter, signature
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from convert import limits
@@ -194,6 +195,11 @@ class SubgraphWalker:
         for number, tensor in enumerate(graph.tensors):
             if tensor.content is not None and number not in values:
                 values[number] = g.initializer(tensor.name or "const", tensor.content)
+        made = {number for operator in graph.operators for number in operator.outputs}
+        used = {n for operator in graph.operators for n in operator.inputs if n >= 0}
+        for number in sorted(used - values.keys() - made):
+            if (nothing := _nothing(graph.tensors[number])) is not None:
+                values[number] = g.initializer(graph.tensors[number].name or "nothing", nothing)
         real: dict[int, ir.Value] = {}
         for operator in graph.operators:
             with g.at(location(graph, operator)):
@@ -266,6 +272,15 @@ class SubgraphWalker:
 
     def _option(self, name: str, value: Any) -> Any:
         return SubgraphRegion(self, value) if name.endswith("subgraph_index") or name == "subgraph" else value
+
+
+def _nothing(tensor: Tensor) -> ir.TensorProtocol | None:
+    """A constant without elements, for which a file has no buffer: the axes of a Squeeze of all dims, for example."""
+    if 0 not in tensor.shape or None in tensor.shape or tensor.dtype is None or tensor.variable:
+        return None
+    if tensor.dtype == ir.DataType.STRING:
+        return ir.StringTensor([], shape=ir.Shape(tensor.shape))
+    return ir.tensor(np.zeros([d or 0 for d in tensor.shape], tensor.dtype.numpy()), dtype=tensor.dtype)
 
 
 def location(graph: Subgraph, operator: Operator) -> Location:

@@ -302,6 +302,21 @@ def test_ends_of_one_name_are_all_there(named: bool, tmp_path: Path) -> None:
         np.testing.assert_array_equal(values, found[name])
 
 
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_a_constant_without_elements_has_no_buffer(dtype: str, tmp_path: Path) -> None:
+    """The shape of a scalar, and a part of a Concat: LiteRT takes them for what they are."""
+    nothing = constant(np.zeros((0,) if dtype == "int32" else (2, 0), dtype))
+    x = f32(1, 1) if dtype == "int32" else f32(2, 3)
+    if dtype == "int32":
+        content = handmade("RESHAPE", [x, nothing], [Result(())], ("Reshape", {}))()
+    else:
+        content = handmade("CONCATENATION", [nothing, x], [Result((2, 3))], ("Concatenation", {"axis": 1}))()
+    (path := tmp_path / "m.tflite").write_bytes(content)
+    verdict = convert.convert(path, "onnx", tmp_path / "m.onnx").verdict
+    assert verdict is not None
+    assert verdict.status == "PASS", verdict.reason
+
+
 @pytest.mark.parametrize("name", [name for name in operator_files() if "sparse" in name or "segments" in name])
 def test_sparse_weights_are_no_larger_than_their_numbers_say(name: str, tmp_path: Path) -> None:
     (tmp_path / "m.tflite").write_bytes(operator_files()[name]())
