@@ -16,6 +16,7 @@ from convert.errors import Unsupported, UsageError
 from convert.options import Options
 from convert.report import Report
 
+from ..common.late_networkx import import_trace
 from ..common.modes import refuse_seeded, watch_seeds
 from ..common.state import refuse_assignments, track_assignments
 from ..inputs.arguments import arrange_arguments, arranged_shapes
@@ -242,7 +243,7 @@ def plain_outputs(module: nn.Module) -> Iterator[None]:
 @contextmanager
 def without_partial_graphs() -> Iterator[None]:
     """Inside, torch.export does not print what it had captured before it failed, which its error says in a line."""
-    module: Any = torch.export._trace
+    module: Any = import_trace()
     module.print = lambda *texts, **options: None
     try:
         yield
