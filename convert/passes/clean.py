@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 from onnx_ir.passes import common
 
-from convert.graph.values import draws_numbers
+from convert.graph.values import constant_integers, draws_numbers
 from convert.passes import run_passes
 from convert.passes.fold import fold_constants
 
@@ -21,7 +21,8 @@ def lift_constants(model: ir.Model) -> bool:
 
 
 def drop_identities(model: ir.Model) -> bool:
-    """Remove Identity nodes that do not tie a graph input to a graph output, and Dropout nodes of inference."""
+    """Remove Identity nodes that do not tie a graph input to a graph output, Dropout nodes of inference, and Slices
+    that take all there is: PyTorch's exporter writes one for each `:`, and inference loses the name of its dim."""
     modified = False
     for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
         training = node.inputs[2] if node.op_type == "Dropout" and len(node.inputs) > 2 else None
@@ -34,9 +35,25 @@ def drop_identities(model: ir.Model) -> bool:
             value.name, value.type, value.shape = old.name, old.type, old.shape
             ir.convenience.replace_nodes_and_values(node.graph, node, [node], [identity], [old], [value])
             modified = True
-    identities = [n for n in ir.traversal.RecursiveGraphIterator(model.graph) if n.op_type == "Identity"]
-    dropped = [_drop_identity(n) for n in identities if n.domain == ""]
+    nodes = ir.traversal.RecursiveGraphIterator(model.graph)
+    identities = [n for n in nodes if n.domain == "" and (n.op_type == "Identity" or _takes_all(n))]
+    dropped = [_drop_identity(n) for n in identities]
     return any(dropped) or modified
+
+
+def _takes_all(node: ir.Node) -> bool:
+    """Whether a node is a Slice from the first element to the last of whatever length there is."""
+    if node.op_type != "Slice":
+        return False
+    starts, ends = constant_integers(node.inputs[1]), constant_integers(node.inputs[2])
+    steps = constant_integers(node.inputs[4]) if len(node.inputs) > 4 and node.inputs[4] is not None else []
+    if starts is None or ends is None or steps is None:
+        return False
+    return not any(starts) and all(end >= _ENDLESS for end in ends) and all(step == 1 for step in steps)
+
+
+_ENDLESS = 2**31 - 1
+"""What exporters write for an end that is left out; no dim of a tensor in memory is longer."""
 
 
 def _drop_identity(node: ir.Node) -> bool:

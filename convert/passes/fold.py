@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from convert.graph import location_of, register_initializer
 from convert.graph.tensors import dims_of, lazy_tensor
-from convert.graph.values import draws_numbers, is_used
+from convert.graph.values import constant_integers, draws_numbers, is_used, known_dims
 
 # Beyond this many bytes a computed constant costs more in the artefact than the node that makes it.
 _LARGEST = 1 << 16
@@ -22,7 +22,8 @@ _KEPT = frozenset({"DequantizeLinear"})
 def fold_constants(model: ir.Model) -> bool:
     """Replace nodes whose inputs are all constants by initializers; whether any was.
 
-    Transpose, Reshape, Squeeze, Unsqueeze and Flatten of a weight of any size become lazy views. Other operators are
+    Transpose, Reshape, Squeeze, Unsqueeze and Flatten of a weight of any size become lazy views, and so do Slices and
+    Concats of those that nothing reads whole (gates of an LSTM in another order). Other operators are
     evaluated by our own executor while inputs and outputs are small. Shape and Size of a value with a
     static shape are constants, too. Nodes with subgraphs, random and unknown operators stay, and so does
     DequantizeLinear: runtimes look for it, and a quantized weight is small as integers only.
@@ -47,6 +48,8 @@ def _fold(node: ir.Node, evaluate: Evaluator) -> Sequence[ir.TensorProtocol] | N
         return None
     if node.op_type in ("Shape", "Size"):
         return _shape_of(node)
+    if node.op_type in ("Gather", "Slice") and (picked := _picked_dims(node)) is not None:
+        return picked
     inputs = [v for v in node.inputs if v is not None]
     if not inputs or any(v.const_value is None for v in inputs):
         return None
@@ -55,6 +58,8 @@ def _fold(node: ir.Node, evaluate: Evaluator) -> Sequence[ir.TensorProtocol] | N
     if node.op_type in _VIEWS:
         view = _VIEWS[node.op_type](node, first)
         return None if view is None else [view]
+    if node.op_type in _PIECES and (pieces := _PIECES[node.op_type](node)) is not None:
+        return [pieces]
     if (
         draws_numbers(node)
         or node.op_type in _KEPT
@@ -77,6 +82,38 @@ def _shape_of(node: ir.Node) -> list[ir.TensorProtocol] | None:
     return [ir.Tensor(np.array(dims, dtype=np.int64))]
 
 
+def _picked_dims(node: ir.Node) -> list[ir.TensorProtocol] | None:
+    """What a Gather or a Slice takes of a Shape whose other dims may be open: constants, if those that it takes are."""
+    source, *places = node.inputs
+    shape_node = None if source is None else source.producer()
+    if shape_node is None or shape_node.op_type != "Shape" or shape_node.domain or shape_node.inputs[0] is None:
+        return None
+    dims = known_dims(shape_node.inputs[0])
+    content = [None if v is None else constant_integers(v) for v in places]
+    if dims is None or any(v is not None and c is None for v, c in zip(places, content, strict=True)):
+        return None
+    start, end = shape_node.attributes.get_int("start", 0), shape_node.attributes.get_int("end", len(dims))
+    dims = dims[start:end]
+    if node.op_type == "Slice":
+        starts, ends, _, steps = (*content, None, None)[:4]
+        if not starts or not ends or (steps and 0 in steps):
+            return None
+        return _whole(dims[slice(starts[0], ends[0], steps[0] if steps else 1)])
+    if node.attributes.get_int("axis", 0) not in (0, -1) or places[0] is None or places[0].shape is None:
+        return None
+    if any(not -len(dims) <= i < len(dims) for i in content[0] or ()):
+        return None
+    return _whole([dims[i] for i in content[0] or ()], None if len(places[0].shape) else ())
+
+
+def _whole(dims: Sequence[int | str | None], shape: tuple[int, ...] | None = None) -> list[ir.TensorProtocol] | None:
+    """Dims as a vector, or as a scalar for the shape (); None where one is open."""
+    if not all(isinstance(d, int) for d in dims):
+        return None
+    found = np.array(dims, np.int64)
+    return [ir.Tensor(found if shape is None else found.reshape(shape))]
+
+
 def _transpose(node: ir.Node, tensor: ir.TensorProtocol) -> ir.TensorProtocol | None:
     dims = dims_of(tensor)
     perm = list(node.attributes["perm"].as_ints()) if "perm" in node.attributes else list(range(len(dims)))[::-1]
@@ -93,6 +130,51 @@ def _reshape(node: ir.Node, tensor: ir.TensorProtocol) -> ir.TensorProtocol | No
         raise ValueError(f"{location_of(node)}: {tensor.size} elements cannot take the shape {shape}")
     return lazy_tensor(tensor.dtype, shape, lambda: tensor.numpy().reshape(shape), tensor.name)
 
+
+def _sliced(node: ir.Node) -> ir.TensorProtocol | None:
+    """A part of a weight of which nothing reads more than parts, which together are no larger than the weight."""
+    x, *places = node.inputs
+    starts, ends, axes, steps = ([None if v is None else constant_integers(v) for v in places] + [None, None])[:4]
+    content = _content_for(x, "Slice")
+    if x is None or content is None or starts is None or ends is None:
+        return None
+    sizes = [_shape_size(user.outputs[0]) for user, _ in x.uses()]
+    if None in sizes or sum(s for s in sizes if s is not None) > content.size:
+        return None
+    index = [slice(None)] * len(dims_of(content))
+    bounds = zip(axes or range(len(starts)), starts, ends, steps or [1] * len(starts), strict=True)
+    for axis, start, end, step in bounds:
+        index[axis] = slice(start, end, step)
+    shape = np.broadcast_to(np.empty(()), dims_of(content))[tuple(index)].shape
+    return lazy_tensor(content.dtype, shape, lambda: content.numpy()[tuple(index)], content.name)
+
+
+def _joined(node: ir.Node) -> ir.TensorProtocol | None:
+    """Parts of weights end to end, where nothing else reads them."""
+    contents = [_content_for(v, "Concat") for v in node.inputs if v is not None and len(v.uses()) == 1]
+    known = [t for t in contents if t is not None]
+    if len(known) < len(node.inputs):
+        return None
+    axis, shape = node.attributes.get_int("axis", 0), [int(d) for d in dims_of(known[0])]
+    shape[axis] = sum(int(dims_of(t)[axis]) for t in known)
+    return lazy_tensor(known[0].dtype, shape, lambda: np.concatenate([t.numpy() for t in known], axis), node.name)
+
+
+def _content_for(value: ir.Value | None, reader: str) -> ir.TensorProtocol | None:
+    """The numbers of a constant that operators of one kind alone read; else None."""
+    if value is None or value.dtype in (None, ir.DataType.STRING) or value.is_graph_output():
+        return None
+    alone = all(user.op_type == reader and not user.domain for user, _ in value.uses())
+    return value.const_value if alone else None
+
+
+def _shape_size(value: ir.Value) -> int | None:
+    dims = known_dims(value) or (None,)
+    known = [d for d in dims if isinstance(d, int)]
+    return math.prod(known) if len(known) == len(dims) else None
+
+
+_PIECES: dict[str, Callable[[ir.Node], ir.TensorProtocol | None]] = {"Slice": _sliced, "Concat": _joined}
 
 _VIEWS: dict[str, Callable[[ir.Node, ir.TensorProtocol], ir.TensorProtocol | None]] = {
     "Transpose": _transpose,

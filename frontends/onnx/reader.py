@@ -20,6 +20,7 @@ from convert.graph.metadata import FILES_KEY
 from convert.graph.shape_inference import SMALL
 from convert.graph.tensors import dims_of
 from convert.options import Options
+from convert.passes.decide_branches import decide_branches
 from convert.report import Report
 from convert.source import Source
 
@@ -74,6 +75,7 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     fix_values(model, options, report)
     lift_opset(model)
     fix_inputs(model, options, report)
+    decide_branches(model)
     return model
 
 

@@ -156,3 +156,46 @@ def test_random_operators_are_not_folded_or_shared(operator: str) -> None:
     clean(model)
     assert counts(model)[operator] == 2
     assert not any(node.attributes.get("convert.own") for node in model.graph)
+
+
+@pytest.mark.parametrize("ends", [(2**31 - 1, 2**63 - 1), (2**31 - 2, 5), (-1, 2**63 - 1)])
+def test_a_slice_that_takes_all_there_is_goes(ends: tuple[int, int]) -> None:
+    """`x[:, :]` of any sizes; one with an end of its own stays, and so does one that begins later or has steps."""
+    g = Graph()
+    x = g.input("x", F, ["n", "m"])
+    axes, whole = np.array([0, 1]), ends == (2**31 - 1, 2**63 - 1)
+    g.output(g.Abs(g.Slice(x, np.array([0, 0]), np.array(ends), axes)), "whole")
+    g.output(g.Abs(g.Slice(x, np.array([0, 1]), np.array(ends), axes)), "late")
+    g.output(g.Abs(g.Slice(x, np.array([0, 0]), np.array(ends), axes, np.array([1, 2]))), "steps")
+    g.output(g.Slice(x, np.array([0, 0]), np.array(ends), axes), "tied")
+    model, feed = g.model(), weights(3, 7)
+    before = run(model, x=feed)
+    clean(model)
+    (maker,) = model.graph.outputs[0].producer().inputs
+    assert (maker is model.graph.inputs[0]) is whole
+    assert counts(model)["Slice"] == 3
+    for a, b in zip(before, run(model, x=feed), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_pieces_of_a_weight_are_put_together_without_copies() -> None:
+    """Gates of an LSTM in another order, as PyTorch's exporter writes them, are one lazy weight."""
+    g = Graph()
+    x, weight = g.input("x", F, ["n", 128]), weights(512, 128)
+    kept, w = g.initializer("kept", ir.tensor(weights(512, 128))), g.initializer("w", ir.tensor(weight))
+    cuts = [(0, 128, 1), (384, 2**31 - 1, 1), (-129, 127, -1)]
+    parts = [g.Slice(w, np.array([a]), np.array([b]), np.array([0]), np.array([s])) for a, b, s in cuts]
+    g.output(g.MatMul(x, g.Transpose(g.Concat(*parts, axis=0), perm=[1, 0])), "y")
+    g.output(g.MatMul(x, g.Transpose(g.Slice(kept, np.array([0]), np.array([500]), np.array([0])), perm=[1, 0])), "z")
+    g.output(g.MatMul(x, g.Transpose(kept, perm=[1, 0])), "whole")
+    table = g.initializer("table", ir.tensor(weights(512, 128)))
+    for i in range(3):
+        rows = g.Slice(table, np.array([i]), np.array([500]), np.array([0]))
+        g.output(g.MatMul(x, g.Transpose(rows, perm=[1, 0])), f"rows{i}")
+    model, feed = g.model(), weights(3, 128)
+    before = run(model, x=feed)
+    clean(model)
+    assert counts(model)["Concat"] == 0
+    assert counts(model)["Slice"] == 4, "what something else reads, whole or in rows that overlap, is stored once"
+    for a, b in zip(before, run(model, x=feed), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
