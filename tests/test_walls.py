@@ -15,10 +15,18 @@ from tests.support.import_graph import ROOT, TOPS, arrows, circles, imports, nam
 
 ROOMS = sorted(p for kind in ("frontends", "backends") for p in (ROOT / kind).iterdir() if (p / "__init__.py").exists())
 MOST_LINES = 400
+TOP = {"pyproject.toml", "README.md", "LICENSE", "ARCHITECTURE.md", *TOPS, "tests", "fixtures"}
+"""All that may lie at the top, beside files whose names begin with a dot."""
 
 
 def test_no_module_imports_itself_over_others() -> None:
     assert circles(arrows()) == []
+
+
+def test_nothing_else_lies_at_the_top() -> None:
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    tops = {line.split("/")[0] for line in tracked.splitlines()}
+    assert {name for name in tops if not name.startswith(".")} == TOP
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda p: f"{p.parent.name}.{p.name}")
