@@ -16,6 +16,12 @@ DIFFERENCES = {
             integers=False,
             reductions=("max", "min"),
         ),
+        Difference(
+            ("Resize",),
+            "onnxruntime multiplies NaN and infinities by a weight of 0, those of the next channel too for one dim",
+            integers=False,
+        ),
+        Difference(("GridSample",), "onnxruntime gives an element or 0 for a place that is NaN", integers=False),
         Difference(("DFT", "STFT"), "onnxruntime's sums over a row with an infinity are NaN", integers=False),
         Difference(("Unique",), "onnxruntime takes NaN for equal to every number", integers=False),
         Difference(

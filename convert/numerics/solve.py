@@ -59,5 +59,6 @@ def sign_and_log_det(g: Graph, factors: ir.Value, pivots: list[ir.Value]) -> tup
     swapped = g.Cast(g.Not(g.Equal(g.Concat(*pivots, axis=-1), np.arange(n))), to=ir.DataType.INT64)
     odd = g.Cast(g.Mod(g.ReduceSum(swapped, [-1], keepdims=0), 2), to=ir.DataType.DOUBLE)
     turn = g.Sub(constant_like(g, 1.0, odd), g.Mul(constant_like(g, 2.0, odd), odd))
-    sign = g.Mul(turn, g.ReduceProd(g.Sign(diagonal), [-1], keepdims=0))
+    signs = g.Where(g.IsNaN(diagonal), constant_like(g, 0.0, diagonal), g.Sign(diagonal))  # as in C, not in ONNX
+    sign = g.Mul(turn, g.ReduceProd(signs, [-1], keepdims=0))
     return sign, g.ReduceSum(g.Log(g.Abs(diagonal)), [-1], keepdims=0)

@@ -7,6 +7,13 @@ from convert.differences import Difference
 _MEANS = ("adaptive_avg_pool", "_adaptive_avg_pool")
 _FILTERS = ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
 _TRANSFORMS = ("_fft_r2c", "_fft_c2r", "_fft_c2c", "complex::_fft_r2c", "complex::_fft_c2r", "complex::_fft_c2c")
+_FACTORS = (
+    "cholesky", "linalg_cholesky", "linalg_cholesky_ex", "cholesky_inverse", "cholesky_solve", "qr", "linalg_qr",
+    "geqrf", "orgqr", "ormqr", "linalg_householder_product", "linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex",
+    "linalg_lu_solve", "lu_solve", "linalg_inv", "linalg_inv_ex", "inverse", "linalg_tensorinv", "linalg_tensorsolve",
+    "linalg_solve", "linalg_solve_ex", "_linalg_solve_ex", "linalg_pinv", "pinverse", "linalg_slogdet", "slogdet",
+    "_linalg_slogdet", "logdet",
+)  # fmt: skip
 
 DIFFERENCES = (
     Difference(
@@ -21,6 +28,12 @@ DIFFERENCES = (
         sources=(*(f"{pool}{dims}d" for pool in _MEANS for dims in (1, 2, 3)), *_FILTERS, *_TRANSFORMS),
     ),
     Difference(("GridSample",), "beside an infinity whose weight is 0, PyTorch's kernel leaves it out", integers=False),
+    Difference(
+        (),
+        "beside NaN, infinities, and pivots that are 0 or denormal, LAPACK's order decides what of a matrix is NaN",
+        integers=False,
+        sources=_FACTORS,
+    ),
     Difference(("TopK",), "of equal elements PyTorch takes any, and not the first", integers=False),
     Difference(("Cast", "QuantizeLinear"), "NaN and numbers out of range become any integer", integers=False),
 )

@@ -14,6 +14,7 @@ from convert.rules import Schema
 
 from .common.quantization import PREFIX, Scheme, attach_scheme, from_steps, scheme_of, to_steps
 from .common.values import as_value
+from .empty_results import empty_results
 from .rules import _is_implied, _normalize_value, bindable_schema, key_of, torch_op
 
 KEEPING = frozenset(
@@ -94,8 +95,10 @@ def call(g: Graph, schema: torch.FunctionSchema, args: Sequence[Any], kwargs: Ma
     """
     from .common.complexes import has_pair
     from .common.quantization import has_quantized
-    from .dispatch import call_quantized
 
+    nothing = None if has_pair((*args, *kwargs.values())) else empty_results(g, schema, args, kwargs)
+    if nothing is not None:
+        return nothing
     paired = has_pair((*args, *kwargs.values()))
     given = dict(zip((a.name for a in schema.arguments), args, strict=False)) | dict(kwargs)
     named = {

@@ -122,12 +122,26 @@ def pow_(g, x, exponent):
 
 
 def _narrow_power(g: Graph, x: ir.Value, exponent: ir.Value) -> ir.Value:
-    """A power that wraps: a product of the dtype for a small constant, else by int64, whose last bits are the same."""
+    """A power that wraps: a product of the dtype for a small constant, else by squares in int32.
+
+    Runtimes have Pow in floats. Of a negative exponent PyTorch has powers of 1 and −1, and 0 of all others.
+    """
     known = constant(exponent)
     times = int(known.numpy()) if known is not None and g.rank(exponent) == 0 else 0
     if 1 <= times <= 8:
         return functools.reduce(g.Mul, [x] * times)
-    return g.Cast(g.Pow(g.Cast(x, to=ir.DataType.INT64), g.Cast(exponent, to=ir.DataType.INT64)), to=g.dtype(x))
+    square, left = g.Cast(x, to=ir.DataType.INT32), g.Cast(exponent, to=ir.DataType.INT32)
+    zero, one, two = (constant_like(g, n, square) for n in range(3))
+    negative = g.Less(left, zero)
+    base, left = square, g.Abs(left)
+    odd = g.Equal(g.Mod(left, two), one)
+    out = g.Where(odd, base, one)
+    parity = g.Where(odd, base, one)
+    for _ in range(g.dtype(x).bitwidth - 1):
+        square, left = g.Mul(square, square), g.Div(left, two)
+        out = g.Where(g.Equal(g.Mod(left, two), one), g.Mul(out, square), out)
+    inverse = g.Where(g.Equal(g.Abs(base), one), parity, zero)
+    return g.Cast(g.Where(negative, inverse, out), to=g.dtype(x))
 
 
 @torch_op("float_power")

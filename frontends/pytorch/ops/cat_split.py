@@ -123,6 +123,8 @@ def tensor_split_indices(g, x, indices, dim=0):
 @torch_op("unbind", "unbind_copy")
 def unbind(g, x, dim=0):
     axis, length = axis_of(g, x, dim), _static_length(g, x, dim, "unbind")
+    if length == 0:  # no pieces, which ONNX's Split does not give
+        return []
     return [g.Squeeze(p, [axis]) for p in _split_pieces(g, x, [1] * length, axis)]
 
 

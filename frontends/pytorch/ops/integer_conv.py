@@ -131,6 +131,18 @@ def max_pool_integers(g: Graph, x: ir.Value, how: SlidingWindow) -> tuple[ir.Val
     return g.ReduceMax(read, [last], keepdims=0), g.Squeeze(index, [last])
 
 
+def _sum_of_integers(g: Graph, x: ir.Value) -> ir.Value:
+    """The sum over the last dim by halves: runtimes have ReduceSum of integers in floats, exact to 2⁵³ only."""
+    length = g.shape(x)[-1]
+    assert isinstance(length, int), "the elements of a window are counted"
+    while length > 1:
+        half = length // 2
+        folded = g.Add(g.Slice(x, [0], [half], [-1]), g.Slice(x, [half], [2 * half], [-1]))
+        x = g.Concat(folded, g.Slice(x, [2 * half], [length], [-1]), axis=-1) if length % 2 else folded
+        length = half + length % 2
+    return g.Squeeze(x, [-1])
+
+
 def average_pool_integers(
     g: Graph, x: ir.Value, how: SlidingWindow, counted: Sequence[int], divisor: int | None
 ) -> ir.Value:
@@ -143,5 +155,5 @@ def average_pool_integers(
         begin, end = how.pads[i] - counted[i], how.pads[i] + lengths[i] + counted[i]
         inside = ((table >= begin) & (table < end)).sum(1)
         counts = counts[..., None] * inside
-    total = g.ReduceSum(read, [g.rank(read) - 1], keepdims=0)
+    total = _sum_of_integers(g, read)
     return cast(g, g.Div(total, np.full_like(counts, divisor) if divisor else counts), dtype)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import string
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.semantics.einsum import squeeze_labels
 
-from ..common.sizes import axis_of, reshape, size
+from ..common.sizes import axis_of, reshape, size, vector
 from ..common.values import as_value, cast, constant_like, promote_operands, widen_bfloat16
 from ..rules import torch_op
 from .arithmetic import add, mul
@@ -109,6 +111,9 @@ def tensordot(g, x, y, dims_self, dims_other):
     right = [i for i in range(g.rank(y)) if i not in b]
     summed = [size(g, x, d) for d in a]
     length = math.prod(summed) if all(isinstance(n, int) for n in summed) else -1
+    if length == 0:  # sums of nothing
+        shape = [*(size(g, x, i) for i in left), *(size(g, y, i) for i in right)]
+        return g.Expand(constant_like(g, 0, x), vector(g, shape)) if shape else constant_like(g, 0, x)
     m = (
         g.Reshape(g.Transpose(x, perm=left + a), [-1, length])
         if length != -1
@@ -126,10 +131,43 @@ def tensordot(g, x, y, dims_self, dims_other):
 
 @torch_op("linalg_multi_dot", "chain_matmul")
 def multi_dot(g, tensors):
-    out = tensors[0]
-    for x in tensors[1:]:
-        out = g.MatMul(out, x)
-    return out
+    """In the order that takes the fewest multiplications, as PyTorch does; from the left where a size is unknown."""
+    first, last = tensors[0], tensors[-1]
+    lengths = [1 if g.rank(first) == 1 else g.shape(first)[0], *(g.shape(x)[0] for x in tensors[1:])]
+    lengths.append(1 if g.rank(last) == 1 else g.shape(last)[1])
+    known = [n for n in lengths if isinstance(n, int)]
+    if len(known) < len(lengths):
+        return functools.reduce(g.MatMul, tensors)
+    splits = _cheapest_splits(known)
+
+    def product(i: int, j: int) -> ir.Value:
+        if i == j:
+            return tensors[i]
+        at = splits[i, j]
+        return g.MatMul(product(i, at), product(at + 1, j))
+
+    return product(0, len(tensors) - 1)
+
+
+def _cheapest_splits(lengths: Sequence[int]) -> dict[tuple[int, int], int]:
+    """Where to split each run of matrices i to j, of `lengths[i]` rows each: the textbook's matrix chain order.
+
+    Of equal costs the first split, but of three matrices the last, as PyTorch decides.
+    """
+    count = len(lengths) - 1
+    costs: dict[tuple[int, int], int] = {(i, i): 0 for i in range(count)}
+    splits: dict[tuple[int, int], int] = {}
+    for run in range(1, count):
+        for i in range(count - run):
+            j = i + run
+
+            def cost(k: int, i: int = i, j: int = j) -> int:
+                return costs[i, k] + costs[k + 1, j] + lengths[i] * lengths[k + 1] * lengths[j + 1]
+
+            places = range(i, j) if count > 3 else range(j - 1, i - 1, -1)
+            splits[i, j] = min(places, key=cost)
+            costs[i, j] = cost(splits[i, j])
+    return splits
 
 
 @torch_op("cross", "linalg_cross")

@@ -9,7 +9,7 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.numerics.factor import cholesky_factor, lu, unpack_lu
-from convert.numerics.matrices import cast_to_float64, transpose_matrix
+from convert.numerics.matrices import cast_to_float64, matrix_shape, transpose_matrix
 
 from ..common.sizes import size, vector
 from ..common.values import cast, cast_to_floating, constant_like
@@ -47,6 +47,19 @@ def pivots_from_lapack(g: Graph, pivots: ir.Value) -> list[ir.Value]:
     return [g.Gather(moved, np.array([k]), axis=-1) for k in range(count)]
 
 
+def first_pivot_of_zero(g: Graph, factors: ir.Value) -> ir.Value:
+    """LAPACK's info of each matrix that was factored: the number of the first pivot that is 0, from 1 on, or 0."""
+    count = min(matrix_shape(g, factors))
+    if not count:
+        return zeros_per_matrix(g, factors, torch.int32)
+    pivots = torch_op.apply(g, "diagonal", [factors, 0, -2, -1])
+    zero = g.Cast(g.Equal(pivots, constant_like(g, 0.0, pivots)), to=ir.DataType.INT32)
+    numbers = g.Mul(zero, g.const(np.arange(count, 0, -1), ir.DataType.INT32))  # the first has the largest
+    largest = g.ReduceMax(numbers, [-1], keepdims=0)
+    first = g.Sub(g.const(count + 1, ir.DataType.INT32), largest)
+    return g.Where(g.Equal(largest, g.const(0, ir.DataType.INT32)), largest, first)
+
+
 @torch_op("linalg_lu_factor")
 def linalg_lu_factor(g, x, *, pivot=True):
     return linalg_lu_factor_ex(g, x, pivot=pivot)[:2]
@@ -56,7 +69,7 @@ def linalg_lu_factor(g, x, *, pivot=True):
 def linalg_lu_factor_ex(g, x, *, pivot=True, check_errors=False):
     _require_pivot(pivot)
     a, pivots = lu(g, cast_to_float64(g, x))
-    return [cast_like(g, a, x), lapack_pivots(g, pivots), zeros_per_matrix(g, x, torch.int32)]
+    return [cast_like(g, a, x), lapack_pivots(g, pivots), first_pivot_of_zero(g, a)]
 
 
 @torch_op("linalg_lu")

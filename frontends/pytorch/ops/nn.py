@@ -81,7 +81,9 @@ def batch_norm(
         if training and running_mean is not None:
             raise Unsupported(_UPDATES)
         return batch_statistics_norm(g, x, weight, bias, eps)
-    if g.rank(x) == 1:  # PyTorch takes no elements at all only
+    if g.rank(x) == 1 or 0 in g.shape(
+        x
+    ):  # of one dim PyTorch takes no elements only, and statistics of any length then
         return x
     channels = _channels(g, x)
     scale = _filled_vector(g, channels, 1, x) if weight is None else weight

@@ -163,7 +163,10 @@ def _adaptive_pool(dims: int, operator: str) -> Any:
     def rule(g: Graph, x: ir.Value, output_size: Any) -> ir.Value:
         x, lone = ensure_batch_dim(g, x, dims)
         target = _target_sizes(g, x, output_size, dims)
-        if all(n == 1 for n in target):
+        if all(n == 1 for n in target) and operator == "AveragePool" and 0 in g.shape(x)[2:]:
+            none = constant_like(g, math.nan, x)
+            out = g.Expand(none, vector(g, [size(g, x, 0), size(g, x, 1), *target]))
+        elif all(n == 1 for n in target):
             out = g.node(f"Global{operator}", [x])
         elif target == list(g.shape(x)[2:]):
             out = x

@@ -229,6 +229,8 @@ def dequantize_per_token(
 
 @torch_op("quantized_decomposed::quantize_per_channel_group")
 def quantize_per_channel_group(g, input, scales, zero_points, quant_min, quant_max, dtype, group_size):
+    if 0 in g.shape(input):
+        return cast(g, input, dtype)
     groups, scales, zeros = _reshape_to_groups(g, input, scales, zero_points, group_size)
     assert zeros is not None
     return g.Reshape(_quantize_rounding_last(g, groups, scales, zeros, quant_min, quant_max, dtype), g.dims(input))
@@ -238,6 +240,8 @@ def quantize_per_channel_group(g, input, scales, zero_points, quant_min, quant_m
 def dequantize_per_channel_group(
     g, w_int8, scales, zero_points, quant_min, quant_max, dtype, group_size, output_dtype
 ):  # fmt: skip
+    if 0 in g.shape(w_int8):
+        return cast(g, w_int8, output_dtype)
     groups, scales, zeros = _reshape_to_groups(g, w_int8, scales, zero_points, group_size)
     if zeros is not None:
         groups = g.Sub(*promote_operands(g, groups, zeros))

@@ -57,7 +57,8 @@ def repeat_interleave(g, x, repeats, dim=None, *, output_size=None):
     spread = g.Unsqueeze(x, [axis + 1])
     repeated = g.Tile(spread, vector(g, [*[1] * (axis + 1), repeats, *[1] * (g.rank(x) - axis - 1)]))
     dims = [size(g, x, d) for d in range(g.rank(x))]
-    return reshape(g, repeated, [*dims[:axis], -1, *dims[axis + 1 :]])
+    length = dims[axis] * repeats if isinstance(dims[axis], int) and isinstance(repeats, int) else -1
+    return reshape(g, repeated, [*dims[:axis], length, *dims[axis + 1 :]])
 
 
 @torch_op("repeat_interleave.self_Tensor")

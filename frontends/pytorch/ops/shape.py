@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
+import onnx_ir as ir
 
 from convert.errors import Unsupported
 
 from ..common.sizes import axes_of, axis_of, reshape, size, vector
-from ..common.values import mark_scalar
+from ..common.values import as_value, mark_scalar
 from ..rules import torch_op
 
+INT64 = ir.DataType.INT64
 END = np.iinfo(np.int64).max
 
 
@@ -43,9 +46,12 @@ def flatten(g, x, start_dim=0, end_dim=-1):
         return x
     dims = g.shape(x)
     merged = dims[start : end + 1]
-    length = math.prod(merged) if all(isinstance(d, int) for d in merged) else -1
+    known = [d for d in merged if isinstance(d, int)]
+    length: int | ir.Value = math.prod(known) if len(known) == len(merged) or 0 in known else -1
     behind = [size(g, x, d) for d in range(end + 1, rank)]
     if 0 in dims:
+        if length == -1:  # which ONNX does not find beside a dim of 0
+            length = functools.reduce(g.Mul, (as_value(g, size(g, x, d), INT64) for d in range(start, end + 1)))
         return reshape(g, x, [*(size(g, x, d) for d in range(start)), length, *behind])
     # Dims in front stay where they are, which ONNX writes as 0.
     front = [d if isinstance(d, int) else 0 for d in dims[:start]]

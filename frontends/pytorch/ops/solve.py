@@ -15,7 +15,7 @@ from convert.numerics.solve import broadcast_batch, sign_and_log_det, solve_by_l
 
 from ..common.values import constant_like
 from ..rules import torch_op
-from .lu_cholesky import cast_like, pivots_from_lapack, zeros_per_matrix
+from .lu_cholesky import cast_like, first_pivot_of_zero, pivots_from_lapack, zeros_per_matrix
 from .shape import transpose
 
 
@@ -42,13 +42,14 @@ def triangular_solve(g, x, A, upper=True, transpose=False, unitriangular=False):
 
 @torch_op("linalg_inv", "inverse")
 def linalg_inv(g, A):
-    a = cast_to_float64(g, A)
-    return cast_like(g, solve_with_factors(g, a, identity_matrix(g, a, matrix_shape(g, a)[0]))[0], A)
+    return linalg_inv_ex(g, A)[0]
 
 
 @torch_op("linalg_inv_ex")
 def linalg_inv_ex(g, A, *, check_errors=False):
-    return [linalg_inv(g, A), zeros_per_matrix(g, A, torch.int32)]
+    a = cast_to_float64(g, A)
+    out, factors, _ = solve_with_factors(g, a, identity_matrix(g, a, matrix_shape(g, a)[0]))
+    return [cast_like(g, out, A), first_pivot_of_zero(g, factors)]
 
 
 @torch_op("_linalg_solve_ex")
@@ -58,14 +59,15 @@ def _linalg_solve_ex(g, A, B, *, left=True, check_errors=False):
     a = a if left else transpose_matrix(g, a)
     lone = g.rank(B) == 1 or (g.rank(A) - 1 == g.rank(B) and g.shape(A)[:-1] == g.shape(B))
     b = g.Unsqueeze(b, [-1]) if lone else b if left else transpose_matrix(g, b)
-    out = solve_with_factors(g, a, b)[0]
+    out, factors, _ = solve_with_factors(g, a, b)
     out = g.Squeeze(out, [-1]) if lone else out if left else transpose_matrix(g, out)
-    return [cast_like(g, out, A), None, None, zeros_per_matrix(g, A, torch.int32)]
+    return [cast_like(g, out, A), None, None, first_pivot_of_zero(g, factors)]
 
 
 @torch_op("linalg_solve_ex")
 def linalg_solve_ex(g, A, B, *, left=True, check_errors=False):
-    return [_linalg_solve_ex(g, A, B, left=left)[0], zeros_per_matrix(g, A, torch.int32)]
+    out, _, _, info = _linalg_solve_ex(g, A, B, left=left)
+    return [out, info]
 
 
 @torch_op("linalg_solve")

@@ -107,11 +107,15 @@ def _nan_to_infinity(g: Graph, x: ir.Value) -> ir.Value:
 
 @torch_op("median")
 def median(g, x):
+    if 0 in g.shape(x) and is_float(g, x):
+        return constant_like(g, float("nan"), x)
     return median_dim(g, flatten(g, x), 0)[0]
 
 
 @torch_op("nanmedian")
 def nanmedian(g, x):
+    if 0 in g.shape(x):
+        return median(g, x)
     return nanmedian_dim(g, flatten(g, x), 0)[0]
 
 

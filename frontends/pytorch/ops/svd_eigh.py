@@ -123,26 +123,33 @@ def pinverse(g, x, rcond=1e-15):
 
 @torch_op("linalg_matrix_exp", "matrix_exp")
 def linalg_matrix_exp(g, x):
-    """Taylor's series of the matrix halved until its norm is small, then squared as often."""
+    """Taylor's series of each matrix halved until its norm is small, then squared as often.
+
+    A matrix with NaN or an infinity is not halved: it is NaN, and the others of its batch are not.
+    """
     a = cast_to_float64(g, x)
     n, _ = matrix_shape(g, a)
-    norm = g.ReduceMax(g.ReduceSum(g.Abs(a), [-2], keepdims=0), keepdims=0)
+    norm = g.ReduceMax(g.ReduceSum(g.Abs(a), [-2]), [-1])
     halvings = g.Max(
         g.Ceil(g.Div(g.Log(g.Max(norm, constant_like(g, 1e-300, a))), constant_like(g, math.log(2), a))),
         constant_like(g, 0.0, a),
     )
+    finite = g.Less(g.ReduceSum(g.Abs(a), [-2, -1]), constant_like(g, 1e300, a))
+    halvings = g.Where(finite, halvings, constant_like(g, 0.0, a))
     small = g.Div(a, g.Pow(constant_like(g, 2.0, a), halvings))
     out = term = identity_matrix(g, a, n)
     for k in range(1, 19):
         term = g.Div(g.MatMul(term, small), constant_like(g, float(k), a))
         out = g.Add(out, term)
     body = g.body("loop")
-    body.input("iteration", ir.DataType.INT64, [])
+    iteration = body.input("iteration", ir.DataType.INT64, [])
     again = body.input("condition", ir.DataType.BOOL, [])
     state = body.input("state", g.dtype(a), g.shape(a))
     body.output(body.Identity(again), body.unique("again"))
-    body.output(body.MatMul(state, state), body.unique("result"))
-    squared = g.Loop(g.Cast(halvings, to=ir.DataType.INT64), g.const(True), out, body=body)
+    left = body.Less(body.Cast(iteration, to=g.dtype(a)), halvings)
+    body.output(body.Where(left, body.MatMul(state, state), state), body.unique("result"))
+    most = g.Cast(g.ReduceMax(halvings, keepdims=0), to=ir.DataType.INT64)
+    squared = g.Loop(most, g.const(True), out, body=body)
     return cast_like(g, g.facts(squared, g.dtype(a), g.shape(a)), x)
 
 

@@ -18,6 +18,11 @@ ODD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5, -2.5, 3e38], np.float32
 LEFT, RIGHT = np.repeat(ODD, len(ODD)), np.tile(ODD, len(ODD))
 EDGES = np.array([-np.inf, -1.0, 0.0, 1.5, np.inf], np.float32)
 EMPTY = np.zeros((0, 3), np.float32)
+SIGNED = np.array([-3, -1, -1, -128, -2, -127, -128, 127, -4], np.int8)
+WHOLE = np.array([2**60 + 1, -(2**55) - 7, 2**53 + 1, 5, 2**54 + 3, 11, -(2**62), 1, 9, 3, 2**61 + 9, 7]).reshape(
+    1, 1, 3, 4
+)
+SQUARE = np.array([[2.0, 1.0, 0.5], [0.0, 3.0, 1.0], [1.0, 0.0, 1.5]], np.float32)
 
 
 def divisions(dtype: type) -> tuple[np.ndarray, np.ndarray]:
@@ -52,6 +57,20 @@ ROWS = [
         for name, dim in (("sum", ()), ("sum.dim_IntList", ([1],)), ("prod", ()), ("cumsum", (1,)), ("cumprod", (1,)))
     ),
     case("pow", np.array([1, 3, 5, 2], np.int8), np.array([7, 4, 3, 6], np.int8)).named("int8 of each"),
+    case("pow", np.array([1, 3, -5, 2, -1, -1, 1, 7, 0], np.int8), SIGNED).named("int8 of negative ones"),
+    case("pow", np.array([3, 255, 7], np.uint8), np.array([255, 254, 9], np.uint8)).named("uint8 of large ones"),
+    case("pow", np.array([3, -7], np.int16), np.array([32767, 1001], np.int16)).named("int16 of large ones"),
+    case("avg_pool2d", WHOLE, [2, 3], [1, 1]).named("int64 beyond 2⁵³"),
+    case("linalg_matrix_exp", np.stack([4 * SQUARE, np.full_like(SQUARE, np.inf)])).named("beside an infinite one"),
+    *(
+        case(name, np.stack([SQUARE, singular, np.zeros_like(SQUARE)])).named("singular")
+        for name in ("linalg_inv_ex", "linalg_lu_factor_ex")
+        for singular in [np.outer(SQUARE[0], [1, 0, 2]).astype(np.float32)]
+    ),
+    case("linalg_solve_ex", np.stack([SQUARE, np.zeros_like(SQUARE)]), f32(2, 3, 1)).named("singular"),
+    case("linalg_slogdet", np.stack([SQUARE, np.full_like(SQUARE, np.nan)])).named("NaN"),
+    case("linalg_multi_dot", [f32(5), f32(5, 2), f32(2, 7), f32(7, 3)]).named("vector and matrices"),
+    case("linalg_multi_dot", [f32(2, 3) * np.float32(np.inf), f32(3, 4), f32(4, 2)]).named("order of infinities"),
     case("clamp_max", ODD, 1.0),
     *(case(name, LEFT, RIGHT) for name in ("atan2", "hypot", "fmod", "remainder", "logaddexp", "xlogy", "copysign")),
     case("threshold", ODD, 0.5, 7.0),
@@ -70,6 +89,30 @@ ROWS = [
     case("var", f32(1, 3), [0]),
 ]
 
+WITHOUT_ELEMENTS = [
+    case("batch_norm", f32(2, 3, 0), None, None, f32(3), abs(f32(3)), False, 0.1, 1e-5, False),
+    case("_native_batch_norm_legit_no_training", f32(0, 3, 2), f32(3), f32(3), f32(3), abs(f32(3)), 0.1, 1e-5),
+    case("cholesky", f32(2, 0, 0)),
+    case("diagonal", f32(2, 0, 3), 0, -2, -1),
+    case("flatten", f32(2, 0, 3), 1),
+    case("flatten", f32(0, 2, 3), 1).named("no rows"),
+    case("inner", f32(2, 0), f32(3, 0)),
+    case("group_norm", f32(0, 4, 3), 2),
+    case("index_fill", f32(0, 3), 0, np.zeros(0, np.int64), 1.0),
+    case("kron", f32(2, 0), f32(2, 3)),
+    case("linalg_pinv", f32(2, 5, 0)),
+    case("median", f32(0, 3)),
+    case("nanmedian", f32(3, 0)),
+    case("adaptive_avg_pool2d", f32(2, 3, 0, 4), [1, 1]),
+    case("pixel_shuffle", f32(1, 8, 0, 3), 2),
+    case("repeat_interleave.self_int", f32(0, 3), 2, 0),
+    case("repeat_interleave.self_int", f32(0, 3), 2, 1).named("behind"),
+    case("scaled_dot_product_attention", f32(2, 4, 3, 0), f32(2, 4, 5, 0), f32(2, 4, 5, 0)),
+    case("scaled_dot_product_attention", f32(0, 4, 3, 2), f32(0, 4, 5, 2), f32(0, 4, 5, 2)).named("no batch"),
+    case("cat", [f32(0, 3), f32(2, 3)]).named("of which one is empty"),
+    case("sum.dim_IntList", f32(3, 0), [1]).named("a result with elements"),
+]
+
 
 @pytest.mark.filterwarnings("ignore:var")
 @pytest.mark.parametrize("row", params(ROWS))
@@ -81,6 +124,12 @@ def test_rule_agrees_with_pytorch(row: Case) -> None:
 @pytest.mark.parametrize("row", params(ROWS))
 def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
     check_unknown_sizes(row)
+
+
+@pytest.mark.filterwarnings("ignore:torch.cholesky")
+@pytest.mark.parametrize("row", params(WITHOUT_ELEMENTS))
+def test_what_has_no_elements_agrees_with_pytorch(row: Case) -> None:
+    check(row)
 
 
 def test_the_mean_of_a_dim_that_turns_out_empty_is_nan() -> None:
