@@ -43,7 +43,9 @@ def _polynomial(first: Callable[[Graph, ir.Value], ir.Value], step: Step, limit:
 
 def _recurrence_loop(g: Graph, x: ir.Value, degree: ir.Value, before: ir.Value, last: ir.Value, step: Step) -> ir.Value:
     """The polynomial of each element's own degree, from 1 on: a loop up to the highest of them."""
-    trips = g.Max(g.Sub(g.ReduceMax(degree, keepdims=0), 1), 0)
+    trips = g.Sub(
+        g.Max(g.ReduceMax(degree, keepdims=0), 1), 1
+    )  # the maximum of nothing is −2⁶³: no rounds, not 2⁶³ − 1
     body = g.body("loop")
     number = body.input("iteration", ir.DataType.INT64, [])
     again = body.input("condition", ir.DataType.BOOL, [])

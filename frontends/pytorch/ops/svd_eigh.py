@@ -148,7 +148,7 @@ def linalg_matrix_exp(g, x):
     body.output(body.Identity(again), body.unique("again"))
     left = body.Less(body.Cast(iteration, to=g.dtype(a)), halvings)
     body.output(body.Where(left, body.MatMul(state, state), state), body.unique("result"))
-    most = g.Cast(g.ReduceMax(halvings, keepdims=0), to=ir.DataType.INT64)
+    most = g.Cast(g.Max(g.ReduceMax(halvings, keepdims=0), constant_like(g, 0.0, a)), to=ir.DataType.INT64)
     squared = g.Loop(most, g.const(True), out, body=body)
     return cast_like(g, g.facts(squared, g.dtype(a), g.shape(a)), x)
 

@@ -87,6 +87,11 @@ ROWS = [
     case("mean", EMPTY, [0]),
     case("mean", EMPTY),
     case("var", f32(1, 3), [0]),
+    *(
+        case(f"special_{name}_polynomial_{kind}", f32(3, 0), 4)
+        for name, kinds in (("chebyshev", "tuvw"), ("hermite", "h"), ("laguerre", "l"), ("legendre", "p"))
+        for kind in kinds
+    ),
 ]
 
 WITHOUT_ELEMENTS = [
