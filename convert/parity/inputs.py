@@ -47,6 +47,8 @@ class Feed:
     draw_of: str = ""
     edge: bool = False
     special: bool = False
+    uneven: bool = False
+    """Of many rows and of sizes that are not alike (`uneven_feed`), which the source may not take."""
 
 
 def given_feed(model: ir.Model, arrays: Mapping[Any, np.ndarray]) -> Feed:
@@ -74,17 +76,21 @@ Spans: TypeAlias = Mapping[str, tuple[int, int]]
 
 
 def generate_feeds(
-    model: ir.Model, seeds: int = 3, sizes: Sequence[Mapping[str, int]] = (), spans: Spans = NO_SPANS
+    model: ir.Model,
+    seeds: int = 3,
+    sizes: Sequence[Mapping[str, int]] = (),
+    spans: Spans = NO_SPANS,
+    alike: bool = False,
 ) -> list[Feed]:
     """Seeded feeds: normal and uniform in turn, at several sizes of every dynamic dim, 1 included for the batch.
 
     Integers stay inside the range that their reader noted, or that their consumers imply (rows of a Gather, depth of
     a OneHot, places in a cache that is written to). sizes: those to take, in turn, instead of the usual ones. spans:
-    closer limits of integers.
+    closer limits of integers. alike: the dims of a map are of one size everywhere.
     """
     if sizes:
         return [sized_feed(model, seed, sizes[seed % len(sizes)], spans) for seed in range(seeds)]
-    return [sized_feed(model, seed, dims, spans) for seed, dims in enumerate(feed_sizes(model, seeds))]
+    return [sized_feed(model, seed, dims, spans) for seed, dims in enumerate(feed_sizes(model, seeds, alike))]
 
 
 def closer_spans(model: ir.Model, examples: Mapping[Any, np.ndarray]) -> list[dict[str, tuple[int, int]]]:
@@ -198,10 +204,25 @@ def complete_sizes(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:
     return {**sizes, **{name: evaluate(name, sizes) for name in _dynamic_dims(model) if name not in sizes}}
 
 
-def feed_sizes(model: ir.Model, count: int) -> Iterable[dict[str, int]]:
-    """Sizes of the dynamic dims for each feed: the plausible ones first, then the edges; all meet the guards."""
+def unlike_steps(model: ir.Model) -> dict[str, int]:
+    """How much longer than the first each dim behind the leading ones is, where no two of a map are to be alike.
+
+    Dims that have no name of their own may have to be as long as those at their place in other inputs, and are.
+    """
+    unnamed = {f"{v.name}.{axis}": axis for v in model.graph.inputs for axis in range(len(v.shape or ()))}
+    inner = [name for name, leading in free_dims(model).items() if not leading and name != RANK]
+    keys = list(dict.fromkeys(unnamed.get(name, name) for name in inner))
+    return {name: keys.index(unnamed.get(name, name)) % 3 for name in inner}
+
+
+def feed_sizes(model: ir.Model, count: int, alike: bool = False) -> Iterable[dict[str, int]]:
+    """Sizes of the dynamic dims for each feed: the plausible ones first, then the edges; all meet the guards.
+
+    The third has a map whose sides are not alike, unless `alike`.
+    """
     bounds, examples, guards = size_facts(model)
     free = free_dims(model)
+    steps = {} if alike else unlike_steps(model)
     many = any(sum(isinstance(d, ir.SymbolicDim) for d in v.shape or ()) > 6 for v in model.graph.inputs)
     for index in range(count):
         sizes = {}
@@ -213,7 +234,7 @@ def feed_sizes(model: ir.Model, count: int) -> Iterable[dict[str, int]]:
                 continue
             usual = examples.get(name, _BATCH if leading else _OF_MANY if many else _SPATIAL)
             least = low if leading or low > 1 else usual
-            most = high if high is not None and high <= _MOST else usual + 1
+            most = high if high is not None and high <= _MOST else usual + 1 + steps.get(name, 0)
             size = [usual, least, most][index % 3]
             sizes[name] = max(low, size if high is None else min(high, size))
         yield complete_sizes(model, fit_sizes(sizes, guards, bounds))

@@ -96,6 +96,26 @@ class RunOutputs:
     """On so many of the last feeds the source did not run in float64: the graph's outputs stand in for its own."""
 
 
+def without_feed(runs: RunOutputs, at: int) -> RunOutputs:
+    """The outputs without those on one of the feeds."""
+    count = len(runs.target)
+
+    def rest(outputs: Outputs) -> Outputs:
+        return [*outputs[:at], *outputs[at + 1 :]]
+
+    source = {p: o if isinstance(o, Unsupported) else rest(o) for p, o in runs.source.items()}
+    graph = runs.graph_float64
+    others = {way: rest(o) for way, o in runs.others.items()}
+    return replace(
+        runs,
+        source=source,
+        target=rest(runs.target),
+        graph_float64=graph if isinstance(graph, Unsupported) else rest(graph),
+        others=others,
+        stand_ins=runs.stand_ins - (at >= count - runs.stand_ins),
+    )
+
+
 def judge(graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: VerifyMethod) -> Verdict:
     """The verdict from outputs that are at hand.
 

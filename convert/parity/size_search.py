@@ -72,7 +72,7 @@ def search_sizes(
     taken = [
         s for s, ran in zip(others, _probe(source, graph, others, options, limits, PROBE, spans), strict=True) if ran
     ]
-    return _spread_choice(first, taken, count)
+    return _spread_choice(first, taken, count, [n for n in free if not free[n]])
 
 
 def describe_search(graph: ir.Model, found: Sequence[Sizes]) -> str:
@@ -165,14 +165,20 @@ def _variants(graph: ir.Model, found: Mapping[str, int]) -> Iterator[Sizes]:
         yield {n: step(size) for n, size in start.items()}
 
 
-def _spread_choice(first: Sizes, taken: Sequence[Sizes], count: int) -> list[Sizes]:
-    """The first, and of those that run too such that change what the others have not changed yet, most dims first."""
+def _spread_choice(first: Sizes, taken: Sequence[Sizes], count: int, inner: Sequence[str] = ()) -> list[Sizes]:
+    """The first, and of those that run too such that change what the others have not changed yet, most dims first.
+
+    Where the `inner` dims are alike in all of them, one more follows in which they are not.
+    """
     chosen, changed = [first], set[str]()
     for sizes in sorted(taken, key=lambda s: -sum(s[n] != first[n] for n in s)):
         new = {n for n in sizes if sizes[n] != first[n]} - changed
         if new and len(chosen) < count:
             chosen.append(sizes)
             changed |= new
+    unlike = [sizes for sizes in taken if len({sizes[n] for n in inner}) > 1]
+    if len(chosen) < count and all(len({sizes[n] for n in inner}) < 2 for sizes in chosen):
+        chosen += unlike[:1]
     return chosen
 
 

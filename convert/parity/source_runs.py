@@ -15,7 +15,7 @@ from convert.source import Source
 
 Run = Callable[[Sequence[Feed]], RunOutputs]
 Draw = Callable[[Sequence[Mapping[str, int]], Spans], list[Feed]]
-"""Feeds at these sizes and of these integers, the usual ones where nothing is said."""
+"""Feeds at these sizes and of these integers; where nothing is said at the usual sizes, with dims that are alike."""
 
 
 class RunFailure(ConvertError):
@@ -45,23 +45,31 @@ def run_where_it_runs(
 ) -> tuple[RunOutputs, list[Feed], list[str]]:
     """What `run` gives, the feeds that it gives it for, and notes on what was not as usual.
 
-    Where the source refuses `feeds`, closer integers are tried, then other sizes of the dynamic dims, then the user's
-    examples alone. Raises what the source said where nothing helps, or where the inputs are the user's choice.
+    Where the source refuses `feeds`, dims that are alike are tried, closer integers, then other sizes of the dynamic
+    dims, then the user's examples alone. Raises what the source said where nothing helps, or where the inputs are the
+    user's choice.
     """
     try:
-        return _run(run, feeds), list(feeds), []
+        return *_run(run, feeds), []
     except _SourceRefusal as refusal:
         if method.arrays is not None:
             raise refusal.error from None
         refused = first = refusal.error
     notes: list[str] = []
+    alike = draw((), {})
+    if [feed.label for feed in alike if not feed.edge] != [feed.label for feed in feeds if not feed.edge]:
+        notes = ["the source does not run where the sides of its inputs are not alike: compared with such as are"]
+        try:
+            return *_run(run, alike), notes
+        except _SourceRefusal:
+            notes = []
     spans: Spans = {}
     for spans in closer_spans(graph, options.examples):
         closer = draw((), spans)
         shown = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in spans.items())
         notes = [f"the source does not run on every integer: compared with {shown} (--inputs gives others)"]
         try:
-            return _run(run, closer), closer, notes
+            return *_run(run, closer), notes
         except _SourceRefusal:
             pass
     for limits, remarks in (({}, []), (spans, notes)) if spans else (({}, []),):
@@ -79,10 +87,19 @@ def run_where_it_runs(
     return run(given), given, [note]
 
 
-def _run(run: Run, feeds: Sequence[Feed]) -> RunOutputs:
-    """What `run` gives; raises `_SourceRefusal` where it is the source that does not take some of the inputs."""
+def _run(run: Run, feeds: Sequence[Feed]) -> tuple[RunOutputs, list[Feed]]:
+    """What `run` gives, and the feeds that it gives it for.
+
+    Raises `_SourceRefusal` where it is the source that does not take some of the inputs. The uneven set stands before
+    the smallest one, which is tried without it where the former is what is refused.
+    """
     try:
-        return run(feeds)
+        runs = run(feeds)
+        taken = [feed for feed in feeds if not (runs.refused and feed.special)]
+        ran = len(runs.target)
+        if ran + 1 < len(taken) and taken[ran].uneven:
+            return _run(run, [feed for feed in feeds if not feed.uneven])
+        return runs, taken[:ran]
     except (RunFailure, Unsupported, ResourceLimit, UsageError, BrokenPackage):
         raise
     except ConvertError as error:

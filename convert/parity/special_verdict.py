@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -12,7 +12,7 @@ from convert.differences import Difference
 from convert.errors import Unsupported
 from convert.graph.shape_inference import subgraphs
 from convert.parity.inputs import Feed
-from convert.parity.judge import RunOutputs
+from convert.parity.judge import RunOutputs, without_feed
 from convert.parity.special import ROWS, special_difference
 from convert.verdict import FAIL, PASS, Verdict
 
@@ -42,18 +42,12 @@ def take_special(feeds: Sequence[Feed], runs: RunOutputs) -> tuple[list[Feed], R
         return list(feeds), runs, empty
     outputs = {**runs.source, "graph": runs.graph_float64, "target": runs.target}
     found = {k: None if isinstance(o, Unsupported) else o[at] for k, o in outputs.items()}
-    rest = {k: o if isinstance(o, Unsupported) else [*o[:at], *o[at + 1 :]] for k, o in outputs.items()}
-    target, graph = rest.pop("target"), rest.pop("graph")
-    if found["float32"] is None or found["target"] is None or isinstance(target, Unsupported):
+    if found["float32"] is None or found["target"] is None:
         return list(feeds), runs, None
-    stand_ins = runs.stand_ins
-    if at >= len(feeds) - stand_ins:  # no run of the source's own
-        found["float64"], stand_ins = None, stand_ins - 1
+    if at >= len(feeds) - runs.stand_ins:  # no run of the source's own
+        found["float64"] = None
     special = SpecialRun(feeds[at].label, found["float32"], found["float64"], found["graph"], found["target"])
-    plain = [feed for feed in feeds if not feed.special]
-    others = {way: [*o[:at], *o[at + 1 :]] for way, o in runs.others.items()}
-    runs = replace(runs, source=rest, target=target, graph_float64=graph, others=others, stand_ins=stand_ins)
-    return plain, runs, special
+    return [feed for feed in feeds if not feed.special], without_feed(runs, at), special
 
 
 def judge_special(

@@ -39,6 +39,7 @@ from convert.parity.repeats import (
 from convert.parity.saved import input_sets, save_feeds
 from convert.parity.source_runs import RunFailure, run_where_it_runs
 from convert.parity.special_verdict import judge_special, take_special
+from convert.parity.uneven import uneven_feed, without_overflow
 from convert.passes.layout.boundary import boundary_permutations
 from convert.runners.process import Outputs, execute, run_all
 from convert.source import Source
@@ -83,10 +84,10 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
     names = method.names or names_in_target(graph, plugin.names_of_kind(target.kind))
     method = replace(method, names=names)
     denormals = not any(difference.flushes for difference in plugin.target_differences(target.kind))
-    feeds = _feeds(graph, options, method, denormals)
+    stored = _storage_format(target, graph)
+    feeds = _feeds(graph, options, method, denormals, large=not stored)
     if method.save is not None:
         save_feeds(method.save, [f for f in feeds if not f.edge])
-    stored = _storage_format(target, graph)
     feeds = [f for f in feeds if not (f.special and stored)]  # no scale is fit for an infinity
     if stored in stored_as.CALIBRATED and method.arrays is None:
         reason = "activations are in 8 bits, in ranges that were calibrated: give inputs that are like those (--inputs)"
@@ -96,7 +97,7 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
         return _run_everything(source, target, graph, feeds, stored, options, method)
 
     def draw(sizes: Sequence[Mapping[str, int]], spans: inputs.Spans) -> list[Feed]:
-        return _feeds(graph, options, method, denormals, sizes, spans)
+        return _feeds(graph, options, method, denormals, sizes, spans, alike=True, large=not stored)
 
     def again(feeds: Sequence[Feed]) -> RunOutputs:
         return without_foreign_float64(graph, run(feeds))
@@ -112,14 +113,15 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
         if method.theirs and failed.guilty == "backend" and isinstance(failed.error, BadInput):
             raise failed.error from None
         return failed_run_verdict(failed.error, graph, feeds, failed.guilty)
-    feeds, runs, special = take_special(feeds[: len(runs.target)], runs)
+    feeds, runs, special = take_special(feeds, runs)
     runs = without_foreign_float64(graph, runs)
+    feeds, runs, remarks = without_overflow(feeds, runs)
     if method.save is not None:
         save_feeds(method.save, feeds)
     verdict = settle_verdict(judge(graph, feeds, runs, method), graph, feeds, runs, again, method)
     verdict = hold_other_uses(verdict, graph, feeds, runs, again, method)
     verdict.stored = stored
-    verdict.notes += notes
+    verdict.notes += [*notes, *remarks]
     hold_stand_ins(verdict, graph, feeds, runs, method)
     if not method.tolerant and verdict.outputs:
         steps = _storage_format(source, graph) in stored_as.STEPS_AT_RUN_TIME
@@ -162,10 +164,12 @@ def _feeds(
     denormals: bool,
     sizes: Sequence[Mapping[str, int]] = (),
     spans: inputs.Spans = inputs.NO_SPANS,
+    alike: bool = False,
+    large: bool = True,
 ) -> list[Feed]:
     if method.arrays is not None:
         return _common_feeds(_given_feeds(graph, method.arrays), method)
-    feeds = inputs.generate_feeds(graph, method.seeds, sizes, spans)
+    feeds = inputs.generate_feeds(graph, method.seeds, sizes, spans, alike)
     if len(options.examples) == len(graph.graph.inputs) > 0:
         given = inputs.given_feed(graph, options.examples)
         # The same numbers twice would look like an output that does not depend on them.
@@ -177,7 +181,8 @@ def _feeds(
     pairs = method.counterparts
     whole = pairs is None or (not pairs.dtypes and len(pairs.kept) == len(graph.graph.outputs))
     special = inputs.special_feed(graph, method.seeds, denormals) if whole else None
-    edges = (special, inputs.smallest_feed(graph, method.seeds))
+    uneven = uneven_feed(graph, method.seeds + 1, alike, large) if whole else None
+    edges = (special, uneven, inputs.smallest_feed(graph, method.seeds))
     return _common_feeds([*feeds, *(edge for edge in edges if edge is not None)], method)
 
 

@@ -1,0 +1,229 @@
+"""Sizes and numbers beyond the usual ones: what is drawn, what is seen with it, and what is done on a refusal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from convert.errors import BadInput, Unsupported
+from convert.graph import Graph
+from convert.graph.metadata import DIMS_KEY
+from convert.options import Options
+from convert.parity.inputs import Feed, feed_sizes
+from convert.parity.judge import RunOutputs
+from convert.parity.size_search import _spread_choice
+from convert.parity.uneven import uneven_feed, without_overflow
+from convert.parity.verify import verify
+from convert.verdict import FAIL, PASS, Verdict
+from tests.support.sides import SOURCE, TARGET, Arrays, F, Function, Side, Sides, graph, scaled
+
+MAP = ("n", 3, "h", "w")
+
+
+def network(*inputs: Sequence[int | str | None], dtype: ir.DataType = F, weights: int = 0) -> ir.Model:
+    """Tanh of each input, which has the dims given; a constant of so many numbers beside them."""
+    g = Graph()
+    for number, dims in enumerate(inputs):
+        value = g.input(f"x{number}", dtype, [d if d is not None else 1 for d in dims])
+        value.shape = ir.Shape(dims)
+        g.output(g.Abs(value), f"y{number}")
+    if weights:
+        g.output(g.Neg(np.zeros(weights, np.float32)), "z")
+    return g.model()
+
+
+def shapes(feed: Feed | None) -> list[tuple[int, ...]]:
+    assert feed is not None
+    return [array.shape for array in feed.arrays.values()]
+
+
+def test_the_third_of_the_usual_sizes_is_no_square() -> None:
+    made = network(MAP)
+    assert list(feed_sizes(made, 3)) == [
+        {"n": 2, "h": 16, "w": 16}, {"n": 1, "h": 16, "w": 16}, {"n": 3, "h": 17, "w": 18}
+    ]  # fmt: skip
+    assert list(feed_sizes(made, 3, alike=True))[2] == {"n": 3, "h": 17, "w": 17}
+    made.metadata_props[DIMS_KEY] = json.dumps({"w": [1, 17]})
+    assert list(feed_sizes(made, 3))[2] == {"n": 3, "h": 17, "w": 17}
+
+
+def test_dims_without_a_name_are_as_long_as_those_at_their_place_in_other_inputs() -> None:
+    sizes = list(feed_sizes(network((2, None, None), (2, None, None)), 3))[2]
+    assert sizes == {"x0.1": 17, "x1.1": 17, "x0.2": 18, "x1.2": 18}
+    assert list(feed_sizes(network((2, "a"), (2, "b")), 3))[2] == {"a": 17, "b": 18}
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (network(MAP), [(65, 3, 65, 20)]),
+        (network(MAP, weights=10_000), [(9, 3, 65, 20)]),  # convolutions cost pixels times weights
+        (network(MAP, weights=100_000), [(9, 3, 19, 20)]),
+        (network(("n", "t")), [(65, 65)]),
+        (network(("n", "t"), dtype=ir.DataType.INT64), [(65, 65)]),
+        (network(("n", 6), ("n", "t")), [(65, 6), (65, 65)]),
+        (network((1, 3, 8, 8)), [(1, 3, 8, 8)]),
+    ],
+)
+def test_sizes_beyond_the_usual_ones(made: ir.Model, expected: list[tuple[int, ...]]) -> None:
+    feed = uneven_feed(made, 4)
+    assert shapes(feed) == expected
+    assert feed is not None
+    assert (feed.edge, feed.uneven, feed.special) == (True, True, False)
+
+
+def test_where_nothing_would_be_new_or_cheap_there_is_none() -> None:
+    assert uneven_feed(network((2, 3), dtype=ir.DataType.INT64), 4) is None
+    assert uneven_feed(network((2, 3)), 4, large=False) is None
+    assert uneven_feed(network(MAP, weights=1_000_000), 4) is None
+    unranked = network((2, 3))
+    unranked.graph.inputs[0].shape = None
+    assert uneven_feed(unranked, 4) is None
+
+
+def test_uneven_sizes_stay_within_bounds() -> None:
+    made = network(MAP)
+    made.metadata_props[DIMS_KEY] = json.dumps({"n": [1, 5], "h": [32, 40]})
+    assert shapes(uneven_feed(made, 4)) == [(5, 3, 40, 20)]
+    assert shapes(uneven_feed(network(MAP), 4, alike=True)) == [(9, 3, 65, 65)]
+
+
+@pytest.mark.parametrize(("dims", "kept"), [(("n", 6), 44), ((3, 6), 2), ((1, 6), 0)])
+def test_the_last_rows_are_larger(dims: Sequence[int | str], kept: int) -> None:
+    made = network(dims)
+    feed, plain = uneven_feed(made, 4), uneven_feed(network(("n", 6)), 4, large=False)
+    assert feed is not None
+    assert plain is not None
+    array = feed.arrays["x0"]
+    usual = plain.arrays["x0"][: len(array)]
+    assert np.array_equal(array[:kept], usual[:kept])
+    assert np.array_equal(array[kept:], 16 * usual[kept:])
+    assert len(array) > kept
+
+
+# Each is right on two to four rows, on square maps and on normal numbers.
+DEFECTS = {
+    "many rows": lambda x: len(x) > 8,
+    "more rows than a block": lambda x: len(x) > 64,
+    "no square": lambda x: x.shape[2] != x.shape[3],
+    "a long side": lambda x: max(x.shape[2:]) > 64,
+    "beyond six": lambda x: np.where(np.abs(x) > 6, 1, 0),
+    "beyond ten": lambda x: np.where(np.abs(x) > 10, 1, 0),
+}
+
+
+def linear(dtype: type = np.float32, defect: str = "") -> Function:
+    """x / (1 + |x| / 64), which is what `bent` computes; 1 % off where there is a defect."""
+
+    def function(arrays: Arrays) -> dict[str, np.ndarray]:
+        x = arrays["x"].astype(np.float64)
+        off = 0.01 * np.asarray(DEFECTS[defect](x)) if defect else 0.0
+        with np.errstate(invalid="ignore"):
+            return {"y": (x / (1 + np.abs(x) / 64) * (1 + off)).astype(dtype)}
+
+    return function
+
+
+def bent() -> ir.Model:
+    g = Graph()
+    x = g.input("x", F, MAP)
+    g.output(g.Div(x, g.Add(np.float32(1), g.Div(g.Abs(x), np.float32(64)))), "y")
+    return g.model()
+
+
+@pytest.mark.parametrize("defect", ["", *DEFECTS])
+def test_a_defect_beyond_the_usual_sizes_and_numbers_is_seen(defect: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Sides(monkeypatch, Side(float32=linear(), float64=linear(np.float64)), Side(float32=linear(defect=defect)))
+    assert verify(SOURCE, TARGET, bent(), Options()).status == (FAIL if defect else PASS)
+
+
+def held(monkeypatch: pytest.MonkeyPatch, refused: Mapping[str, object], dims: Sequence[int | str]) -> Verdict:
+    """The verdict where the source refuses what one of the conditions on an input holds for."""
+
+    def picky(dtype: type) -> Function:
+        def function(arrays: Arrays) -> dict[str, np.ndarray]:
+            if any(condition(arrays["x"]) for condition in refused.values()):  # type: ignore[operator]
+                raise BadInput("not these")
+            return scaled(2.0, dtype)(arrays)
+
+        return function
+
+    Sides(monkeypatch, Side(float32=picky(np.float32), float64=picky(np.float64)), Side(float32=scaled(2.0)))
+    return verify(SOURCE, TARGET, graph(dims=dims), Options())
+
+
+def test_a_source_that_takes_squares_only_is_compared_on_squares(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = held(monkeypatch, {"square": lambda x: x.shape[2] != x.shape[3]}, MAP)
+    assert (verdict.status, len(verdict.feeds)) == (PASS, 6)
+    assert "n=3, h=17, w=17" in verdict.feeds[2]
+    assert "n=9, h=65, w=65" in verdict.feeds[3]
+    (note,) = verdict.notes
+    assert note == "the source does not run where the sides of its inputs are not alike: compared with such as are"
+
+
+def test_a_source_that_refuses_many_rows_is_still_given_the_smallest_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = held(monkeypatch, {"few": lambda x: len(x) > 8}, ("n", "t"))
+    assert (verdict.status, verdict.notes) == (PASS, [])
+    assert [feed.rpartition(", ")[2] for feed in verdict.feeds[:4]] == ["t=16", "t=16", "t=17", "t=1"]
+    assert len(verdict.feeds) == 5
+
+
+def test_special_values_that_the_target_refuses_leave_the_other_sets_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def target(arrays: Arrays) -> dict[str, np.ndarray]:
+        if np.isnan(arrays["x"]).any():
+            raise BadInput("no NaN")
+        return {"y": scaled(2.0 if arrays["x"].shape[1] > 1 else 2.001)(arrays)["y"]}
+
+    Sides(monkeypatch, Side(float32=scaled(2.0), float64=scaled(2.0, np.float64)), Side(float32=target))
+    verdict = verify(SOURCE, TARGET, graph(dims=("n", "t")), Options())
+    assert verdict.status == FAIL  # on the smallest sizes, which come last
+    assert "the last rows 16 times as large" in verdict.feeds[3]
+    assert "n=1, t=1" in verdict.feeds[4]
+
+
+def outputs(*arrays: Sequence[float]) -> list[dict[str, np.ndarray]]:
+    return [{"y": np.array(a)} for a in arrays]
+
+
+@pytest.mark.parametrize(
+    ("single", "exact", "left"),
+    [
+        ([1.0, np.inf], [1.0, 1e39], 1),
+        ([np.nan, 1.0], [2.0, 1.0], 1),
+        ([np.inf, 1.0], [np.inf, 1.0], 2),
+        ([1.0, 2.0], [1.0, np.inf], 2),
+        ([1.0, 2.0], [1.0, 2.0], 2),
+    ],
+)
+def test_a_set_on_which_the_source_overflows_is_left_out(single: list[float], exact: list[float], left: int) -> None:
+    feeds = [Feed("seed 0", {}), Feed("large", {}, edge=True, uneven=True)]
+    plain = [1.0, 2.0]
+    runs = RunOutputs({"float32": outputs(plain, single), "float64": outputs(plain, exact)}, outputs(plain, single),
+                      outputs(plain, exact), others={"two": outputs(plain, single), "one": outputs(plain)})  # fmt: skip
+    kept, rest, notes = without_overflow(feeds, runs)
+    assert len(kept) == len(rest.target) == len(rest.graph_float64) == left  # type: ignore[arg-type]
+    assert [len(o) for o in rest.source.values()] == [left, left]  # type: ignore[arg-type]
+    assert [len(o) for o in rest.others.values()] == [left, 1]
+    assert notes == ([] if left == 2 else [
+        "larger numbers are not verified: in its own dtypes the source overflows on large"
+    ])  # fmt: skip
+
+
+def test_without_a_float64_run_the_graph_tells_what_overflows() -> None:
+    feeds = [Feed("large", {}, edge=True, uneven=True), Feed("smallest", {}, edge=True)]
+    runs = RunOutputs({"float32": outputs([np.inf], [1.0]), "float64": Unsupported("no")}, outputs([1.0], [1.0]),
+                      outputs([1e39], [1.0]), stand_ins=2)  # fmt: skip
+    kept, rest, _ = without_overflow(feeds, runs)
+    assert ([f.label for f in kept], len(rest.target), rest.stand_ins) == (["smallest"], 1, 1)
+
+
+def test_sizes_found_by_trial_are_not_all_squares() -> None:
+    first = {"n": 1, "h": 32, "w": 32}
+    taken = [{"n": 1, "h": 64, "w": 64}, {"n": 1, "h": 64, "w": 32}]
+    assert _spread_choice(first, taken, 3, ["h", "w"]) == [first, *taken]
+    assert _spread_choice(first, taken, 2, ["h", "w"]) == [first, taken[0]]
+    assert _spread_choice(first, taken[:1], 3, ["h", "w"]) == [first, taken[0]]
