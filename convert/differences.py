@@ -37,6 +37,11 @@ class Difference:
     verification gives such a target none."""
     reductions: tuple[str, ...] = ()
     """The values of the attribute `reduction` that it concerns; () for all."""
+    nonfinite: bool = False
+    """Whether it is about NaN and infinities that reach the operator: where none do, it is no excuse."""
+    equal: bool = False
+    """Whether it is which of equal elements comes first: no excuse but for what depends on their places (all results of
+    the operator behind the first), and where the first input has such elements."""
     within: float = 0.0
     """The largest absolute error of negative results, where it is about ordinary numbers; 0 for special values only."""
     sources: tuple[str, ...] = ()

@@ -11,18 +11,27 @@ _AMPLIFIED = (
 
 DIFFERENCES = {
     "keras": (
-        Difference(("MaxPool",), "TensorFlow passes over NaN; nothing but NaN or −∞ gives −3.4e38", integers=False),
-        Difference(("ArgMax", "ArgMin", "Hardmax"), "TensorFlow passes over NaN", integers=False),
+        Difference(
+            ("MaxPool",),
+            "TensorFlow passes over NaN; nothing but NaN or −∞ gives −3.4e38",
+            integers=False,
+            nonfinite=True,
+        ),
+        Difference(("ArgMax", "ArgMin", "Hardmax"), "TensorFlow passes over NaN", integers=False, nonfinite=True),
         Difference(("Attention", "Softmax"), "oneDNN gives 0 for NaN, where a row has NaN or +∞", integers=False),
         Difference(
             ("ScatterElements", "ScatterND"),
             "TensorFlow's larger or smaller of two passes over NaN in what is written",
             integers=False,
             reductions=("max", "min"),
+            nonfinite=True,
         ),
-        Difference(("TopK",), "TensorFlow has no order for NaN", integers=False),
+        Difference(("TopK",), "TensorFlow has no order for NaN", integers=False, nonfinite=True),
         Difference(
-            ("ConvTranspose", "Resize"), "NaN and infinities reach neighbours as well: 0 · ∞ is NaN", integers=False
+            ("ConvTranspose", "Resize"),
+            "NaN and infinities reach neighbours as well: 0 · ∞ is NaN",
+            integers=False,
+            nonfinite=True,
         ),
         Difference(
             ("Conv", "Gemm"),

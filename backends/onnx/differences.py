@@ -8,22 +8,38 @@ _PASSED_OVER = "onnxruntime passes over NaN, unless it comes first"
 
 DIFFERENCES = {
     "onnx": (
-        Difference(("ReduceMax", "ReduceMin", "ArgMax", "ArgMin", "Hardmax"), _PASSED_OVER, integers=False),
-        Difference(("MaxPool", "GlobalMaxPool"), f"{_PASSED_OVER}; nothing but −∞ gives −3.4e38", integers=False),
+        Difference(
+            ("ReduceMax", "ReduceMin", "ArgMax", "ArgMin", "Hardmax"), _PASSED_OVER, integers=False, nonfinite=True
+        ),
+        Difference(
+            ("MaxPool", "GlobalMaxPool"),
+            f"{_PASSED_OVER}; nothing but −∞ gives −3.4e38",
+            integers=False,
+            nonfinite=True,
+        ),
         Difference(
             ("ScatterElements", "ScatterND"),
             "onnxruntime's larger or smaller of two passes over NaN in what is written to",
             integers=False,
             reductions=("max", "min"),
+            nonfinite=True,
         ),
         Difference(
             ("Resize",),
             "onnxruntime multiplies NaN and infinities by a weight of 0, those of the next channel too for one dim",
             integers=False,
+            nonfinite=True,
         ),
-        Difference(("GridSample",), "onnxruntime gives an element or 0 for a place that is NaN", integers=False),
-        Difference(("DFT", "STFT"), "onnxruntime's sums over a row with an infinity are NaN", integers=False),
-        Difference(("Unique",), "onnxruntime takes NaN for equal to every number", integers=False),
+        Difference(
+            ("GridSample",),
+            "onnxruntime gives an element or 0 for a place that is NaN",
+            integers=False,
+            nonfinite=True,
+        ),
+        Difference(
+            ("DFT", "STFT"), "onnxruntime's sums over a row with an infinity are NaN", integers=False, nonfinite=True
+        ),
+        Difference(("Unique",), "onnxruntime takes NaN for equal to every number", integers=False, nonfinite=True),
         Difference(
             ("LSTM", "GRU"), "onnxruntime's cells make numbers of NaN, RNN keeps it", integers=False, excuses=False
         ),

@@ -5,8 +5,10 @@ from __future__ import annotations
 from convert.differences import Difference
 
 _PYTORCH = (
-    Difference(("Gelu",), "PyTorch's kernel makes NaN of +∞", integers=False),
-    Difference(("GridSample", "Resize"), "NaN and infinities reach neighbours: 0 · ∞ is NaN", integers=False),
+    Difference(("Gelu",), "PyTorch's kernel makes NaN of +∞", integers=False, nonfinite=True),
+    Difference(
+        ("GridSample", "Resize"), "NaN and infinities reach neighbours: 0 · ∞ is NaN", integers=False, nonfinite=True
+    ),
     Difference(("NonMaxSuppression",), "boxes of NaN stay or go", integers=False),
     Difference(("Mod",), "PyTorch's remainder by a denormal number is NaN", integers=False),
     Difference(("Cast",), "NaN and numbers out of range become any integer", integers=False),

@@ -9,7 +9,7 @@ from convert.differences import Difference
 _INTEGERS = Difference(
     ("Cast", "CastLike", "QuantizeLinear"), "NaN and numbers out of range become any integer", integers=False
 )
-_PASSED_OVER = Difference(("ArgMax", "ArgMin", "Hardmax"), "TensorFlow passes over NaN", integers=False)
+_PASSED_OVER = Difference(("ArgMax", "ArgMin", "Hardmax"), "TensorFlow passes over NaN", integers=False, nonfinite=True)
 
 _AMPLIFIED = (
     "Cast", "Ceil", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log", "LpNormalization", "Mod",
@@ -20,6 +20,7 @@ SCATTERED = Difference(
     "TensorFlow's larger or smaller of two passes over NaN in what is written",
     integers=False,
     reductions=("max", "min"),
+    nonfinite=True,
 )
 FUSED = Difference(
     ("Conv", "Gemm"),
@@ -39,15 +40,23 @@ EMPTY = Difference(
 )
 
 _TENSORFLOW = (
-    Difference(("MaxPool",), "TensorFlow passes over NaN; nothing but NaN or −∞ gives −3.4e38", integers=False),
-    Difference(("Softmax",), "oneDNN gives 0 for NaN, where a row has NaN or +∞", integers=False),
-    Difference(("TopK",), "TensorFlow has no order for NaN", integers=False),
-    Difference(("DFT", "STFT"), "which parts of a row with an infinity are NaN depends on its length", integers=False),
-    Difference(("LRN",), "TensorFlow hands NaN and infinities on to all channels", integers=False),
+    Difference(
+        ("MaxPool",), "TensorFlow passes over NaN; nothing but NaN or −∞ gives −3.4e38", integers=False, nonfinite=True
+    ),
+    Difference(("Softmax",), "oneDNN gives 0 for NaN, where a row has NaN or +∞", integers=False, nonfinite=True),
+    Difference(("TopK",), "TensorFlow has no order for NaN", integers=False, nonfinite=True),
+    Difference(
+        ("DFT", "STFT"),
+        "which parts of a row with an infinity are NaN depends on its length",
+        integers=False,
+        nonfinite=True,
+    ),
+    Difference(("LRN",), "TensorFlow hands NaN and infinities on to all channels", integers=False, nonfinite=True),
     Difference(
         ("ConvTranspose", "DeformConv", "GridSample", "Resize", "RoiAlign"),
         "NaN and infinities reach neighbours: 0 · ∞ is NaN",
         integers=False,
+        nonfinite=True,
     ),
     Difference(
         ("NonMaxSuppression",), "boxes and scores of NaN, and boxes of infinite area, stay or go", integers=False
@@ -77,13 +86,20 @@ _LITE = (
         reason="of inputs without elements, TensorFlow Lite's XNNPACK ends the run with an error, has another shape or "
         "no bias",
     ),
-    Difference(("Conv",), "TensorFlow Lite's Conv3D makes ±3.4e38 of NaN and infinities", integers=False, rank=5),
+    Difference(
+        ("Conv",),
+        "TensorFlow Lite's Conv3D makes ±3.4e38 of NaN and infinities",
+        integers=False,
+        rank=5,
+        nonfinite=True,
+    ),
     Difference(
         ("Max", "Min", "Relu", "Clip", "ReduceMax", "ReduceMin", "ReduceLogSumExp", "MaxPool", "GlobalMaxPool", "TopK"),
         "TensorFlow Lite passes over NaN",
         integers=False,
+        nonfinite=True,
     ),
-    Difference(("AveragePool",), "TensorFlow Lite's mean of a window with NaN is −∞", integers=False),
+    Difference(("AveragePool",), "TensorFlow Lite's mean of a window with NaN is −∞", integers=False, nonfinite=True),
     Difference(("Clip",), "infinities stay where a bound is not given", integers=False),
     Difference(
         ("Exp", "Softmax", "Softplus", "Log", "Acosh", "Cosh", "LpPool"),
@@ -105,7 +121,9 @@ _LITE = (
     Difference(
         ("LRN",), "TensorFlow Lite's power of an infinity or of what overflows is a finite number", integers=False
     ),
-    Difference(("GridSample", "Resize"), "NaN and infinities reach neighbours: 0 · ∞ is NaN", integers=False),
+    Difference(
+        ("GridSample", "Resize"), "NaN and infinities reach neighbours: 0 · ∞ is NaN", integers=False, nonfinite=True
+    ),
     GELU,
     replace(
         DENORMALS,

@@ -9,11 +9,12 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.differences import Difference
-from convert.errors import Unsupported
+from convert.errors import ConvertError, Unsupported
 from convert.graph.shape_inference import subgraphs
+from convert.graph.tensors import widened_array
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, without_feed
-from convert.parity.special import ROWS, special_difference
+from convert.parity.special import ROWS, TINY, special_difference
 from convert.verdict import FAIL, PASS, Verdict
 
 Arrays = Mapping[str, np.ndarray]
@@ -32,6 +33,8 @@ class SpecialRun:
     graph: Arrays | None
     target: Arrays
     refused: str = ""
+    arrays: Arrays | None = None
+    """The inputs themselves."""
 
 
 def take_special(feeds: Sequence[Feed], runs: RunOutputs) -> tuple[list[Feed], RunOutputs, SpecialRun | None]:
@@ -46,7 +49,9 @@ def take_special(feeds: Sequence[Feed], runs: RunOutputs) -> tuple[list[Feed], R
         return list(feeds), runs, None
     if at >= len(feeds) - runs.stand_ins:  # no run of the source's own
         found["float64"] = None
-    special = SpecialRun(feeds[at].label, found["float32"], found["float64"], found["graph"], found["target"])
+    special = SpecialRun(
+        feeds[at].label, found["float32"], found["float64"], found["graph"], found["target"], arrays=feeds[at].arrays
+    )
     return [feed for feed in feeds if not feed.special], without_feed(runs, at), special
 
 
@@ -80,7 +85,7 @@ def judge_special(
         ours = exact is not None and computed is not None and special_difference(source, exact, None, computed)
         against = computed if exact is None else None
         declared = [*of_source, *([] if ours else of_target)]
-        if known := operators_behind(graph, value, declared):
+        if known := operators_behind(graph, value, declared, run.arrays):
             verdict.notes.append(f"{what}; what {', '.join(known)} make of special values differs, as other notes say")
         elif not ours and not special_difference(source, exact, against, _with_nan(run.target[name], source)):
             verdict.notes.append(f"{what}: its kernels lose a NaN, as fused activations and recurrent cells do")
@@ -90,21 +95,68 @@ def judge_special(
             verdict.status, verdict.reason, verdict.guilty = FAIL, what, "frontend" if ours else "backend"
 
 
-def operators_behind(model: ir.Model, output: ir.Value, declared: Sequence[Difference]) -> list[str]:
-    """The operators that are declared to differ and that the numbers of this output of `model` depend on."""
-    found: set[str] = set()
+def operators_behind(
+    model: ir.Model, output: ir.Value, declared: Sequence[Difference], arrays: Arrays | None = None
+) -> list[str]:
+    """The operators that are declared to differ and that the numbers of this output of `model` depend on.
+
+    arrays: inputs of the model, on which the differences have to apply to what reaches these operators.
+    """
+    found: list[tuple[ir.Node, Difference]] = []
     pending, seen = [output], {output}
     while pending:
         value = pending.pop()
         node = value.producer()
         if node is None:
             continue
-        if any(difference.excuses and difference.of(node) for difference in declared):
-            found.add(str(node.op_type))
+        found += [(node, d) for d in declared if d.excuses and d.of(node) and not (d.equal and value.index() == 0)]
         fresh = [v for v in _origins(model, node, value) if v is not None and v not in seen]
         seen.update(fresh)
         pending += fresh
-    return sorted(found)
+    if arrays is not None:
+        found = _that_apply(model, found, arrays)
+    return sorted({str(node.op_type) for node, _ in found})
+
+
+def _that_apply(
+    model: ir.Model, found: Sequence[tuple[ir.Node, Difference]], arrays: Arrays
+) -> list[tuple[ir.Node, Difference]]:
+    """Those whose operators are given what the difference is about; all where that cannot be told, as in a branch."""
+    from convert.reference.executor import run
+
+    outer = {*model.graph.inputs, *(v for n in model.graph for v in n.outputs)}
+    asked = {
+        node: [v for v in node.inputs if v is not None and v in outer]
+        for node, difference in found
+        if (difference.nonfinite or difference.equal) and node.graph is model.graph
+    }
+    names = {str(v.name) for values in asked.values() for v in values if not v.is_graph_input()}
+    try:
+        values = {**arrays, **(run(model, arrays, outputs=sorted(names)) if names else {})}
+    except (ConvertError, ArithmeticError, ValueError, LookupError):
+        return list(found)
+
+    def applies(node: ir.Node, difference: Difference) -> bool:
+        given = [values[str(v.name)] for v in asked.get(node, ())]
+        if not given or not (difference.nonfinite or difference.equal):
+            return True
+        if difference.equal:
+            return _has_equal(given[0], node.attributes.get_int("axis", -1))
+        return any(a.dtype.kind not in "OUSbiu" and not np.isfinite(widened_array(a)).all() for a in given)
+
+    return [(node, difference) for node, difference in found if applies(node, difference)]
+
+
+def _has_equal(array: np.ndarray, axis: int) -> bool:
+    """Whether elements along an axis are equal, or so near to each other that rounding may make them so."""
+    if array.dtype.kind in "OUSc" or not array.ndim or array.shape[axis] < 2:
+        return array.dtype.kind in "OUSc"
+    rows = np.sort(widened_array(array).astype(np.float64), axis=axis)
+    first, then = (np.take(rows, range(i, rows.shape[axis] - 1 + i), axis=axis) for i in (0, 1))
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(then - first)
+        near = np.isfinite(apart) & (apart <= 1e-5 * np.maximum(np.abs(then), np.abs(first)) + TINY)
+    return bool((near | (then == first) | (np.isnan(then) & np.isnan(first))).any())
 
 
 def _origins(model: ir.Model, node: ir.Node, value: ir.Value) -> list[ir.Value | None]:

@@ -25,15 +25,21 @@ DIFFERENCES = (
         ("MatMul",),
         "a product with a constant matrix, in which NaN and infinities reach other windows of their row (0 · ∞ is NaN)",
         integers=False,
+        nonfinite=True,
         sources=(*(f"{pool}{dims}d" for pool in _MEANS for dims in (1, 2, 3)), *_FILTERS, *_TRANSFORMS),
     ),
-    Difference(("GridSample",), "beside an infinity whose weight is 0, PyTorch's kernel leaves it out", integers=False),
+    Difference(
+        ("GridSample",),
+        "beside an infinity whose weight is 0, PyTorch's kernel leaves it out",
+        integers=False,
+        nonfinite=True,
+    ),
     Difference(
         (),
         "beside NaN, infinities, and pivots that are 0 or denormal, LAPACK's order decides what of a matrix is NaN",
         integers=False,
         sources=_FACTORS,
     ),
-    Difference(("TopK",), "of equal elements PyTorch takes any, and not the first", integers=False),
+    Difference(("TopK",), "of equal elements PyTorch takes any, and not the first", integers=False, equal=True),
     Difference(("Cast", "QuantizeLinear"), "NaN and numbers out of range become any integer", integers=False),
 )

@@ -15,6 +15,7 @@ DIFFERENCES = (
         "a product with a matrix of weights, in which NaN and infinities reach others of their row (0 · ∞ is NaN)",
         integers=False,
         sources=("ResizeBicubic", "ResizeArea", "ScaleAndTranslate"),
+        nonfinite=True,
     ),
     Difference(
         ("ReduceLogSumExp",),
@@ -41,11 +42,19 @@ DIFFERENCES = (
         excuses=False,
     ),
     Difference((), "numbers from 2⁶³ on, and the sign of NaN, are written otherwise", sources=("AsString",)),
-    Difference((), "TensorFlow passes over NaN; nothing but NaN or −∞ gives −3.4e38", sources=("Dilation2D",)),
-    Difference((), "which parts of a row with an infinity are NaN depends on its length", sources=("IRFFT", "IRFFT2D")),
+    Difference(
+        (), "TensorFlow passes over NaN; nothing but NaN or −∞ gives −3.4e38", sources=("Dilation2D",), nonfinite=True
+    ),
+    Difference(
+        (),
+        "which parts of a row with an infinity are NaN depends on its length",
+        sources=("IRFFT", "IRFFT2D"),
+        nonfinite=True,
+    ),
     Difference(
         (),
         "which channels of a pixel with NaN or an infinity are NaN depends on TensorFlow's kernel",
         sources=("RGBToHSV", "AdjustHue", "AdjustSaturation"),
+        nonfinite=True,
     ),
 )
