@@ -50,11 +50,11 @@ KNOWN: dict[tuple[str, str], dict[str, str]] = {
                         "onnxruntime multiplies by a weight of 0; declared"),
         "histogram": "bins of the width 0 beside numbers near the largest float",
         **dict.fromkeys(("igamma", "igammac"), "of a shape of 1e15 PyTorch is 1.6e-9 off, which mpmath is not"),
-        "polygamma": "at the poles, where PyTorch divides by its sine's rounding",
+        **dict.fromkeys(("polygamma", "special_polygamma"), "at the poles, where PyTorch divides by a rounding"),
         "sym_int": "an integer of more than 64 bits",
         "unique_consecutive": "of rows without elements PyTorch's inverse has none",
         **dict.fromkeys((f"special_{kind}_polynomial_{name}" for kind, names in
-                         (("chebyshev", "uw"), ("shifted_chebyshev", "uw"), ("laguerre", "l"), ("legendre", "p"))
+                         (("chebyshev", "uw"), ("shifted_chebyshev", "tuw"), ("laguerre", "l"), ("legendre", "p"))
                          for name in names), "of NaN PyTorch gives 0, or any number"),
         **dict.fromkeys(("native_layer_norm", "native_group_norm", "batch_norm", "_native_batch_norm_legit_functional"),
                         "statistics of infinities, and of numbers whose squares overflow"),
