@@ -127,9 +127,12 @@ def reference(row: Row) -> dict[str, np.ndarray]:
     return dict(zip(names, session.run(names, feeds), strict=True))
 
 
-@dataclass
+@dataclass(repr=False)
 class Nets:
-    """Rows with their nets: the folder and the feeds, or the error of writing it; and what running them gave."""
+    """Rows with their nets: the folder and the feeds, or the error of writing it; and what running them gave.
+
+    It has no text of its own: pytest puts the arguments of a test into the report of each gap, for seconds.
+    """
 
     rows: Sequence[Row]
     jobs: dict[int, Job]
