@@ -27,7 +27,7 @@ from convert.source import Source
 from ..export.patches.attention import attention_of_any_length
 from .hugging_face_inputs import PAST, PRESENT, attention_window, requested_specs
 from .hugging_face_parts import with_part_forward
-from .hugging_face_tasks import PART, TASK, model_class
+from .hugging_face_tasks import PART, TASK, cache_parameter, model_class
 
 _COMPANIONS = (
     "config.json", "generation_config.json", "*tokenizer*.json", "tokenizer.model", "special_tokens_map.json",
@@ -160,7 +160,7 @@ def with_plain_forward(model: Any, options: Options) -> Any:
     specs = requested_specs(model, options)
     names = [str(s.name) for s in specs]
     cached = any(n.startswith(f"{PAST}_") for n in names)
-    known = inspect.signature(model.forward).parameters
+    known, cache = inspect.signature(model.forward).parameters, cache_parameter(model)
 
     def plain_forward(self: Any, *tensors: torch.Tensor, **named: torch.Tensor) -> dict[str, torch.Tensor]:
         values: dict[str, Any] = {**dict(zip(names, tensors, strict=False)), **named}
@@ -168,13 +168,13 @@ def with_plain_forward(model: Any, options: Options) -> Any:
         if cached:
             if values.get("attention_mask") is not None and "input_ids" in values:
                 values["attention_mask"] = _mask_of_all_tokens(values["attention_mask"], past[0], values["input_ids"])
-            values[PAST] = _decoder_cache(past)
+            values[cache] = _decoder_cache(past)
         if "use_cache" in known:
             values["use_cache"] = cached
         values |= {str(name): value for name, value in options.fixed.items()}
         with attention_of_any_length() if torch.compiler.is_exporting() else nullcontext():
             found = type(self).forward(self, **values, return_dict=True)
-        return {_output_name(name, cached): value for name, value in _flatten_outputs(found)}
+        return {_output_name(name, cache if cached else ""): value for name, value in _flatten_outputs(found)}
 
     # What torch.export and inspect ask for the names of the inputs.
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -223,9 +223,9 @@ def _mask_of_all_tokens(mask: torch.Tensor, key: torch.Tensor, ids: torch.Tensor
     return mask.index_select(1, torch.arange(key.shape[2] + ids.shape[1], device=mask.device))
 
 
-def _output_name(name: str, cached: bool) -> str:
-    """`present.0.key` of the cache that a step leaves, as the field calls it."""
-    return name.replace(f"{PAST}.", f"{PRESENT}.", 1) if cached and name.startswith(f"{PAST}.") else name
+def _output_name(name: str, cache: str) -> str:
+    """`present.0.key` of the cache that a step leaves, as the field calls it; `cache` is what the model calls it."""
+    return name.replace(f"{cache}.", f"{PRESENT}.", 1) if cache and name.startswith(f"{cache}.") else name
 
 
 def rename_cache_inputs(model: ir.Model) -> None:

@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from convert.errors import Unsupported
 from convert.options import DimSpec, InputSpec, Options
 
-from .hugging_face_tasks import TASK, generates_with_cache
+from .hugging_face_tasks import TASK, cache_parameter, generates_with_cache
 
 PAST, PRESENT = "past_key_values", "present"
 """`--input past_key_values:float32` makes a decoder's cache inputs and outputs, a key and a value for each layer."""
@@ -160,7 +160,7 @@ def _cache_sizes(model: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     rows, length = 2, 3
     with torch.no_grad(), _products_of_capture(), FakeTensorMode(allow_non_fake_inputs=True):
         ids = torch.ones(rows, length, dtype=torch.int64)
-        cache = model.forward(input_ids=ids, use_cache=True, return_dict=True).get(PAST)
+        cache = model.forward(input_ids=ids, use_cache=True, return_dict=True).get(cache_parameter(model))
     layers: list[tuple[Any, Any]] = [
         (getattr(layer, "keys", None), getattr(layer, "values", None)) for layer in getattr(cache, "layers", ())
     ]

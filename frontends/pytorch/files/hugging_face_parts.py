@@ -21,6 +21,7 @@ from convert.options import DimSpec, InputSpec, Options
 
 from ..export.patches.attention import attention_of_any_length
 from .hugging_face_inputs import PAST, PRESENT, encoder_specs
+from .hugging_face_tasks import cache_parameter
 
 ENCODER, DECODER, WITH_CACHE = "encoder", "decoder", "decoder-with-past"
 _HALVES = ("decoder", "encoder")
@@ -63,7 +64,7 @@ def _decode(model: Any, values: dict[str, torch.Tensor], cached: bool, width: in
     from transformers import DynamicCache, EncoderDecoderCache
     from transformers.modeling_outputs import BaseModelOutput
 
-    past = None
+    past, cache_name = None, cache_parameter(type(model))
     states = values.get(_STATES)
     if cached:
         rows = [values[n] for n in values if n.startswith(f"{PAST}_")]
@@ -77,12 +78,12 @@ def _decode(model: Any, values: dict[str, torch.Tensor], cached: bool, width: in
         encoder_outputs=BaseModelOutput(last_hidden_state=states),
         decoder_input_ids=values["input_ids"],
         **({"attention_mask": values[_MASK]} if _MASK in values else {}),
-        past_key_values=past,
+        **{cache_name: past},
         use_cache=True,
         return_dict=True,
     )
     outputs = {"logits": found.logits}
-    cache = found.past_key_values
+    cache = found[cache_name]
     halves = {"decoder": cache.self_attention_cache, "encoder": cache.cross_attention_cache}
     for index in range(len(halves["decoder"].layers)):
         for half in _HALVES[:1] if cached else _HALVES:
@@ -122,7 +123,7 @@ def _sizes(model: Any, main: InputSpec) -> tuple[list[list[tuple[int, int]]], in
         given = torch.ones(shape, dtype=torch.int64 if main.dtype == "int64" else next(model.parameters()).dtype)
         ids = torch.ones(rows, length, dtype=torch.int64)
         found = model.forward(**{str(main.name): given}, decoder_input_ids=ids, use_cache=True, return_dict=True)
-    cache = found.get(PAST)
+    cache = found.get(cache_parameter(model))
     halves = [getattr(cache, f"{name}_attention_cache", None) for name in ("self", "cross")]
     tensors = [[getattr(layer, "keys", None) for layer in getattr(half, "layers", ())] for half in halves]
     if not tensors[0] or any(t is None or t.dim() != 4 for half in tensors for t in half):

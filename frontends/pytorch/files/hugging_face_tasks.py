@@ -93,14 +93,22 @@ def model_class(transformers: Any, config: Mapping[str, Any], task: str) -> Any:
     return own if isinstance(own, type) else found
 
 
+def cache_parameter(model: Any) -> str:
+    """What a forward calls the cache that it takes and gives: `cache` from transformers 5.24 on; empty without one.
+
+    model: a model or its class.
+    """
+    known = inspect.signature(model.forward).parameters
+    return next((name for name in ("past_key_values", "cache") if name in known), "")
+
+
 def generates_with_cache(model: Any, task: str) -> bool:
     """Whether the keys and values of earlier tokens are inputs and outputs: of decoders that generate text, if not
     asked otherwise.
 
     Raises `UsageError` where it is asked of a model that has no such cache.
     """
-    known = inspect.signature(model.forward).parameters
-    able = "past_key_values" in known and not getattr(model.config, "is_encoder_decoder", False)
+    able = bool(cache_parameter(model)) and not getattr(model.config, "is_encoder_decoder", False)
     if task == WITH_PAST and not able:
         raise UsageError(
             f"{type(model).__name__} has no cache of keys and values that is an input of its own",
