@@ -88,7 +88,7 @@ def hold_floors(
             f"{explained.get(place, 0.0):.1e} of it (inputs and weights moved by one unit in the last place)"
         )
         if floor > OUTLIER * explained.get(place, 0.0):
-            if exact is runs.graph_float64 and not steps and not _quantizes(graph):
+            if exact is runs.graph_float64 and not steps and not quantizes(graph):
                 verdict.status, verdict.guilty, verdict.reason = FAIL, "frontend", reason
                 row.status, row.reason = FAIL, reason
                 return
@@ -259,6 +259,6 @@ def _least(array: np.ndarray) -> float:
     return ROUNDINGS * ROUNDOFF.get(array.dtype.name, 2.0**-24)
 
 
-def _quantizes(graph: ir.Model) -> bool:
+def quantizes(graph: ir.Model) -> bool:
     """Whether a rounding may come out as a whole step, which no move by a unit in the last place need show."""
     return any("Quantize" in n.op_type or n.op_type.endswith("Integer") for n in graph.graph.all_nodes())

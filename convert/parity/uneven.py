@@ -15,6 +15,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph.tensors import widened_array
 from convert.parity.distribution import is_small
+from convert.parity.floors import quantizes
 from convert.parity.inputs import (
     RANK,
     Feed,
@@ -39,12 +40,14 @@ _PRODUCTS, _ELEMENTS = 1 << 29, 1 << 18
 def uneven_feed(model: ir.Model, seed: int, alike: bool = False, large: bool = True) -> Feed | None:
     """A feed of many rows, with no two other dims alike, the first of them past 64; the last rows hold large numbers.
 
-    None for models that are not small, and where nothing would be new. alike: what follows the rows is of one size.
+    None for models that are not small, where nothing would be new, and where the graph quantizes: among many numbers,
+    and among large ones, rounding takes one into another step more often than it explains. alike: what follows the rows
+    is of one size.
     large: False where larger numbers cannot be judged.
     """
     free = free_dims(model)
     floating = any(v.dtype is not None and v.dtype.is_floating_point() for v in model.graph.inputs)
-    if RANK in free or not (free or (floating and large)):
+    if RANK in free or not (free or (floating and large)) or quantizes(model):
         return None
     usual = list(feed_sizes(model, 3, alike))
     for rows, long in _SIZES:

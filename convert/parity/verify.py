@@ -21,7 +21,7 @@ from convert.options import Options
 from convert.parity import inputs
 from convert.parity.as_used import start
 from convert.parity.compare import is_source_far
-from convert.parity.floors import excuse_cancelled, excuse_order, hold_floors, without_foreign_float64
+from convert.parity.floors import excuse_cancelled, excuse_order, hold_floors, quantizes, without_foreign_float64
 from convert.parity.generation import hold_generation
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod, hold_other_uses, hold_stand_ins, judge, settle_verdict
@@ -359,8 +359,7 @@ def _graph_outputs(
 def _storage_format(target: Source, graph: ir.Model) -> str:
     """How the target says that it stores numbers. A graph that quantizes by itself is held to its own arithmetic."""
     tell = getattr(plugin.runner_for(target.kind), "stored", None)
-    quantized = any("Quantize" in n.op_type or n.op_type.endswith("Integer") for n in graph.graph.all_nodes())
-    if tell is None or target.path is None or quantized:
+    if tell is None or target.path is None or quantizes(graph):
         return ""
     stored = str(tell(target))
     halves = {v.dtype for v in graph.graph.initializers.values()} & {ir.DataType.FLOAT16, ir.DataType.BFLOAT16}

@@ -85,6 +85,16 @@ def test_where_nothing_would_be_new_or_cheap_there_is_none() -> None:
     assert uneven_feed(unranked, 4) is None
 
 
+def test_a_graph_that_quantizes_is_given_none() -> None:
+    """Some of many numbers are taken into another step by rounding: a right conversion was INCONCLUSIVE."""
+    g = Graph()
+    x = g.input("x", F, ["n", 4])
+    step, zero = np.float32(0.1), np.uint8(128)
+    g.output(g.DequantizeLinear(g.QuantizeLinear(x, step, zero), step, zero), "y")
+    assert uneven_feed(g.model(), 4) is None
+    assert uneven_feed(network(("n", 4)), 4) is not None
+
+
 def test_uneven_sizes_stay_within_bounds() -> None:
     made = network(MAP)
     made.metadata_props[DIMS_KEY] = json.dumps({"n": [1, 5], "h": [32, 40]})

@@ -33,8 +33,8 @@ def test_operator(row: Case, keras_outcomes: Outcomes) -> None:
 
 
 BRANCHES = """<ir_version: 8, opset_import: ["" : 20]> g (float[6, 5, 3] x) => (float[6, 2, 5, 2] y)
-  <int64 least = {1000}, float[1, 5, 1, 1] z = {1, 2, 3, 4, 5}> {
-  n = Size (x)
+  <float least = {1000}, float[1, 5, 1, 1] z = {1, 2, 3, 4, 5}> {
+  n = ReduceSum <keepdims = 0> (x)
   many = Greater (n, least)
   v = If (many) <then_branch = a () => (float t) { t = Mul (x, z) }, else_branch = b () => (float e) { e = Neg (x) }>
   y = GRU <hidden_size = 2, direction = "bidirectional"> (v, w, r) }"""
