@@ -99,7 +99,7 @@ def test_what_rounds_to_steps(operator: str, steps: bool) -> None:
     x = ir.Value(name="x")
     node = ir.Node("", operator, [x])
     made = ir.Model(ir.Graph([x], node.outputs, nodes=[node], opset_imports={"": 23}), ir_version=10)
-    assert floors._quantizes(made) == steps
+    assert floors.quantizes(made) == steps
 
 
 def test_numbers_move_both_ways_and_never_to_infinity_or_zero() -> None:
