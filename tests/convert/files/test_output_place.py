@@ -193,7 +193,7 @@ def test_another_name_of_the_same_place_is_that_place(tmp_path: Path, monkeypatc
         ("m.onnx --to onnx -o n.onnx --force --dump-passes .", "holds the source"),
         ("verify m.onnx other.keras --report other.keras", "is the source itself"),
         ("verify m.onnx other.keras --inputs in.npz --save-inputs in.npz", "is the source itself"),
-        ("batch zoo m.savedmodel --to onnx -o m.savedmodel", "inside of the source"),
+        ("batch zoo m.savedmodel --to onnx -o m.savedmodel", "is the source of another model"),
         ("batch zoo m.savedmodel --to onnx -o out --journal m.savedmodel/new", "inside of the source"),
         ("batch zoo --to onnx -o out --report zoo/a.onnx", "is the source itself"),
         ("batch zoo --to onnx -o taken", "is no journal"),
