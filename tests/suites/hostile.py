@@ -3,6 +3,8 @@
     python -m tests.suites.hostile [--classes pickles,onnx,…] [--verbs inspect,convert,source,target,batch]
         [--sample N] [--match EXPRESSION] [--timeout 15] [--out FILE.jsonl] [--light]
 
+`--out` is written row by row; commands whose rows are in it are not run again, and its rows count in the table.
+
 The makers are in `hostile_files/`, one for each class. Every file goes through every verb: `inspect`, `convert` to
 ONNX, `verify` as the source and as the target beside a good model, and each class through one `batch`. Commands run in
 forks of a process that has imported the frameworks, and so do the children that run models. `strace` follows all of
@@ -289,14 +291,25 @@ def main() -> None:
     given = parser.parse_args()
     if given.log is None:
         sys.exit(_under_strace())
+    runs = rows_of(given.out)
     with tempfile.TemporaryDirectory(prefix="hostile-") as place:
-        runs = _run_all(given, Path(place))
-        watch.score(runs, given.log, Path(place))
+        for run in _run_all(given, Path(place), {(run.kind, run.verb, run.case) for run in runs}):
+            runs.append(run)
+            if given.out is not None:
+                with given.out.open("a") as file:
+                    file.write(json.dumps(asdict(run)) + "\n")
     _print(runs)
-    if given.out is not None:
-        with given.out.open("a") as file:
-            file.writelines(json.dumps(asdict(run)) + "\n" for run in runs)
     sys.exit(int(any(run.scores for run in runs)))
+
+
+def rows_of(out: Path | None) -> list[Run]:
+    """The runs that a file holds from before; a row that was cut off is none, and a maker fails anew or not at all."""
+    if out is None or not out.exists():
+        return []
+    text = out.read_text()
+    kept = text[: text.rfind("\n") + 1]
+    out.write_text(kept)
+    return [run for line in kept.splitlines() if "unmade" not in (run := Run(**json.loads(line))).scores]
 
 
 def _under_strace() -> int:
@@ -310,7 +323,7 @@ def _under_strace() -> int:
         return subprocess.run([*watch.strace(log), *command], check=False).returncode
 
 
-def _run_all(given: argparse.Namespace, place: Path) -> list[Run]:
+def _run_all(given: argparse.Namespace, place: Path, known: set[tuple[str, str, str]]) -> Iterator[Run]:
     from tests.suites.fuzz import preload
 
     preload(["onnx"] if given.light else sorted({ROOMS[kind] for kind in given.classes.split(",")}))
@@ -323,7 +336,7 @@ def _run_all(given: argparse.Namespace, place: Path) -> list[Run]:
     verifies = {"convert", "source", "target"} & set(given.verbs.split(","))
     helper = watch.start_helper(place, hugging=hugging) if verifies and not given.light else None
     gc.freeze()  # else a collection in a fork copies every page
-    runs, number = [], 0
+    log, number = watch.Log(given.log), 0
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -332,25 +345,27 @@ def _run_all(given: argparse.Namespace, place: Path) -> list[Run]:
         for kind in given.classes.split(","):
             found, failure = made(kind, place, canary)
             cases = [case for case in found if re.search(given.match, case.name)]
+            log.calls()  # those of the makers
             if failure:
-                runs.append(Run(kind, "the maker", "", time.time(), time.time(), scores={"unmade": failure}))
+                yield Run(kind, "the maker", "", time.time(), time.time(), scores={"unmade": failure})
                 print(f"{kind}: its maker failed after {len(found)} files\n{failure}", flush=True)
+            done = 0
             for case, verb, words in commands(kind, cases, given.verbs.split(","), given.timeout):
                 number += 1
-                if number % given.sample:
+                if number % given.sample or (kind, verb, case.name) in known:
                     continue
                 folder = place / "runs" / str(number)
                 folder.parent.mkdir(exist_ok=True)
-                runs.append(run_command(case, kind, verb, words, folder, canary, helper))
+                run = run_command(case, kind, verb, words, folder, canary, helper)
+                watch.score(run, log, place)
+                done += 1
                 if given.progress:
-                    print(f"{kind} {verb} {runs[-1].code} {runs[-1].seconds:.0f} {case.name!a}", flush=True)
+                    print(f"{kind} {verb} {run.code} {run.seconds:.0f} {case.name!a}", flush=True)
                 shutil.rmtree(folder, ignore_errors=True)
-            print(
-                f"{kind}: {len(cases)} files, {sum(r.kind == kind and r.verb != '' for r in runs)} commands", flush=True
-            )
+                yield run
+            print(f"{kind}: {len(cases)} files, {done} commands", flush=True)
     if helper is not None:
         helper.kill()
-    return runs
 
 
 def _print(runs: list[Run]) -> None:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,34 +42,46 @@ def strace(log: Path) -> list[str]:
             f"trace={_CALLS}", "-o", str(log)]  # fmt: skip
 
 
-def _calls(log: Path) -> Iterator[tuple[float, str, str]]:
-    """Time, name and the rest of each call that succeeded, or is on its way."""
-    begun: dict[tuple[str, str], tuple[float, str]] = {}
-    with log.open(errors="surrogateescape") as lines:
-        for line in lines:
-            if m := _RESUMED.match(line):
-                at, head = begun.pop((m["pid"], m["call"]), (float(m["time"]), ""))
-                yield at, m["call"], head + m["rest"]
-            elif m := _LINE.match(line):
-                if m["rest"].endswith("<unfinished ...>"):
-                    begun[m["pid"], m["call"]] = (float(m["time"]), m["rest"])
-                else:
-                    yield float(m["time"]), m["call"], m["rest"]
+class Log:
+    """What strace writes, read as far as it has come; without strace there is nothing in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.at, self.rest, self.marks = path, 0, "", 0
+        self.begun: dict[tuple[str, str], str] = {}
+
+    def calls(self) -> list[tuple[float, str, str]]:
+        """Time, name and the rest of each call up to now that succeeded, or is on its way, and was not given before."""
+        if not self.path.exists():
+            return []
+        self.marks += 1
+        mark = f"{self.path}-mark-{self.marks}"
+        with contextlib.suppress(OSError):
+            os.close(os.open(mark, os.O_RDONLY))  # a call of this process, which strace writes behind those before it
+        text, until = "", time.monotonic() + 20
+        while f'"{mark}"' not in text and time.monotonic() < until:
+            with self.path.open(errors="surrogateescape") as file:
+                file.seek(self.at)
+                text += file.read()
+                self.at = file.tell()
+            time.sleep(0.02)
+        *lines, self.rest = (self.rest + text).split("\n")
+        return sorted(call for line in lines if (call := self._call(line)) is not None)
+
+    def _call(self, line: str) -> tuple[float, str, str] | None:
+        if m := _RESUMED.match(line):
+            return float(m["time"]), m["call"], self.begun.pop((m["pid"], m["call"]), "") + m["rest"]
+        if m := _LINE.match(line):
+            if not m["rest"].endswith("<unfinished ...>"):
+                return float(m["time"]), m["call"], m["rest"]
+            self.begun[m["pid"], m["call"]] = m["rest"].removesuffix("<unfinished ...>")
+        return None
 
 
-def score(runs: Sequence[Any], log: Path, place: Path) -> None:
-    """Add to each run what the log says was executed, written and connected while it ran."""
-    if not log.exists():
-        return
-    at = 0
-    for when, call, rest in sorted(_calls(log)):
-        while at < len(runs) and runs[at].ended < when:
-            at += 1
-        if at == len(runs) or when < runs[at].began:
-            continue
-        if found := _fault(call, rest, place):
-            kind, what = found
-            runs[at].scores.setdefault(kind, what)
+def score(run: Any, log: Log, place: Path) -> None:
+    """Add to the last run what the log says was executed, written and connected while it ran."""
+    for when, call, rest in log.calls():
+        if run.began <= when <= run.ended and (found := _fault(call, rest, place)):
+            run.scores.setdefault(*found)
 
 
 def _fault(call: str, rest: str, place: Path) -> tuple[str, str] | None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from tests.suites import hostile as suite
+from tests.suites import hostile_watch as watch
 from tests.suites.hostile import MAKERS
 from tests.suites.hostile_files.case import Canary, Case
 
@@ -52,6 +55,37 @@ def test_files_made_before_their_maker_failed_are_tried(
         "first", tmp_path / "odd" / "first.onnx", kept=("a",), swap=(tmp_path / "odd" / "a", tmp_path / "odd" / "b")
     )
     assert told in failure
+
+
+def test_what_a_command_did_is_read_from_a_log_that_grows(tmp_path: Path) -> None:
+    """A call that had begun when the log was looked at counts when it has ended, one of before the command never."""
+    log = watch.Log(tmp_path / "strace")
+
+    def grow(text: str) -> None:
+        with log.path.open("a") as file:
+            file.write(
+                text + f'9 4.0 openat(AT_FDCWD</tmp>, "{log.path}-mark-{log.marks + 1}", O_RDONLY) = -1 ENOENT\n'
+            )
+
+    first, second = (suite.Run("odd", name, "convert", at, at + 1) for name, at in (("first", 1.0), ("second", 2.0)))
+    grow('7 0.5 mkdir("/etc/before", 0777) = 0\n7 1.5 mkdir("/etc/no", 0777 <unfinished ...>\n')
+    watch.score(first, log, tmp_path)
+    grow("7 2.5 <... mkdir resumed>) = 0\n7 2.6 connect(3, {sa_family=AF_INET, sin_port=htons(53)}, 16) = 0\n")
+    watch.score(second, log, tmp_path)
+    assert first.scores == {}
+    assert {kind: told.split("(")[0].split(",")[0] for kind, told in second.scores.items()} == {
+        "wrote": "mkdir /etc/no",
+        "connected": "3",
+    }
+
+
+def test_rows_of_before_are_kept_and_a_cut_one_is_not(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    runs = [suite.Run("odd", "a", "convert", 1.0, code=5), suite.Run("odd", "", "", 1.0, scores={"unmade": "why"})]
+    out.write_text("".join(json.dumps(asdict(run)) + "\n" for run in runs) + '{"kind": "odd", "ca')
+    assert suite.rows_of(out) == runs[:1]
+    assert out.read_text().endswith("}\n")
+    assert suite.rows_of(tmp_path / "none") == []
 
 
 @pytest.mark.long
