@@ -224,6 +224,13 @@ def memory_of_library(error: Exception) -> ResourceLimit | None:
     return ResourceLimit(what, hint="raise the limit (ulimit -v)")
 
 
+_TOO_MANY = {
+    errno.EMFILE: ("this process may open no more files", "raise the limit (ulimit -n)"),
+    errno.ENFILE: ("the system opens no more files", "end other programs"),
+    errno.EAGAIN: ("the system starts no more processes or threads", "raise the limit (ulimit -u)"),
+}
+"""What the system says where it gives no more of something, what that means, and what there is to do."""
+
 _FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 """What the system says where nothing more can be written."""
 
@@ -239,6 +246,9 @@ def as_convert_error(error: Exception) -> ConvertError:
     if isinstance(error, OSError) and error.errno in _FULL:
         hint = "make room, raise the limit of file sizes (ulimit -f), or give an -o elsewhere"
         return ResourceLimit(f"the disk takes no more: {error.strerror}", hint=hint)
+    if isinstance(error, OSError) and error.errno in _TOO_MANY:
+        meaning, hint = _TOO_MANY[error.errno]
+        return ResourceLimit(meaning, hint=hint)
     problem = import_problem(error)
     if problem is not None:
         return BrokenPackage(problem[0], hint=problem[1])

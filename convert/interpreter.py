@@ -11,6 +11,8 @@ from pathlib import Path
 
 from convert.errors import UnsafeInput
 
+_NO_FOLDER = os.path.join(os.devnull, "none")
+"""Where nothing is, and nothing can be made."""
 _START = Path(__file__).with_name("start_module.py")
 
 
@@ -50,6 +52,18 @@ def module_command(name: str, *arguments: str) -> list[str]:
     line, which after -m would be the module's name, as a path from that folder on.
     """
     return [sys.executable, "-P", str(_START), name, *arguments]
+
+
+def own_variables() -> dict[str, str]:
+    """What a process that works for nobody else has otherwise than the environment that it was started with.
+
+    Libraries start `uname` and others while they are imported: where PATH has an entry that is no whole path, one from
+    the folder that the user is in. Keras writes settings into the home folder when it is imported, and where there are
+    some it takes other dtypes and layouts from them, of which a model would get other bytes.
+    """
+    places = [place for place in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(place)]
+    path = os.pathsep.join(places) or os.defpath
+    return {"PATH": path, "KERAS_HOME": _NO_FOLDER, "KERAS_BACKEND": "tensorflow"}
 
 
 def leave_own_folder() -> None:

@@ -15,6 +15,9 @@ from itertools import pairwise
 COMMAND_SECONDS = 3600.0
 """seconds: that one command may take where --timeout does not say; the largest model of the zoo takes minutes"""
 
+CHILD_DISK_PERCENT = 95
+"""percent: of what is free on the disk of temporary files, for what a process that runs a model leaves there"""
+
 ARCHIVE_ENTRIES = 200_000
 """entries: of a zip archive; its directory is read as a whole before any entry is"""
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from convert.interpreter import own_variables
 from convert.runners.marks import driver_of
 from convert.runners.sandbox import allow_bounded_memory, die_with_parent
 
@@ -16,6 +17,7 @@ def convert(arguments: Sequence[str]) -> None:
     from convert.cli.commands import run_command_line
 
     streams.hold()
+    os.environ.update(own_variables())
     allow_bounded_memory()
     sys.argv = ["convert", *arguments]
     run_command_line(supervised=False)

@@ -19,6 +19,11 @@ def main() -> NoReturn:
     from convert.cli import streams
 
     streams.hold()
+    import os
+
+    from convert.interpreter import own_variables
+
+    os.environ.update(own_variables())
     from convert.cli.commands import run_command_line
 
     run_command_line(supervised=True)

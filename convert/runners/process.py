@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import pickle
@@ -23,9 +24,10 @@ from convert.activity import advance
 from convert.errors import BrokenPackage, ConvertError, ResourceLimit, Unsupported
 from convert.extras import import_problem
 from convert.files.scratch import HeldFolder
-from convert.interpreter import module_command, paused_garbage_collection
+from convert.interpreter import module_command, own_variables, paused_garbage_collection
 from convert.options import Options
 from convert.runners.arrays import decoded, last_bytes, load_arrays, load_json, save_arrays
+from convert.runners.disk_space import DiskReserve
 from convert.runners.done import progress_of_child
 from convert.runners.fork_client import Child, fork
 from convert.runners.warm import address_of
@@ -40,6 +42,11 @@ T = TypeVar("T")
 
 NO_MEMORY = re.compile(r"MemoryError|bad_alloc|out of memory|[Aa]llocate|[Aa]llocation|BFCArena|pthread_create")
 """How Python and the runtimes tell that they got no memory."""
+
+FULL_DISK = re.compile("|".join(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))))
+"""How the system tells that a file cannot grow."""
+
+_MAKE_ROOM = "make room on the disk of temporary files, or set TMPDIR to a larger place"
 
 AS_USED = "as used"
 """Asked for like a precision: runs as users run the artefact. There are outputs for each way that there is, by name."""
@@ -90,6 +97,7 @@ class RunningChild:
         self.process: Child | None = None
         if source.path is not None:
             self.folder = HeldFolder()
+            self.reserve = DiskReserve(self.folder.path)
             self._start(self.folder.path)
 
     def results(self) -> dict[str, Outputs | Unsupported]:
@@ -121,13 +129,20 @@ class RunningChild:
         return self._collect(self.folder.path)
 
     def _wait(self) -> None:
-        """Raises `subprocess.TimeoutExpired`; what the child tells of how far it is, is told on."""
+        """What the child tells of how far it is, is told on.
+
+        Raises `subprocess.TimeoutExpired`, and `ResourceLimit` where the disk of its folder fills up: by it, by another
+        one that runs meanwhile, or by somebody else.
+        """
         assert self.process is not None
         end, progress = time.monotonic() + self.limits.seconds, ""
         while (left := end - time.monotonic()) > _TOLD:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(timeout=_TOLD)
                 return
+            if self.reserve.is_touched() and not self.options.trust:
+                text = f"running {self.source.label} was ended: the disk of {self.folder.path.parent} is nearly full"
+                raise ResourceLimit(text, hint=_MAKE_ROOM)
             before, progress = progress, progress_of_child(self.folder.path)
             if progress not in ("", before):
                 advance(*map(int, progress.split()))
@@ -136,8 +151,8 @@ class RunningChild:
     def finish(self) -> None:
         """Wait until the child has ended, or as long as it may take; what became of it `results` says."""
         if self.process is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(timeout=self.limits.seconds)
+            with contextlib.suppress(subprocess.TimeoutExpired, ResourceLimit):
+                self._wait()
 
     def stop(self) -> None:
         """End the child and whatever it started."""
@@ -152,7 +167,7 @@ class RunningChild:
         (folder / "job.pickle").write_bytes(pickle.dumps(job))
         (folder / "confine.json").write_text(json.dumps(self._bounds()))
         own, usual = _environment(self.source, self.setting if AS_USED in self.precisions else None)
-        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore", **own}
+        environment = {**os.environ, **own_variables(), "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore", **own}
         with open(folder / "stderr", "wb") as log:
             # A warm process has imported its runtimes, which have read their variables.
             variables, number = {} if usual else own, log.fileno()
@@ -181,6 +196,8 @@ class RunningChild:
             tail = last_bytes(folder / "stderr", _TAIL).strip().splitlines()[-3:]
             if code == -signal.SIGKILL or any(NO_MEMORY.search(line) for line in tail):
                 raise ResourceLimit(f"running {self.source.label} ended with {how}: out of memory, it seems")
+            if any(FULL_DISK.search(line) for line in tail):
+                raise ResourceLimit(f"running {self.source.label} ended with {how}: {tail[-1]}", hint=_MAKE_ROOM)
             raise ConvertError(f"the process that ran {self.source.label} died with {how}: " + " | ".join(tail))
         try:
             found = _answer(folder)
@@ -213,6 +230,8 @@ def failed_run(source: Source, error: Exception) -> ConvertError:
     """What a framework raised while it ran `source`, as an error that names both."""
     if (unmapped := errors.memory_of_library(error)) is not None:
         return unmapped
+    if FULL_DISK.search(str(error)):
+        return ResourceLimit(f"running {source.label} ended: its temporary files fill the disk", hint=_MAKE_ROOM)
     text = " ".join(str(error).split())[:600]
     if (broken := import_problem(error)) is not None:
         return BrokenPackage(broken[0], hint=broken[1])

@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from convert.runners.disk_space import largest_file
 from convert.runners.system_calls import SET_PARENT_DEATH_SIGNAL, close_calls, close_forks_and_signals, drop_rights
 
 FILES, CALLS, LIMITS = "files read-only", "no network, no programs", "limits of memory and time"
@@ -65,6 +66,8 @@ def confine(
     steps: dict[str, Callable[[], None]] = {LIMITS: lambda: _limit(seconds, memory)}
     if not trust:
         steps |= {FILES: lambda: _close_files(folder), CALLS: lambda: _close_calls(programs)}
+        with contextlib.suppress(OSError, ValueError):
+            _lower(resource.RLIMIT_FSIZE, largest_file(folder))
         with contextlib.suppress(ImportError, OSError, AttributeError):
             _close_signals()
     found = []

@@ -13,7 +13,7 @@ import io
 import os
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -140,6 +140,15 @@ def _serve(listener: socket.socket, worker: int, kind: str, variables: Mapping[s
     die_with_parent(worker)
     activity.forget_listeners()  # what forks are doing is no news for whoever watches the worker
     atexit._clear()  # nor is what the worker leaves behind theirs to tidy up
+    try:
+        work = _fork_to_do(listener, kind, variables)
+    except OSError:  # no more files or processes: who asks next finds nobody, and starts an interpreter
+        os._exit(1)
+    work()
+
+
+def _fork_to_do(listener: socket.socket, kind: str, variables: Mapping[str, str]) -> Callable[[], None]:
+    """What a fork is to do, in the fork; raises `OSError` where the system gives no more of something."""
     _let_go(listener.fileno())
     sys.stdout, sys.stderr = _stream(1), _stream(2)  # a thread that shows progress may have held their locks
     if variables:
@@ -147,4 +156,4 @@ def _serve(listener: socket.socket, worker: int, kind: str, variables: Mapping[s
         os.environ.update(variables, OPENBLAS_NUM_THREADS="1")
         fork_server.preload_rooms([kind], [])
         gc.freeze()
-    fork_server.serve(listener, imported=variables)()
+    return fork_server.serve(listener, imported=variables)

@@ -69,6 +69,7 @@ ROWS = {
     ),
     "all signals ignored": Row(INSPECT, prepare=_ignore_all),
     "no space for files": Row(INSPECT, 6, prepare=_limit(resource.RLIMIT_FSIZE, 0), told="the disk takes no more"),
+    "no files to open": Row(INSPECT, 6, prepare=_limit(resource.RLIMIT_NOFILE, 6), told="open no more files"),
     "a width of one": Row(INSPECT, variables={"COLUMNS": "1", "LINES": "-1", "TERM": "odd"}),
     "a name of two lines": Row("cp m.onnx $'a\\nb.onnx'; $C inspect $'a\\nb.onnx'"),
     "a name that is no text": Row("cp m.onnx $'a\\xff.onnx'; $C inspect $'a\\xff.onnx'"),
@@ -103,7 +104,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_odd_surroundings(name: str, model: Path, tmp_path: Path) -> None:
-    row = ROWS[name]
+    run(ROWS[name], model, tmp_path)
+
+
+def run(row: Row, model: Path, tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     (tmp_path / "m.onnx").write_bytes(model.read_bytes())
     variables = {k: v and v.format(here=tmp_path) for k, v in row.variables.items()}
@@ -127,3 +131,21 @@ def test_odd_surroundings(name: str, model: Path, tmp_path: Path) -> None:
     assert row.told in told
     left = [path for path in tmp_path.rglob("*") if path.name.startswith((".convert-", "convert-tmp-"))]
     assert left == []
+
+
+HOMES = {
+    "empty": "mkdir home",
+    "with settings that Keras refuses": "mkdir -p home/.keras; echo '{\"epsilon\": 1}' > home/.keras/keras.json",
+}
+"""What makes a home folder."""
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_neither_the_home_folder_nor_programs_of_the_folder_have_a_part(name: str, model: Path, tmp_path: Path) -> None:
+    """Nothing is read or left in the home folder, and no program is started from the folder that the user is in."""
+    pytest.importorskip("keras", reason="it is Keras that looks there")
+    programs = "for p in uname ldconfig gcc cc ld objdump; do printf '#!/bin/sh\ntouch ran' > $p; chmod +x $p; done"
+    odd = {"HOME": "{here}/home", "PATH": f".:{os.environ['PATH']}:", "KERAS_BACKEND": "jax"}
+    keras = "$C m.onnx --to keras -o k.keras --no-verify"
+    line = f"{programs}; {HOMES[name]}; find home > before; {keras} && find home | cmp - before && test ! -e ran"
+    run(Row(line, variables=odd), model, tmp_path)

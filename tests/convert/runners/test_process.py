@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+import time
 from pathlib import Path
 
 import ml_dtypes
@@ -12,11 +15,12 @@ import pytest
 from onnx import TensorProto, helper
 
 import convert
+from convert import limits
 from convert.errors import ConvertError, ResourceLimit
 from convert.parity.given_arrays import load_inputs
 from convert.runners.arrays import load_arrays, save_arrays
 from convert.runners.fork_client import ADDRESS
-from convert.runners.process import Limits, execute
+from convert.runners.process import Limits, execute, failed_run
 from convert.source import Source
 
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
@@ -126,6 +130,26 @@ def test_a_hang_ends_with_a_resource_limit(monkeypatch: pytest.MonkeyPatch, tmp_
     child(monkeypatch, tmp_path, "sleep 60")
     with pytest.raises(ResourceLimit, match=r"longer than 0\.3 s"):
         execute(Source("onnx", tmp_path / "m.onnx"), [{}], limits=Limits(seconds=0.3)).results()
+
+
+@pytest.mark.not_core
+def test_a_disk_that_fills_up_ends_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """All that is free is to stay so: the first kilobyte is too much."""
+    monkeypatch.setattr(limits, "CHILD_DISK_PERCENT", 0)
+    child(monkeypatch, tmp_path, "while :; do head -c 100000 /dev/zero >> $4/more; sleep 0.1; done")
+    began = time.monotonic()
+    with pytest.raises(ResourceLimit, match="nearly full"):
+        execute(Source("onnx", tmp_path / "m.onnx"), [{}], limits=Limits(seconds=60)).results()
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.not_core
+def test_a_full_disk_is_no_failure_of_the_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    child(monkeypatch, tmp_path, "LC_ALL=C head -c 9 /dev/zero > /dev/full")
+    with pytest.raises(ResourceLimit, match="No space left"):
+        execute(Source("onnx", tmp_path / "m.onnx"), [{}]).results()
+    error = failed_run(Source("onnx", tmp_path / "m.onnx"), OSError(errno.EFBIG, os.strerror(errno.EFBIG)))
+    assert isinstance(error, ResourceLimit)
 
 
 def filling(path: Path, rows: int) -> Path:

@@ -175,6 +175,20 @@ open("/dev/null", "w").write("x"); socket.socketpair(); os.kill(os.getpid(), 0);
     assert sorted(done.stdout.split()) == ["kept", "thread"]
 
 
+def test_no_file_of_it_takes_all_of_the_disk(tmp_path: Path) -> None:
+    """What is free may grow meanwhile, by less than the part that has to stay so."""
+    code = """
+bound, free = resource.getrlimit(resource.RLIMIT_FSIZE), os.statvfs(own)
+assert bound[0] == bound[1] <= 0.97 * free.f_bavail * free.f_frsize
+file = (own / "large").open("wb")
+file.truncate(bound[0] - 1)
+file.truncate(bound[0] + 1)
+"""
+    done = run(tmp_path, code)
+    assert "line 5, in <module>" not in done.stderr
+    assert "File too large" in done.stderr
+
+
 def test_memory_and_time_end() -> None:
     if LIMITS not in MEASURES:
         pytest.skip("no resource limits here")
