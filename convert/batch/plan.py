@@ -18,6 +18,7 @@ from convert.batch.storage import Url
 from convert.destination import format_named, names_format
 from convert.errors import BadInput, ConvertError, UsageError
 from convert.files.folders import real_path
+from convert.files.letter_case import place_of
 from convert.files.own_folders import is_own_name
 from convert.files.sniff import plugged_kind, sniff
 from convert.options import parse_size
@@ -88,11 +89,13 @@ def plan_tasks(
     count = Counter(name for name, _ in found)
     for name, source in found:
         tasks += _tasks_per_format(base, name if count[name] == 1 else name + source.suffix, source, list(to))
-    double = [str(path) for path, count in Counter(t.output for t in tasks).items() if count > 1]
-    if double:
-        raise UsageError(
-            f"several models would be written to {', '.join(double[:5])}", hint="give them names in a manifest"
-        )
+    places: dict[str, list[str]] = {}
+    for task in tasks:
+        places.setdefault(_place(task.output), []).append(str(task.output))
+    if double := [" and ".join(dict.fromkeys(names)) for names in places.values() if len(names) > 1]:
+        what = f"several models would be written to {', '.join(double[:5])}"
+        one = ", one file on that disk" if any(" and " in names for names in double[:5]) else ""
+        raise UsageError(what + one, hint="give them names in a manifest")
     _check_apart(tasks)
     if not isinstance(output, Url):
         _check_inside(output, tasks)
@@ -101,10 +104,10 @@ def plan_tasks(
 
 def _check_apart(tasks: list[Task]) -> None:
     """Raise `UsageError` where one task would write into, or over, what another one writes or reads."""
-    outputs = {os.path.abspath(task.output): task for task in tasks if isinstance(task.output, Path)}
-    sources = {os.path.abspath(task.source): task for task in tasks}
+    outputs = {_place(task.output): task for task in tasks if isinstance(task.output, Path)}
+    sources = {_place(task.source): task for task in tasks}
     for place, task in outputs.items():
-        own = os.path.abspath(task.source)  # of which the task itself says more
+        own = _place(task.source)  # of which the task itself says more
         for above in (place, *map(str, Path(place).parents)):
             if (above != place and above in outputs) or (above in sources and above != own):
                 what = "is also written" if above in outputs and above != place else "is the source of another model"
@@ -112,6 +115,11 @@ def _check_apart(tasks: list[Task]) -> None:
     for place, task in sources.items():
         if found := [p for p in map(str, Path(place).parents) if p in outputs and outputs[p] is not task]:
             raise UsageError(f"{found[0]} would be written over {place}, a source", hint="give it another name or -o")
+
+
+def _place(path: Path | Url) -> str:
+    """Alike for all names of one place: of a folder where the case of letters does not count, too."""
+    return place_of(path) if isinstance(path, Path) else str(path)
 
 
 def _check_inside(output: Path, tasks: list[Task]) -> None:

@@ -13,6 +13,7 @@ import pytest
 from convert.batch import task_key
 from convert.batch.plan import Task, plan_tasks, task_arguments
 from convert.errors import BadInput, UsageError
+from convert.files import letter_case
 from convert.options import parse_size
 from tests.support.batch_tools import tasks_of, tiny
 
@@ -34,6 +35,20 @@ def test_a_folder_is_every_model_in_it(tmp_path: Path) -> None:
     assert sorted(str(t.output.relative_to(tmp_path / "out")) for t in found) == sorted(
         name + suffix for name in names for suffix in (".onnx", ".savedmodel")
     )
+
+
+@pytest.mark.parametrize(("second", "told"), [("net", "Net.onnx and "), ("net.onnx/x", "is also written")])
+def test_names_that_differ_by_case_are_one_output_where_case_does_not_count(
+    second: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On macOS and Windows one of the two would be lost without a word; where they are two files they stay two."""
+    tiny(tmp_path / "a.onnx")
+    rows = "".join(f"[[models]]\nsource = 'a.onnx'\nname = '{name}'\n" for name in ("Net", second))
+    (tmp_path / "zoo.toml").write_text(rows)
+    assert len(tasks_of(tmp_path / "zoo.toml", to=("onnx",), output=tmp_path / "out")) == 2
+    monkeypatch.setattr(letter_case, "counts_case", lambda folder: False)
+    with pytest.raises(UsageError, match=told):
+        tasks_of(tmp_path / "zoo.toml", to=("onnx",), output=tmp_path / "out")
 
 
 def test_a_manifest_says_it_for_each_model(tmp_path: Path) -> None:
