@@ -31,6 +31,7 @@ from convert.runners.sandbox import in_confined_thread
 from . import exported_names
 from .custom_operators import declare_operators
 from .expressions import TooLarge, check_cost
+from .unregistered_classes import stand_in_classes
 
 _TARGET = re.compile(
     r"torch\.ops\.[a-z_]\w*\.\w+(\.\w+)?|_operator\.\w+|math\.\w+|torch\.sym_\w+|torch\._sym_\w+", re.ASCII
@@ -81,7 +82,7 @@ def read_exported(path: Path, trust: bool = False) -> ExportedProgram:
             hint="import the library that defines them in a file of rules, and give that with --rules FILE",
         )
     try:
-        with _weights_only(not trust), _no_log():
+        with _weights_only(not trust), _no_log(), stand_in_classes():
             return torch.export.load(path) if trust else in_confined_thread(partial(torch.export.load, path))
     except Exception as error:
         text = " ".join(str(error).split())[:400]
