@@ -44,6 +44,17 @@ def raised_recursion_limit(calls: int) -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
+def set_thread_variables() -> None:
+    """How the threads of OpenMP and OpenBLAS wait in this process and in what it starts, where the user does not say.
+
+    A model runs in a verification a few times, beside its conversion and the reference. Threads that spin while they
+    wait took five times the CPU seconds of an LSTM's runs on cores that others used as well, and OpenBLAS's cannot be
+    made to sleep, so that numpy, which the reference runs in, has half of the cores.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // 2)))
+
+
 def module_command(name: str, *arguments: str) -> list[str]:
     """The command line of a process that runs a module of ours.
 

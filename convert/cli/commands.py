@@ -26,6 +26,7 @@ from convert.cli.verb_group import VerbGroup
 from convert.cli.verify_options import VerifyOptions, with_verify_options
 from convert.destination import format_named
 from convert.errors import UsageError
+from convert.interpreter import set_thread_variables
 from convert.report import Report
 from convert.terminal import echo
 
@@ -333,6 +334,7 @@ def run_command_line(*, supervised: bool) -> NoReturn:
     """
     # TensorFlow writes its start-up messages to stderr past Python; the user's own setting comes first.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    set_thread_variables()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

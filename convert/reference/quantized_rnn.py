@@ -9,12 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 RECURRENT = ("GRU", "LSTM", "RNN")
 
 # Ranges that TensorFlow Lite's 8-bit kernels prescribe.
-_FIXED = {special.expit: (0.0, 255 / 256), np.tanh: (-1.0, 127 / 128)}
+_FIXED = {"expit": (0.0, 255 / 256), "tanh": (-1.0, 127 / 128)}
 
 Store = Callable[[str, np.ndarray, tuple[float, float] | None], np.ndarray]
 
@@ -51,7 +50,7 @@ class StoredWeights(np.ndarray):
             self.place[0] = 0
         self.place[0] += 1
         assert self.store is not None
-        found = self.store(str(self.place[0]), result, _FIXED.get(ufunc)).view(StoredWeights)
+        found = self.store(str(self.place[0]), result, _FIXED.get(ufunc.__name__)).view(StoredWeights)
         found.store, found.place = self.store, self.place
         return found
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from convert.reference.table import kernel
 
@@ -14,19 +13,22 @@ Array = Any
 
 @kernel("Erf")
 def erf(count: int, x: Array) -> Array:
+    from scipy import special  # a quarter of a second of CPU time, which most graphs need not wait for
+
     return special.erf(x).astype(x.dtype)
 
 
 @kernel("Sigmoid")
 def sigmoid(count: int, x: Array) -> Array:
-    return special.expit(x).astype(x.dtype)
+    e = np.exp(-np.abs(x))  # which overflows nowhere
+    return np.where(x < 0, e, np.ones_like(e)) / (1 + e)
 
 
 @kernel("Gelu")
 def gelu(count: int, x: Array, *, approximate: str) -> Array:
     if approximate == "tanh":
         return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
-    return 0.5 * x * (1 + special.erf(x * np.sqrt(0.5)))
+    return 0.5 * x * (1 + erf(count, x * np.sqrt(0.5)))
 
 
 @kernel("Mish")
@@ -85,6 +87,8 @@ def log_softmax(count: int, x: Array, *, axis: int) -> Array:
 def reduce_log_sum_exp(count: int, x: Array, axes: Array = None, *, keepdims: int, noop_with_empty_axes: int) -> Array:
     if (axes is None or not len(axes)) and noop_with_empty_axes:
         return x
+    from scipy import special
+
     where = None if axes is None or not len(axes) else tuple(int(a) for a in axes)
     return np.asarray(special.logsumexp(x, axis=where, keepdims=bool(keepdims))).astype(x.dtype)
 

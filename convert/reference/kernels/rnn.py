@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from convert.errors import Unsupported
 from convert.reference.table import kernel
@@ -14,6 +13,10 @@ from convert.reference.table import kernel
 Array = Any
 Function = Callable[[Array], Array]
 Step = Callable[[Array, tuple[Array, ...]], tuple[Array, ...]]
+"""What the input gives at one time, x·Wᵀ of [batch, gates × hidden], and the states -> new states, the output first."""
+
+_PROJECTED = 1 << 26
+"""Bytes that the products of all times with the input's weights may take at once."""
 
 
 @kernel("RNN")
@@ -38,13 +41,13 @@ def rnn(
     functions = _activations(activations or ["Tanh"] * len(w), activation_alpha, activation_beta)
 
     def step(d: int) -> Step:
-        def advance(x_t: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
-            total = x_t @ w[d].T + state[0] @ r[d].T + _bias(b, d, x)
+        def advance(given: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
+            total = given + state[0] @ r[d].T + _bias(b, d, x)
             return (functions[d](_clip(total, clip)),)
 
         return advance
 
-    return _run_directions(count, x, [step(d) for d in range(len(w))], lengths, (h,), direction, r.shape[-1], layout)
+    return _run_directions(count, x, w, [step(d) for d in range(len(w))], lengths, (h,), direction, r.shape[-1], layout)
 
 
 @kernel("GRU")
@@ -75,9 +78,8 @@ def gru(
         biases = np.zeros(6 * size, x.dtype) if b is None else b[d]
         wb, rb = biases[: 3 * size], biases[3 * size :]
 
-        def advance(x_t: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
-            before = state[0]
-            given = x_t @ w[d].T + wb
+        def advance(given: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
+            before, given = state[0], given + wb
             gates = f(_clip(given[:, : 2 * size] + before @ r[d][: 2 * size].T + rb[: 2 * size], clip))
             update, reset = gates[:, :size], gates[:, size:]
             last = r[d][2 * size :].T
@@ -90,7 +92,7 @@ def gru(
 
         return advance
 
-    return _run_directions(count, x, [step(d) for d in range(len(w))], lengths, (h,), direction, size, layout)
+    return _run_directions(count, x, w, [step(d) for d in range(len(w))], lengths, (h,), direction, size, layout)
 
 
 @kernel("LSTM")
@@ -122,9 +124,9 @@ def lstm(
         f, g, out = functions[3 * d : 3 * d + 3]
         peep_i, peep_o, peep_f = np.split(np.zeros(3 * size, x.dtype) if p is None else p[d], 3)
 
-        def advance(x_t: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
+        def advance(given: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
             hidden, cell = state
-            i, o, forget, new = np.split(x_t @ w[d].T + hidden @ r[d].T + _bias(b, d, x), 4, axis=1)
+            i, o, forget, new = np.split(given + hidden @ r[d].T + _bias(b, d, x), 4, axis=1)
             i = f(_clip(i + peep_i * cell, clip))
             forget = 1 - i if input_forget else f(_clip(forget + peep_f * cell, clip))
             cell = forget * cell + i * g(_clip(new, clip))
@@ -132,12 +134,13 @@ def lstm(
 
         return advance
 
-    return _run_directions(count, x, [step(d) for d in range(len(w))], lengths, (h, c), direction, size, layout)
+    return _run_directions(count, x, w, [step(d) for d in range(len(w))], lengths, (h, c), direction, size, layout)
 
 
 def _run_directions(
     count: int,
     x: Array,
+    w: Array,
     steps: Sequence[Step],
     lengths: Array,
     initial: tuple[Array, ...],
@@ -156,12 +159,13 @@ def _run_directions(
     for d, step in enumerate(steps):
         state = tuple(np.zeros((batch, size), x.dtype) if s is None else s[d] for s in initial)
         backwards = direction == "reverse" or d == 1
+        project = _projection(x, w[d])
         for t in range(time):
             # A reversed sequence starts at its own end, not at that of the longest.
             position = ends - 1 - t if backwards else np.full(batch, t)
             alive = (t < ends)[:, None]
             rows = np.arange(batch)
-            new = step(x[np.maximum(position, 0), rows], state)
+            new = step(project(np.maximum(position, 0), rows), state)
             state = tuple(np.where(alive, a, s) for a, s in zip(new, state, strict=True))
             live = alive[:, 0]
             outputs[position[live], d, rows[live]] = state[0][live]
@@ -170,6 +174,14 @@ def _run_directions(
     if layout:
         outputs, last = outputs.transpose(2, 0, 1, 3), [np.swapaxes(s, 0, 1) for s in last]
     return tuple([outputs, *last][:count])
+
+
+def _projection(x: Array, w: Array) -> Callable[[Array, Array], Array]:
+    """x·Wᵀ at given times and rows: one product for all times, but for weights that round what is multiplied."""
+    if type(w) is np.ndarray and x.shape[0] * x.shape[1] * w.shape[0] * x.dtype.itemsize <= _PROJECTED:
+        whole = x @ w.T
+        return lambda times, rows: whole[times, rows]
+    return lambda times, rows: x[times, rows] @ w.T
 
 
 def _bias(b: Array, d: int, x: Array) -> Array:
@@ -207,11 +219,17 @@ def _activations(names: Sequence[str], alphas: Any, betas: Any) -> list[Function
     return made
 
 
+def _expit(values: Array) -> Array:
+    from scipy import special
+
+    return special.expit(values)  # one function of numpy's kind, which weights that round what a cell computes see
+
+
 def _activation(name: str, alpha: float, beta: float) -> Function:
     table: dict[str, Function] = {
         "Relu": lambda v: np.maximum(v, 0),
         "Tanh": np.tanh,
-        "Sigmoid": special.expit,
+        "Sigmoid": _expit,
         "Softsign": lambda v: v / (1 + np.abs(v)),
         "Softplus": lambda v: np.logaddexp(0, v),
         "Affine": lambda v: alpha * v + beta,
