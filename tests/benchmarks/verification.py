@@ -5,9 +5,9 @@
 Each network is converted by the command without verification and with it; the difference of the CPU seconds of all
 processes is what the verification costs. Beside it are the runs alone: a process that has imported PyTorch, or the
 runtime of the target, loads the model and runs it once on every set of inputs that the verification compared
-(`--save-inputs`). A verification is to cost no more than both together and a second: the last column is by how many
-times it does. `float64` is what the source takes in float64, as a multiple of what it takes in float32, both run and
-loaded as the verification does it. Medians over the rounds.
+(`--save-inputs`), under the command's own variables for threads. A verification is to cost no more than both together
+and a second: the last column is by how many times it does. `float64` is what the source takes in float64, as a multiple
+of what it takes in float32, both run and loaded as the verification does it. Medians over the rounds.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from clocks import child, measured, record
+
+from convert.interpreter import set_thread_variables
 
 MODELS = ("mnist", "lstm", "bert-tiny", "mobilenetv2", "resnet50", "bert-base")
 SUFFIX = {"onnx": ".onnx", "tf": ".savedmodel"}
@@ -93,6 +95,8 @@ def make(name: str, path: Path) -> None:
 def run_alone(path: Path, feeds: Path) -> dict[str, float]:
     """Load a model and run it once on each set of inputs, by what its users run it with."""
     sets = _sets(feeds)
+    if path.name.startswith("bert"):
+        import transformers.modeling_outputs  # noqa: F401  (registers the class that the program returns)
     load = {".pt2": _with_torch, ".onnx": _with_onnxruntime, ".savedmodel": _with_tensorflow}[path.suffix]()
     with measured() as found:
         run = load(path)
@@ -219,6 +223,7 @@ def main() -> None:
     parser.add_argument("--alone", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--precisions", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    set_thread_variables()
     if args.make:
         make(args.make[0], Path(args.make[1]))
         print("{}")
