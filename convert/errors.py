@@ -13,6 +13,7 @@ ConvertError            exit 1   a conversion that could not be finished
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -232,7 +233,8 @@ _TOO_MANY = {
 """What the system says where it gives no more of something, what that means, and what there is to do."""
 
 _FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
-"""What the system says where nothing more can be written."""
+FULL_DISK = re.compile("|".join([*map(os.strerror, _FULL), r"\d+ requested and \d+ written"]))
+"""What the system says where nothing more can be written; numpy, which wrote a part, says how much that was alone."""
 
 
 def as_convert_error(error: Exception) -> ConvertError:
@@ -243,9 +245,9 @@ def as_convert_error(error: Exception) -> ConvertError:
         return ResourceLimit("out of memory", hint="give a larger --memory, or convert on a machine with more")
     if (unmapped := memory_of_library(error)) is not None:
         return unmapped
-    if isinstance(error, OSError) and error.errno in _FULL:
-        hint = "make room, raise the limit of file sizes (ulimit -f), or give an -o elsewhere"
-        return ResourceLimit(f"the disk takes no more: {error.strerror}", hint=hint)
+    if isinstance(error, OSError) and (error.errno in _FULL or FULL_DISK.search(str(error))):
+        hint = "make room, raise the limit of file sizes (ulimit -f), or give an -o, or a TMPDIR, elsewhere"
+        return ResourceLimit(f"the disk takes no more: {error.strerror or error}", hint=hint)
     if isinstance(error, OSError) and error.errno in _TOO_MANY:
         meaning, hint = _TOO_MANY[error.errno]
         return ResourceLimit(meaning, hint=hint)

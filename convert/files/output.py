@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from convert.activity import temporary_folder_at
-from convert.errors import ConvertError, ResourceLimit, UsageError
+from convert.errors import FULL_DISK, ConvertError, ResourceLimit, UsageError
 from convert.files.exchange import rename_new, rename_over
 from convert.files.output_place import check_apart
 from convert.files.own_folders import folder_for, release_folder, sweep_folders, take_folder
@@ -140,15 +140,15 @@ def _fsync_one(path: Path) -> None:
 def _disk_error(error: Exception, destination: Path) -> ConvertError | None:
     number = error.errno if isinstance(error, OSError) else None
     # Libraries that write files outside Python (HDF5, TensorFlow) tell of the system's error in their text alone.
-    if number in (errno.ENOSPC, errno.EDQUOT) or os.strerror(errno.ENOSPC) in str(error):
-        return ResourceLimit(
-            f"the disk is full: {destination} could not be written, nothing was changed",
-            hint="free some space, or give -o on another disk",
-        )
     if number == errno.EFBIG or os.strerror(errno.EFBIG) in str(error):
         return ResourceLimit(
             f"{destination} is larger than files may be here, and could not be written; nothing was changed",
             hint="raise the limit of file sizes (ulimit -f), or give -o on another disk",
+        )
+    if number in (errno.ENOSPC, errno.EDQUOT) or FULL_DISK.search(str(error)):
+        return ResourceLimit(
+            f"the disk is full: {destination} could not be written, nothing was changed",
+            hint="free some space, or give -o on another disk",
         )
     if number in (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST):
         return UsageError(

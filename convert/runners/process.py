@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import pickle
@@ -21,7 +20,7 @@ import numpy as np
 
 from convert import errors, plugin
 from convert.activity import advance
-from convert.errors import BrokenPackage, ConvertError, ResourceLimit, Unsupported
+from convert.errors import FULL_DISK, BrokenPackage, ConvertError, ResourceLimit, Unsupported
 from convert.extras import import_problem
 from convert.files.scratch import HeldFolder
 from convert.interpreter import module_command, own_variables, paused_garbage_collection
@@ -42,9 +41,6 @@ T = TypeVar("T")
 
 NO_MEMORY = re.compile(r"MemoryError|bad_alloc|out of memory|[Aa]llocate|[Aa]llocation|BFCArena|pthread_create")
 """How Python and the runtimes tell that they got no memory."""
-
-FULL_DISK = re.compile("|".join(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))))
-"""How the system tells that a file cannot grow."""
 
 _MAKE_ROOM = "make room on the disk of temporary files, or set TMPDIR to a larger place"
 

@@ -17,6 +17,7 @@ CASES = [
     (MemoryError(), ResourceLimit, "out of memory"),
     (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), ResourceLimit, "the disk takes no more"),
     (OSError(errno.EFBIG, os.strerror(errno.EFBIG)), ResourceLimit, "the disk takes no more"),
+    (OSError("10000 requested and 2016 written"), ResourceLimit, "the disk takes no more"),
     (OSError(errno.EMFILE, os.strerror(errno.EMFILE)), ResourceLimit, "open no more files"),
     (BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)), ResourceLimit, "no more processes"),
     (PermissionError(errno.EACCES, "denied", "m.onnx"), ConvertError, "m.onnx: denied"),
