@@ -146,6 +146,8 @@ def _ray_connection(cluster: Cluster) -> Iterator[Any]:
     """The module `ray`, connected. Raises `ConvertError` without Ray, `UsageError` for an address without a cluster."""
     if importlib.util.find_spec("ray") is None:
         raise ConvertError("the Ray engine needs Ray", hint="pip install 'convert-models[ray]'")
+    # A cluster that is started here would report its use to Ray's makers, once a minute is over.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray: Any = importlib.import_module("ray")  # an optional dependency, whose types mypy does not need
     if ray.is_initialized():
         yield ray

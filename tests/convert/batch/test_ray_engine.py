@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections import Counter
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import onnx
 import pytest
 
+from convert.batch import ray_engine
 from convert.batch.plan import Task
 from convert.batch.ray_engine import Cluster
 from convert.batch.run import run
@@ -19,7 +23,25 @@ from convert.errors import UsageError
 from convert.runners.marks import mark_of
 from tests.support.batch_tools import rules, tiny
 
-pytestmark = pytest.mark.long
+
+@pytest.mark.parametrize(("chosen", "wanted"), [(None, "0"), ("1", "1")])
+def test_a_cluster_that_is_started_here_reports_to_nobody(
+    chosen: str | None, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module in Ray's place keeps what is set when it is connected; who wants the reports has them."""
+    seen = []
+    stand_in = ModuleType("ray")
+    stand_in.__spec__ = ModuleSpec("ray", None)
+    stand_in.is_initialized = lambda: False  # type: ignore[attr-defined]
+    stand_in.init = lambda **given: seen.append(os.environ.get("RAY_USAGE_STATS_ENABLED"))  # type: ignore[attr-defined]
+    stand_in.shutdown = lambda: None  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "ray", stand_in)
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", chosen or "")
+    if chosen is None:
+        monkeypatch.delenv("RAY_USAGE_STATS_ENABLED")
+    with ray_engine._ray_connection(Cluster()) as found:
+        assert found is stand_in
+    assert seen == [wanted]
 
 
 @pytest.fixture
@@ -51,6 +73,7 @@ class Killing(LineView):
             self.kill()
 
 
+@pytest.mark.long
 def test_a_machine_that_dies_loses_nothing_and_doubles_nothing(cluster: Any, tmp_path: Path) -> None:
     bad, out = rules(tmp_path / "rules"), tmp_path / "out"
     tasks = [
@@ -84,6 +107,7 @@ def test_a_machine_that_dies_loses_nothing_and_doubles_nothing(cluster: Any, tmp
     assert left == []
 
 
+@pytest.mark.long
 def test_lack_of_memory_is_sent_again_with_more(cluster: Any, tmp_path: Path) -> None:
     """Of what needs 500 MB beside itself twice 400 MiB is enough; what takes all there is never ends otherwise."""
     bad, out = rules(tmp_path / "rules"), tmp_path / "out"
@@ -103,6 +127,7 @@ def test_lack_of_memory_is_sent_again_with_more(cluster: Any, tmp_path: Path) ->
     assert Counter(r["name"] for r in lines if r["event"] == "ended") == Counter(t.name for t in tasks)
 
 
+@pytest.mark.long
 def test_a_batch_that_no_machine_can_take_is_refused(cluster: Any, tmp_path: Path) -> None:
     task = Task("a", tiny(tmp_path / "a.onnx"), "onnx", tmp_path / "out/a.onnx", {"verify": False})
     with pytest.raises(UsageError, match="no machine of the cluster has 64 CPUs"):
