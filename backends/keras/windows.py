@@ -9,7 +9,7 @@ from typing import Any
 from keras import layers, ops
 
 from convert.errors import Unsupported
-from convert.semantics.windows import axis_pads, extent
+from convert.semantics.windows import axis_pads, extent, open_ceil_pad
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,11 @@ def windows(
     found = []
     for i, (n, r, s) in enumerate(zip(sizes, whole.reach, whole.strides, strict=True)):
         matters = s > 1 and (auto_pad == "SAME_LOWER" or ceil_mode)
+        if matters and n is None and auto_pad == "NOTSET":
+            room = open_ceil_pad(r, s, pads[rank + i])
+            if room is not None:
+                found.append((pads[i], room))
+                continue
         found.append(axis_pads(_check_known(n) if matters else 0, r, s, (pads[i], pads[rank + i]), auto_pad, ceil_mode))
     before, after = tuple(b for b, _ in found), tuple(a for _, a in found)
     return KerasWindows(whole.kernel, whole.strides, whole.dilations, before, after)
@@ -73,7 +78,10 @@ def windows(
 
 def _check_known(n: int | None) -> int:
     if n is None:
-        raise Unsupported("SAME_LOWER or ceil_mode with a stride, over a dim of dynamic size")
+        raise Unsupported(
+            "SAME_LOWER, or ceil_mode with a stride as long as the window, over a dim of dynamic size",
+            hint="give the size: --input NAME:DTYPE[DIMS]",
+        )
     return n
 
 

@@ -62,6 +62,15 @@ def ceil_pad(
     return maximum(least, minimum(after, least + stride - 1))
 
 
+def open_ceil_pad(span: int, stride: int, after: int) -> int | None:
+    """The pad after with which rounding down gives as many windows as ceil_mode, whatever the size is; None if none is.
+
+    floor((m + stride - 1) / stride) is ceil(m / stride). The last window begins before the pad where the span is long
+    enough for the stride, so that none is left out.
+    """
+    return after + stride - 1 if span >= stride + after else None
+
+
 def axis_pads(
     size: Size,
     span: Size,

@@ -29,7 +29,7 @@ from .graph.control_flow_v1 import structure_control_flow
 from .graph.defaults import note_defaults
 from .graph.function_body import FunctionBody
 from .graph.lookup_tables import LookupTable, LookupTables
-from .graph.state import describe_state, drop_states, needed_states
+from .graph.state import describe_state, output_states
 from .graph.variables import Variable
 from .rules import tf_op as rules
 from .runner.names import state_inputs, variable_names
@@ -118,16 +118,8 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
         if name not in given:
             taken.pop(name, None)
         g.output(value, name)
-    afters = [state.read(g) for state in states]
-    needed = needed_states(g.graph.outputs, befores, afters)
-    kept = [state for state, is_needed in zip(states, needed, strict=True) if is_needed]
-    for state in kept:
-        taken.pop(state_output(state.state))
-        g.output(state.read(g), state_output(state.state))
+    kept = output_states(g, states, befores, taken, bounds, report)
     model = g.model()
-    drop_states(
-        g, {s: b for s, b, is_needed in zip(states, befores, needed, strict=True) if not is_needed}, bounds, report
-    )
     if kept:
         describe_state(model, kept, report)
     drop_unused(model)

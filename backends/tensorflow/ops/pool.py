@@ -138,15 +138,19 @@ def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, ker
         return mean
     # Pads that ceil_mode adds are never counted, those of `pads` only with count_include_pad.
     own = windows(sizes, kernel_shape, **arguments) if count_include_pad else None
-    factor = _kernel_over_count(sizes, window, own, counts)
+    factor = _kernel_over_count(sizes, window, own, counts, tf.float64 if x.dtype == tf.float64 else tf.float32)
     return mean if factor is None else mean * tf.cast(factor, mean.dtype)
 
 
 def _kernel_over_count(
-    sizes: Sequence[Dim], window: SpatialWindows, own: SpatialWindows | None, counts: Sequence[Dim]
+    sizes: Sequence[Dim], window: SpatialWindows, own: SpatialWindows | None, counts: Sequence[Dim], dtype: tf.DType
 ) -> tf.Tensor | None:
-    """The kernel's size over the elements counted under each window: [1, spatial…, 1], or None where it is one."""
-    factor = None
+    """The kernel's size over the elements counted under each window: [1, spatial…, 1], or None where it is one.
+
+    dtype: what the counts of windows whose number is not known are kept in.
+    """
+    known_factor: np.ndarray | None = None
+    elements, size = None, 1
     for axis, n in enumerate(sizes):
         low = -own.before[axis] if own else 0
         high = n + own.after[axis] if own else n
@@ -155,14 +159,20 @@ def _kernel_over_count(
         start = arange(counts[axis])[:, None] * window.strides[axis] - window.before[axis]
         place = start + np.arange(window.kernel[axis], dtype=np.int32)[None, :] * window.dilations[axis]
         inside = (place >= low) & (place < high)
-        count = add(inside.astype(np.float64) if known else tf.cast(inside, tf.float64), 1)
+        count = add(inside.astype(np.float64) if known else tf.cast(inside, dtype), 1)
         if known and (count == window.kernel[axis]).all():
             continue
-        along = window.kernel[axis] / count
         shape = [-1 if i == axis + 1 else 1 for i in range(len(sizes) + 2)]
-        along = along.reshape(shape) if known else tf.reshape(along, shape)
-        factor = along if factor is None else factor * along
-    return factor
+        if known:
+            along = (window.kernel[axis] / count).reshape(shape)
+            known_factor = along if known_factor is None else known_factor * along
+        else:  # the product of counts is exact, so that one division rounds
+            along = tf.reshape(count, shape)
+            elements, size = along if elements is None else elements * along, size * window.kernel[axis]
+    if elements is None:
+        return known_factor
+    whole = size if known_factor is None else size * known_factor
+    return tf.constant(whole, dtype) / elements
 
 
 @channels_last("LpPool")

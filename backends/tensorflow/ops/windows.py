@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from convert.semantics.windows import axis_pads, extent, window_count
+from convert.semantics.windows import axis_pads, extent, open_ceil_pad, window_count
 
 Dim = Any
 """A number, or an int32 scalar tensor where it is not known."""
@@ -55,10 +55,14 @@ def windows(
     rank = len(kernel)
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
     pads = list(pads or [0] * 2 * rank)
-    found = [
-        axis_pads(n, extent(k, d), s, (pads[i], pads[rank + i]), auto_pad, ceil_mode, _minimum, _maximum)
-        for i, (n, k, s, d) in enumerate(zip(sizes, kernel, strides, dilations, strict=True))
-    ]
+    found = []
+    for i, (n, k, s, d) in enumerate(zip(sizes, kernel, strides, dilations, strict=True)):
+        span, own = extent(k, d), (pads[i], pads[rank + i])
+        fixed = isinstance(n, int) or not isinstance(span, int)
+        room = None if fixed or not ceil_mode or auto_pad != "NOTSET" else open_ceil_pad(span, s, own[1])
+        found.append(
+            (own[0], room) if room is not None else axis_pads(n, span, s, own, auto_pad, ceil_mode, _minimum, _maximum)
+        )
     before, after = tuple(b for b, _ in found), tuple(a for _, a in found)
     same = auto_pad == "SAME_UPPER" and not all(isinstance(p, int) for p in (*before, *after))
     return SpatialWindows(tuple(kernel), tuple(strides), tuple(dilations), before, after, same)
@@ -85,7 +89,9 @@ def pad_spatial(x: Any, before: Sequence[Dim], after: Sequence[Dim], value: Any 
         x = crop_dynamic(x, before, after)
         before, after = ([tf.maximum(p, 0) for p in side] for side in (before, after))
     paddings = [[0, 0], *([b, a] for b, a in zip(before, after, strict=True)), [0, 0]]
-    return tf.pad(x, paddings, constant_values=value)
+    y = tf.pad(x, paddings, constant_values=value)
+    y.set_shape([x.shape[0], *y.shape[1:-1], x.shape[-1]])  # amounts that are not known leave no dim known otherwise
+    return y
 
 
 def crop_spatial(x: Any, before: Sequence[int], after: Sequence[int]) -> Any:

@@ -145,6 +145,30 @@ def _mark_sources(values: Iterable[ir.Value], seen: set[ir.Value]) -> None:
                 stack += [ends[value.index() or 0]] if node.op_type == "If" else list(ends)
 
 
+def output_states(
+    g: Graph,
+    states: Sequence[Variable],
+    befores: Sequence[ir.Value],
+    taken: dict[str, int],
+    bounds: Bounds,
+    report: Report,
+) -> list[Variable]:
+    """Give the graph an output for each state that is needed, and take the inputs of the others away.
+
+    befores: the inputs of the states. taken: names that are reserved, the states' outputs among them.
+    """
+    afters = [state.read(g) for state in states]
+    needed = needed_states(g.graph.outputs, befores, afters)
+    kept = [state for state, is_needed in zip(states, needed, strict=True) if is_needed]
+    for state in kept:
+        taken.pop(state_output(state.state))
+        g.output(state.read(g), state_output(state.state))
+    drop_states(
+        g, {s: b for s, b, is_needed in zip(states, befores, needed, strict=True) if not is_needed}, bounds, report
+    )
+    return kept
+
+
 def drop_states(g: Graph, states: Mapping[Variable, ir.Value], bounds: Bounds, report: Report) -> None:
     """Take the inputs of states that no output depends on away; what still reads one reads what was saved."""
     for state, before in states.items():

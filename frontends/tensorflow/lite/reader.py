@@ -15,7 +15,8 @@ from convert import limits
 from convert.errors import BadInput, ConvertError, Location, ResourceLimit, Unsupported, UsageError, contradiction
 from convert.graph import Graph
 from convert.graph.inputs import Bounds, match_specs
-from convert.graph.metadata import DIMS_KEY, LAYOUT_KEY
+from convert.graph.metadata import DIMS_KEY, LAYOUT_KEY, state_output
+from convert.graph.tensors import dims_of
 from convert.options import Options
 from convert.passes.clean import drop_unused
 from convert.report import Report
@@ -25,12 +26,25 @@ from convert.source import Source
 from ..common.dims import NamingGraph
 from ..common.unify_dims import name_input_dims, share_names
 from ..graph.protos import open_buffer
+from ..graph.state import describe_state, output_states
 from ..program import ProgramInput, add_described_input, note_renamed, record_exact_scalars
 from ..runner.names import distinct_names, tensor_names
 from . import ops  # noqa: F401  (fills the table)
 from .file import LiteModel, Operator, Signature, Subgraph, Tensor, parse_lite_model
 from .quantization import INTEGERS, dequantize, quantize
 from .rules import AS_STORED, fused_activation, tflite_op
+from .state import (
+    PASSING,
+    RESOURCES,
+    STEPS,
+    LiteVariable,
+    Resources,
+    changed_variables,
+    check_resource_inputs,
+    initializers_of,
+    state_names,
+    subgraphs_of,
+)
 
 _ACTIVATION = "fused_activation_function"
 
@@ -61,11 +75,17 @@ def read_lite(source: Source, options: Options, report: Report) -> ir.Model:
         arguments[number] = add_described_input(g, described, shapes[name], specs.get(name), bounds)
     if missing := [n for n in graph.inputs if n not in arguments]:
         raise BadInput(f"the signature {wanted.key!r} has no name for the input {graph.tensors[missing[0]].name!r}")
+    states = walker.add_states(g, wanted)
+    befores = [state.read(g) for state in states]
+    taken |= {state_output(state.state): 0 for state in states}
     values = walker.run(g, graph, arguments)
     for name, number in wanted.outputs.items():
         del taken[name]
         g.output(tensor_value(values, graph, number), name)
+    kept = output_states(g, states, befores, taken, bounds, report)
     result = g.model()
+    if kept:
+        describe_state(result, kept, report)
     drop_unused(result)
     share_names(result, specs, bounds, report)
     record_exact_scalars(result)
@@ -140,6 +160,11 @@ class SubgraphRegion:
     def subgraph(self) -> Subgraph:
         return self.walker.model.subgraphs[self.number]
 
+    def changed(self, *arguments: Any) -> list[LiteVariable]:
+        """The variables that it changes."""
+        given = {n: v for n, v in zip(self.subgraph.inputs, arguments, strict=False) if isinstance(v, LiteVariable)}
+        return changed_variables(self.walker.model, self.walker.resources, self.number, given)
+
     def __call__(self, g: Graph, *arguments: ir.Value) -> list[ir.Value]:
         graph = self.subgraph
         values = self.walker.run(g, graph, dict(zip(graph.inputs, arguments, strict=True)))
@@ -153,6 +178,7 @@ class SubgraphWalker:
     model: LiteModel
     disagreeing: list[str] = field(default_factory=list)
     """Tensors whose stated size is another than what their operators give, in words."""
+    resources: Resources = field(default_factory=Resources)
 
     def check(self, number: int) -> None:
         """Raise for all that cannot be lowered in a subgraph and those that it calls: `Unsupported` lists operators."""
@@ -167,7 +193,7 @@ class SubgraphWalker:
         tflite_op.check([(o.name, location(graph, o)) for graph in seen.values() for o in graph.operators])
 
     def _callees(self, operator: Operator) -> list[int]:
-        found = [v for k, v in operator.options.items() if k.endswith("subgraph_index") or k == "subgraph"]
+        found = subgraphs_of(operator)
         if any(not 0 <= n < len(self.model.subgraphs) for n in found):
             raise BadInput(f"{operator.name} calls a subgraph that the file does not hold")
         return found
@@ -189,6 +215,24 @@ class SubgraphWalker:
             sizes[number] = size
         return sizes[number]
 
+    def add_states(self, g: Graph, wanted: Signature) -> list[LiteVariable]:
+        """The variables that a signature changes, each with a graph input for the value that it has before.
+
+        What CALL_ONCE runs is gone through first: it tells what they start with.
+        """
+        initializers = initializers_of(self.model, wanted.subgraph)
+        self.resources.filling = True
+        for number in initializers:
+            self.run(NamingGraph("initializer"), self.model.subgraphs[number], {})
+        self.resources.filling = False
+        changed = changed_variables(self.model, self.resources, wanted.subgraph, {}, wanted.subgraph)
+        names = state_names(changed, [*wanted.inputs, *wanted.outputs])
+        for state in changed:
+            state.state, state.home = names[state], g
+            if state.filled:
+                state.value = g.input(state.state, state.tensor.dtype, dims_of(state.tensor))
+        return [state for state in changed if state.filled]
+
     def run(self, g: Graph, graph: Subgraph, arguments: dict[int, ir.Value]) -> dict[int, ir.Value]:
         """Write a subgraph's operators; the values of its tensors by number, as they are stored."""
         values = dict(arguments)
@@ -209,11 +253,14 @@ class SubgraphWalker:
     def _operator(
         self, g: Graph, graph: Subgraph, operator: Operator, values: dict[int, ir.Value], real: dict[int, ir.Value]
     ) -> None:
-        if not operator.outputs or not operator.inputs:
+        if not (operator.outputs and operator.inputs) and operator.name not in RESOURCES | PASSING:
             raise BadInput(f"a {operator.name} without inputs or without outputs")
         stored = operator.name in AS_STORED
-        inputs: list[ir.Value | None] = []
+        inputs: list[Any] = []
         for number in operator.inputs:
+            if number >= 0 and graph.tensors[number].variable and operator.name in STEPS:
+                inputs.append(self.resources.variable_tensor(number, graph.tensors[number]))
+                continue
             if number < 0 or graph.tensors[number].variable:  # a state starts at zero, which rules take for left out
                 inputs.append(None)
                 continue
@@ -224,11 +271,15 @@ class SubgraphWalker:
             if number not in real:
                 real[number] = dequantize(g, raw, tensor)
             inputs.append(real[number])
+        check_resource_inputs(operator, inputs)
         results = self._results(g, graph, operator, inputs)
         if len(results) < len(operator.outputs):
             raise BadInput(f"{operator.name} has {len(operator.outputs)} outputs instead of {len(results)}")
         for number, result in zip(operator.outputs, results, strict=False):
             tensor = graph.tensors[number]
+            if not isinstance(result, ir.Value):  # a handle
+                values[number] = result
+                continue
             narrow = not stored and tensor.quantization is not None and tensor.dtype in INTEGERS
             if narrow and result.dtype != tensor.dtype:
                 assert tensor.quantization is not None
@@ -254,10 +305,12 @@ class SubgraphWalker:
         entry = tflite_op.entries[operator.name]
         activation = 0 if _ACTIVATION in entry.keyword else attributes.pop(_ACTIVATION, 0)
         needed = {n for n in entry.keyword if signature(entry.rule).parameters[n].default is Parameter.empty}
-        if missing := sorted(needed - attributes.keys() - {"given", "output"}):
-            raise BadInput(f"{operator.name} {graph.tensors[operator.outputs[0]].name!r} has no options {missing}")
+        if missing := sorted(needed - attributes.keys() - {"given", "output", "resources"}):
+            raise BadInput(f"{operator.name} {location(graph, operator).node!r} has no options {missing}")
         if "output" in entry.keyword:  # what the file says of the result, for operators that have no other source
             attributes["output"] = graph.tensors[operator.outputs[0]]
+        if "resources" in entry.keyword:
+            attributes["resources"] = self.resources
         if "given" in entry.keyword:
             attributes["given"] = graph.tensors[operator.inputs[0]]
         schema = Schema(keyword=keyword, implied=_IMMATERIAL)
@@ -285,7 +338,8 @@ def _nothing(tensor: Tensor) -> ir.TensorProtocol | None:
 
 def location(graph: Subgraph, operator: Operator) -> Location:
     """Where an operator is: the first of the names that were joined when its parts were fused."""
-    name = graph.tensors[operator.outputs[0]].name if operator.outputs else ""
+    ends = operator.outputs or [n for n in operator.inputs[:1] if n >= 0]
+    name = graph.tensors[ends[0]].name if ends else ""
     name = name.partition(";")[0]
     return Location(operator.name, name, name.rpartition("/")[0])
 

@@ -11,12 +11,15 @@ import numpy as np
 
 from convert.errors import BadInput, ConvertError, Location, Problem, Unsupported, UsageError
 from convert.extras import install_command
+from convert.graph.metadata import state_output
 from convert.options import Options
 from convert.source import Source
 from convert.stored import FULL, HALF, WEIGHTS
 
 from ..graph.allowed import operator_problem, refuse_listed
+from ..graph.protos import open_buffer
 from ..runner.names import distinct_names, tensor_names
+from .stateful import file_for
 
 KINDS = ("tflite",)
 
@@ -39,14 +42,25 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
         raise Unsupported("TensorFlow Lite computes in the precision that the file says")
     if not options.trust:
         check_operators(source)
-    from ai_edge_litert.interpreter import Interpreter
-
     try:
-        interpreter = Interpreter(model_path=str(source.file), num_threads=1)
+        interpreter, variables = _interpreter(source, feeds, options)
     except (ValueError, RuntimeError) as error:
         raise _runner_error(source, error) from error
-    inputs, outputs = tensor_details(interpreter, options.signature)
-    return [_run_interpreter(interpreter, source, feed, inputs, outputs) for feed in feeds]
+    ends = tensor_details(interpreter, options.signature)
+    return [_run_interpreter(interpreter, source, feed, ends, variables) for feed in feeds]
+
+
+def _interpreter(source: Source, feeds: Feeds, options: Options) -> tuple[Any, dict[str, int]]:
+    """An interpreter of the file, or of one in which the variables that the feeds name are inputs and outputs.
+
+    Behind it the tensors that are variables, by the names in the feeds.
+    """
+    from ai_edge_litert.interpreter import Interpreter
+
+    with open_buffer(source.file) as data:
+        found = file_for(data, source.label, options.signature, {name for feed in feeds for name in feed})
+    given = {"model_path": str(source.file)} if found.content is None else {"model_content": found.content}
+    return Interpreter(**given, num_threads=1), found.tensors
 
 
 def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, list[dict[str, np.ndarray]]]:
@@ -57,14 +71,12 @@ def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, lis
 
 
 def _run_signature(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> dict[str, np.ndarray] | None:
-    """One run by the signature runner; None where there is no signature, or an output without elements, which it does
-    not hand out."""
-    from ai_edge_litert.interpreter import Interpreter
-
+    """One run by the signature runner; None where there is no signature, a tensor that is a variable, which it does not
+    take, or an output without elements, which it does not hand out."""
     try:
-        interpreter = Interpreter(model_path=str(source.file), num_threads=1)
+        interpreter, variables = _interpreter(source, [feed], options)
         inputs, outputs = tensor_details(interpreter, options.signature)
-        if not interpreter.get_signature_list():
+        if variables or not interpreter.get_signature_list():
             return None
         runner = interpreter.get_signature_runner(_signature_key(interpreter, options.signature))
         found = runner(**{name: _input_array(feed[name], tensor) for name, tensor in inputs.items()})
@@ -159,24 +171,29 @@ def _run_interpreter(
     interpreter: Any,
     source: Source,
     feed: Mapping[str, np.ndarray],
-    inputs: Mapping[str, dict[str, Any]],
-    outputs: Mapping[str, dict[str, Any]],
+    ends: tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]],
+    variables: Mapping[str, int],
 ) -> dict[str, np.ndarray]:
-    unknown = [n for n in feed if n not in inputs] or [n for n in inputs if n not in feed]
+    inputs, outputs = ends
+    unknown = [n for n in feed if n not in inputs and n not in variables] or [n for n in inputs if n not in feed]
     if unknown:
         raise UsageError(f"the model has no input {unknown[0]!r}, or it is not given", hint=", ".join(inputs))
     given = {name: _input_array(feed[name], tensor) for name, tensor in inputs.items()}
+    states = {name: number for name, number in variables.items() if name in feed}
     try:
         for name, tensor in inputs.items():
             interpreter.resize_tensor_input(tensor["index"], given[name].shape)
         interpreter.allocate_tensors()
         for name, tensor in inputs.items():
             interpreter.set_tensor(tensor["index"], given[name])
+        for name, number in states.items():
+            interpreter.set_tensor(number, np.asarray(feed[name], np.float32))
         interpreter.invoke()
     except (ValueError, RuntimeError) as error:
         raise _runner_error(source, error) from error
     shapes = {d["index"]: d["shape"] for d in interpreter.get_output_details()}
-    return {name: _output_array(interpreter, tensor, shapes) for name, tensor in outputs.items()}
+    found = {name: _output_array(interpreter, tensor, shapes) for name, tensor in outputs.items()}
+    return found | {state_output(name): interpreter.get_tensor(number) for name, number in states.items()}
 
 
 def _output_array(interpreter: Any, tensor: Mapping[str, Any], shapes: Mapping[int, Sequence[int]]) -> np.ndarray:

@@ -337,3 +337,18 @@ def test_dims_of_unknown_sizes_are_repeated_in_turns(tmp_path: Path) -> None:
     )
     for left, right in ((x, z), (x, x)):
         np.testing.assert_array_equal(model([left, right]), left * right)
+
+
+@pytest.mark.parametrize(("kernel", "stride", "pad"), [(2, 2, 0), (3, 2, 0), (3, 2, 1), (5, 3, 2), (3, 1, 1)])
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
+def test_pools_that_keep_the_rest_of_any_size(kind: str, kernel: int, stride: int, pad: int, tmp_path: Path) -> None:
+    """Where the size is open, ceil_mode is room for one more window at the end."""
+    counted = ", count_include_pad = 1" if kind == "AveragePool" and pad else ""
+    proto = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 19]>
+        g (float[n,2,h,w] x) => (float[n,2,i,j] y) {{
+            y = {kind} <kernel_shape = [{kernel}, {kernel}], strides = [{stride}, {stride}], ceil_mode = 1,
+                        pads = [{pad}, {pad}, {pad}, {pad}]{counted}> (x) }}""")
+    model = written(proto, tmp_path)
+    for height in range(kernel, kernel + 6):
+        x = image(2, 2, height, height + 3) - 2
+        np.testing.assert_allclose(np.asarray(model(x)), onnxruntime_of(proto, {"x": x})[0], rtol=1e-6, atol=1e-7)

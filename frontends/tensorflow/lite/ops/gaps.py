@@ -16,15 +16,6 @@ STABLEHLO = [
 
 tflite_op.gap("no interpreter runs it, so that a rule could not be checked", "CALL")
 tflite_op.gap(
-    "keeps state between calls, which a converted model does not have",
-    "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE",
-)  # fmt: skip
-tflite_op.gap(
-    "looks strings or numbers up in a table, for which the shared graph has no operator",
-    "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "HASHTABLE_LOOKUP",
-)  # fmt: skip
-tflite_op.gap("keeps its state from call to call, one step at a time", "LSTM", "RNN", "SVDF")
-tflite_op.gap(
     "recurrent layers of two directions: the converter writes them as two of one direction",
     "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN",
 )  # fmt: skip

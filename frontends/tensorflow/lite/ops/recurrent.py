@@ -1,20 +1,24 @@
-"""Recurrent layers over whole sequences as ONNX's LSTM and RNN.
+"""Recurrent layers over whole sequences as ONNX's LSTM and RNN, and steps of one call each.
 
-Their states are variables of the file, which start at zero and keep their values from call to call; a converted model
-starts every call at zero, as a file does when its variables are reset.
+The states of whole sequences are variables of the file, which start at zero and keep their values from call to call; a
+converted model starts every call at zero, as a file does when its variables are reset. An operator of one step would
+have no past then: what it holds is an input and an output of the converted model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from convert.errors import Unsupported
+from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
+from convert.graph.values import int64s
 
-from ..rules import tflite_op
+from ..rules import fused_activation, tflite_op
+from ..state import LiteVariable
 
 _NAMES = {1: "Relu", 4: "Tanh"}
 _EXTRA = {16: "a projection", 17: "a projection", 20: "layer normalization"}
@@ -34,15 +38,30 @@ def unidirectional_sequence_lstm(
 
     1 - σ(x) is σ(-x), so that gate has the other's weights with the sign turned.
     """
+    if diagonal_recurrent_tensors:
+        raise Unsupported("diagonal recurrent weights")
     given = [*inputs, *[None] * (24 - len(inputs))]
+    assert given[0] is not None
+    steps = _to_time_major(g, given[0], time_major)
+    y, _, _ = _lstm(g, steps, given, _activation_name(fused_activation_function), cell_clip)
+    return _from_time_major(g, y, time_major)
+
+
+def _lstm(
+    g: Graph,
+    steps: ir.Value,
+    given: Sequence[Any],
+    activation: str,
+    cell_clip: float,
+    starts: Sequence[ir.Value | None] = (None, None),
+) -> list[ir.Value]:
+    """ONNX's LSTM over [time, batch, …]; given: the 24 inputs, starts: what it holds before, as [1, batch, …]."""
     for place, what in _EXTRA.items():
         if given[place] is not None:
             raise Unsupported(f"an LSTM with {what}")
-    if cell_clip or diagonal_recurrent_tensors:
-        raise Unsupported("an LSTM that clips its cells" if cell_clip else "diagonal recurrent weights")
-    x, *weights = given[:9]
-    biases = given[12:16]
-    assert x is not None
+    if cell_clip:
+        raise Unsupported("an LSTM that clips its cells")
+    weights, biases = list(given[1:9]), list(given[12:16])
     if weights[0] is None:
         weights[0], weights[4], biases[0] = (_negate(g, v) for v in (weights[1], weights[5], biases[1]))
     order = (0, 3, 1, 2)  # ONNX has the gates as input, output, forget, cell
@@ -53,11 +72,83 @@ def unidirectional_sequence_lstm(
     if given[10] is not None:
         cell = given[9] if given[9] is not None else _negate(g, given[10])
         peepholes = _concat_gates(g, [cell, given[11], given[10]])
-    name = _activation_name(fused_activation_function)
-    attributes = {"hidden_size": hidden, "activations": ["Sigmoid", name, name]}
-    values = [_to_time_major(g, x, time_major), kernel, recurrent, bias, None, None, None, peepholes]
-    y = g.node("LSTM", values, attributes, outputs=3)[0]
-    return _from_time_major(g, y, time_major)
+    attributes = {"hidden_size": hidden, "activations": ["Sigmoid", activation, activation]}
+    return list(g.node("LSTM", [steps, kernel, recurrent, bias, None, *starts, peepholes], attributes, outputs=3))
+
+
+@tflite_op("LSTM")
+def lstm(
+    g: Graph,
+    *inputs: Any,
+    fused_activation_function: int,
+    cell_clip: float,
+    proj_clip: float,
+    kernel_type: int = 0,
+) -> ir.Value | list[ir.Value]:
+    """One step: of the full kernel with the inputs of a sequence's, or of the basic one, which is handed its past."""
+    if kernel_type == 1:
+        return _basic_lstm(g, *inputs)
+    given = [*inputs, *[None] * (24 - len(inputs))]
+    activation = _activation_name(fused_activation_function)
+    if not isinstance(given[18], LiteVariable) or not isinstance(given[19], LiteVariable):
+        raise Unsupported("an LSTM whose state is no variable")
+    starts = [g.Unsqueeze(state.read(g), [0]) for state in given[18:20]]
+    y, *after = _lstm(g, g.Unsqueeze(given[0], [0]), given, activation, cell_clip, starts)
+    for state, value in zip(given[18:20], after, strict=True):
+        state.write(g, g.Squeeze(value, [0]))
+    return g.Squeeze(y, [0, 1])
+
+
+def _basic_lstm(g: Graph, x: ir.Value, before: ir.Value, weights: ir.Value, bias: ir.Value, cell: ir.Value) -> Any:
+    """Gates as input, cell, forget, output (reference_ops.h, LstmCell); behind its two results are scratch tensors."""
+    both = g.Concat(x, before, axis=1)
+    gates = g.Add(g.MatMul(both, g.Transpose(weights, perm=[1, 0])), bias)
+    i, c, f, o = g.Split(gates, axis=1, num_outputs=4, outputs=4)
+    after = g.Add(g.Mul(g.Sigmoid(i), g.Tanh(c)), g.Mul(g.Sigmoid(f), cell))
+    return [g.Mul(g.Sigmoid(o), g.Tanh(after)), after, both, gates]
+
+
+@tflite_op("RNN")
+def rnn(
+    g: Graph,
+    x: ir.Value,
+    weights: ir.Value,
+    recurrent: ir.Value,
+    bias: ir.Value,
+    state: LiteVariable,
+    *,
+    fused_activation_function: int,
+) -> ir.Value:
+    """One step (kernels/basic_rnn.cc)."""
+    sums = [g.MatMul(a, g.Transpose(b, perm=[1, 0])) for a, b in ((x, weights), (state.read(g), recurrent))]
+    after = fused_activation(g, g.Add(g.Add(*sums), bias), fused_activation_function)
+    state.write(g, after)
+    return after
+
+
+@tflite_op("SVDF")
+def svdf(
+    g: Graph,
+    x: ir.Value,
+    features: ir.Value,
+    times: ir.Value,
+    bias: ir.Value | None,
+    state: LiteVariable,
+    *,
+    rank: int,
+    fused_activation_function: int,
+) -> ir.Value:
+    """What `memory` calls made of their inputs, weighed by how long ago it was (reference/svdf.h, EvalFloatSVDF)."""
+    filters, memory = g.shape(times)
+    if not isinstance(filters, int) or not isinstance(memory, int) or rank <= 0 or filters % rank:
+        raise BadInput(f"an SVDF of {filters} filters, {memory} steps and rank {rank}")
+    before = g.Reshape(state.read(g), int64s((-1, filters, memory)))
+    made = g.Unsqueeze(g.MatMul(x, g.Transpose(features, perm=[1, 0])), [2])
+    after = g.Concat(g.Slice(before, int64s([1]), int64s([memory]), int64s([2])), made, axis=2)
+    state.write(g, g.Reshape(after, int64s((-1, filters * memory))))
+    weighed = g.ReduceSum(g.Mul(after, times), int64s([2]), keepdims=0)
+    sums = g.ReduceSum(g.Reshape(weighed, int64s((-1, filters // rank, rank))), int64s([2]), keepdims=0)
+    return fused_activation(g, sums if bias is None else g.Add(sums, bias), fused_activation_function)
 
 
 @tflite_op("UNIDIRECTIONAL_SEQUENCE_RNN")

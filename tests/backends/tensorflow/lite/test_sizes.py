@@ -73,3 +73,28 @@ def test_norms_of_five_dims(p: int, tmp_path: Path) -> None:
     feeds[0]["x"][1, 2] = 0
     for feed, got in zip(feeds, run_target("tflite", path, feeds), strict=True):
         np.testing.assert_allclose(got["y"], run_ort(proto, feed)[0], rtol=1e-6, atol=1e-7)
+
+
+class Kept(torch.nn.Module):
+    """Convolutions around a pool that keeps the rest of any size: facenet-pytorch's PNet."""
+
+    def __init__(self, kernel: int, stride: int, padding: int, average: bool) -> None:
+        super().__init__()
+        self.first, self.last = torch.nn.Conv2d(3, 4, 3), torch.nn.Conv2d(4, 5, 2)
+        kind = torch.nn.AvgPool2d if average else torch.nn.MaxPool2d
+        self.pool = kind(kernel, stride, padding, ceil_mode=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.pool(self.first(x)))
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize(("kernel", "stride", "padding"), [(2, 2, 0), (3, 2, 0), (3, 2, 1)])
+def test_pools_that_keep_the_rest(kernel: int, stride: int, padding: int, average: bool, tmp_path: Path) -> None:
+    """Where pads are computed no dim is known any more, and a convolution of unknown channels has no operator."""
+    module = Kept(kernel, stride, padding, average)
+    path = encode(graph_of(module, "x:float32[n,3,height=9..,width=9..]"), tmp_path)
+    feeds = [{"x": torch.randn(2, 3, 9 + h, 14 - h).numpy()} for h in range(5)]
+    for feed, got in zip(feeds, run_target("tflite", path, feeds), strict=True):
+        (found,) = got.values()
+        np.testing.assert_allclose(found, module(torch.from_numpy(feed["x"])).detach(), rtol=1e-5, atol=1e-5)

@@ -199,9 +199,9 @@ def test_all_unsupported_operators_are_listed(tmp_path: Path) -> None:
     model = opened(handmade("ABS", [f32(2)], [Result((2,))])())
     for i, name in enumerate(("MyOperator", "", "Other")):
         code = schema.OperatorCodeT()
-        code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM if name else 19
+        code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
         if not name:
-            code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.SVDF
+            code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.SKIP_GRAM
         code.customCode = name or None
         model.operatorCodes.append(code)
         node = schema.OperatorT()
@@ -210,7 +210,7 @@ def test_all_unsupported_operators_are_listed(tmp_path: Path) -> None:
     (tmp_path / "m.tflite").write_bytes(packed(model))
     with pytest.raises(Unsupported) as caught:
         read(tmp_path / "m.tflite")
-    assert {p.at.operator for p in caught.value.problems} == {"custom MyOperator", "custom Other", "SVDF"}
+    assert {p.at.operator for p in caught.value.problems} == {"custom MyOperator", "custom Other", "SKIP_GRAM"}
     assert caught.value.exit_code == 4
 
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.frontends.tensorflow.lite.ops.lite_files import Result, constant, handmade
 from tests.frontends.tensorflow.lite.ops.lite_support import check, file_case
+from tests.frontends.tensorflow.lite.ops.state_support import check_steps
 from tests.support.cases import Case, f32, params
 
 
-def _lstm(time_major: bool, *, coupled: bool = False, peepholes: bool = False) -> object:
-    """An LSTM layer, of which the input gate may be one minus the forget gate."""
-    steps = f32(T, B, N) if time_major else f32(B, T, N)
+def _lstm_inputs(x: np.ndarray, *, coupled: bool = False, peepholes: bool = False) -> list[object]:
+    """The 24 inputs of an LSTM, of which the input gate may be one minus the forget gate."""
     gates = [None if coupled and k == 0 else constant(f32(H, N, low=-1 - k / 9)) for k in range(4)]
     gates += [None if coupled and k == 0 else constant(f32(H, H, low=-1 - k / 9)) for k in range(4)]
     looks = [constant(f32(H, low=-1 - k / 9)) if peepholes else None for k in range(3)]
     biases = [None if coupled and k == 0 else constant(f32(H, low=-1 - k / 9)) for k in range(4)]
     states = [Result((B, H), variable=True), Result((B, H), variable=True)]
-    inputs = [steps, *gates, *looks, *biases, None, None, *states]
+    return [x, *gates, *looks, *biases, None, None, *states]
+
+
+def _lstm(time_major: bool, *, coupled: bool = False, peepholes: bool = False) -> object:
+    """An LSTM layer."""
+    steps = f32(T, B, N) if time_major else f32(B, T, N)
+    inputs = _lstm_inputs(steps, coupled=coupled, peepholes=peepholes)
     options = {"fusedActivationFunction": 4, "timeMajor": time_major}
     make = handmade("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [Result((*steps.shape[:2], H))],
                     ("UnidirectionalSequenceLSTM", options))  # fmt: skip
@@ -32,6 +39,15 @@ def _rnn(time_major: bool, activation: int) -> object:
     return file_case("UNIDIRECTIONAL_SEQUENCE_RNN", make, steps)
 
 
+def _basic_lstm() -> object:
+    """One step that is handed what the one before it left."""
+    x, before, cell = f32(B, N), f32(B, H, low=-0.7), f32(B, H, low=-1.3)
+    inputs = [x, before, constant(f32(4 * H, N + H)), constant(f32(4 * H)), cell]
+    results = [Result((B, H)), Result((B, H)), Result((B, N + H)), Result((B, 4 * H))]
+    make = handmade("LSTM", inputs, results, ("LSTM", {"fusedActivationFunction": 4, "kernelType": 1}))
+    return file_case("LSTM", make, x, before, cell)
+
+
 T, B, N, H = 3, 2, 4, 5
 
 ROWS = [
@@ -41,9 +57,51 @@ ROWS = [
     _lstm(True, peepholes=True),
     _rnn(True, 4),
     _rnn(False, 1),
+    _basic_lstm(),
 ]
 
 
 @pytest.mark.parametrize("row", params(ROWS))
 def test_operator(row: Case) -> None:
     check(row)
+
+
+def _steps(operator: str, inputs: list[object], results: list[Result], options: tuple[str, dict[str, object]]) -> Case:
+    """A row of several calls, each with other numbers; `inputs` have one array, the input."""
+    first = next(a for a in inputs if isinstance(a, np.ndarray))
+    calls = [first, first * -0.5, f32(*first.shape, low=-3.0), f32(*first.shape, low=0.5)]
+    states = sum(isinstance(part, Result) and part.variable for part in inputs)
+    return Case(operator, (handmade(operator, inputs, results, options), *calls), {"states": states})
+
+
+def _svdf(rank: int, activation: int, *, bias: bool) -> Case:
+    units, memory = 3, 4
+    inputs = [
+        *(f32(B, N), constant(f32(units * rank, N)), constant(f32(units * rank, memory))),
+        constant(f32(units)) if bias else None,
+        Result((B, units * rank * memory), variable=True),
+    ]
+    return _steps("SVDF", inputs, [Result((B, units))],
+                  ("SVDF", {"rank": rank, "fusedActivationFunction": activation}))  # fmt: skip
+
+
+def _one_lstm(*, coupled: bool = False, peepholes: bool = False) -> Case:
+    inputs = _lstm_inputs(f32(B, N), coupled=coupled, peepholes=peepholes)
+    return _steps("LSTM", inputs, [Result((B, H))], ("LSTM", {"fusedActivationFunction": 4}))
+
+
+STEPS = [
+    _svdf(1, 0, bias=True),
+    _svdf(2, 1, bias=False),
+    _steps("RNN", [f32(B, N), constant(f32(H, N)), constant(f32(H, H)), constant(f32(H)),
+                   Result((B, H), variable=True)], [Result((B, H))], ("RNN", {"fusedActivationFunction": 4})),
+    _one_lstm(),
+    _one_lstm(coupled=True),
+    _one_lstm(peepholes=True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", params(STEPS))
+def test_calls_in_a_row(row: Case) -> None:
+    make, *calls = row.inputs
+    check_steps(make(), calls, row.attributes["states"], row.operator)

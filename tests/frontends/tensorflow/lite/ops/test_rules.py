@@ -6,12 +6,14 @@ from convert.frontends.tensorflow.lite import ops  # noqa: F401  (fills the tabl
 from convert.frontends.tensorflow.lite.rules import tflite_op
 
 from tests.frontends.tensorflow.lite.ops.lite_files import schema
+from tests.frontends.tensorflow.lite.ops.test_recurrent import STEPS
 from tests.support.cases import rows_of_package
 
 
 def test_every_rule_has_a_case() -> None:
     """QUANTIZE and DEQUANTIZE stand around quantized networks (test_tensorflow_lite_reader.py)."""
-    assert set(tflite_op.entries) == {row.operator for row in rows_of_package(__package__)} | {"QUANTIZE", "DEQUANTIZE"}
+    rows = {row.operator for row in (*rows_of_package(__package__), *STEPS)}
+    assert set(tflite_op.entries) == rows | {"QUANTIZE", "DEQUANTIZE"}
 
 
 def test_every_operator_has_a_rule_or_a_reason() -> None:
