@@ -13,7 +13,7 @@ from convert.numerics.series import constant_like
 def lu(g: Graph, a: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
     """L (below the diagonal, which is of ones) and U in one matrix, and the row swapped with each: [..., 1]."""
     rows, columns = matrix_shape(g, a)
-    numbers = np.arange(rows)[:, None]
+    dims, numbers = g.shape(a), np.arange(rows)[:, None]
     pivots = []
     for k in range(min(rows, columns)):
         below = g.Where(numbers >= k, g.Abs(column(g, a, k)), constant_like(g, -1.0, a))
@@ -28,7 +28,7 @@ def lu(g: Graph, a: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
         beyond = (np.arange(columns) > k)[None]
         a = g.Sub(a, g.Mul(factors, g.Where(beyond, first, constant_like(g, 0.0, a))))
         a = g.Where((numbers > k) & (np.arange(columns) == k)[None], factors, a)
-    return a, pivots
+    return g.facts(a, shape=dims), pivots
 
 
 def permute_rows(g: Graph, b: ir.Value, pivots: list[ir.Value], back: bool = False) -> ir.Value:

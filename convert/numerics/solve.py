@@ -49,7 +49,10 @@ def broadcast_batch(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
     lead = g.Shape(g.MatMul(a, b))
     ends = g.Concat(g.Shape(a, start=-1), g.Shape(b, start=-1), axis=0)
     shape = g.Concat(g.Slice(lead, [0], [-2], [0]), ends, axis=0)
-    return g.Expand(b, shape)
+    found = g.Expand(b, shape)
+    count = max(len(g.shape(a)), len(g.shape(b))) - 2
+    batch = g.shape(found)[:-2] if found.shape is not None else [None] * count
+    return g.facts(found, shape=[*batch, *g.shape(b)[-2:]])  # rows are needed, which inference loses beside open dims
 
 
 def sign_and_log_det(g: Graph, factors: ir.Value, pivots: list[ir.Value]) -> tuple[ir.Value, ir.Value]:

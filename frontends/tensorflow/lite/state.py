@@ -175,9 +175,9 @@ def state_names(variables: Sequence[LiteVariable], taken: Collection[str]) -> di
 
     taken: the names of the model's inputs and outputs.
     """
-    told = [f"{v.container}/{v.name}" if v.container else v.name for v in variables]
-    named = state_inputs(told, taken)
-    return {variable: named[name] for variable, name in zip(variables, told, strict=True)}
+    labels = [f"{v.container}/{v.name}" if v.container else v.name for v in variables]
+    named = state_inputs(labels, taken)
+    return {variable: named[name] for variable, name in zip(variables, labels, strict=True)}
 
 
 def check_resource_inputs(operator: Operator, inputs: Sequence[Any]) -> None:

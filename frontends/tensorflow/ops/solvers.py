@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.numerics.factor import cholesky_factor, lu, permute_rows
 from convert.numerics.matrices import batch_shape, identity_matrix, matrix_shape, transpose_matrix, triangle
@@ -46,6 +47,44 @@ def matrix_solve(g: Graph, matrix: ir.Value, rhs: ir.Value, *, adjoint: bool) ->
     a = to_float64(g, matrix)
     solution = solve_with_factors(g, transpose_matrix(g, a) if adjoint else a, to_float64(g, rhs))[0]
     return g.facts(cast_like(g, solution, rhs), shape=g.shape(rhs))
+
+
+@tf_op("TridiagonalSolve")
+def tridiagonal_solve(
+    g: Graph, diagonals: ir.Value, rhs: ir.Value, *, partial_pivoting: bool, perturb_singular: bool
+) -> ir.Value:
+    """By the matrix whose three diagonals they are, with pivots whether asked for or not: the solution is one."""
+    if perturb_singular:
+        raise Unsupported("a matrix that is changed where it is singular")
+    *batch, _, size = g.shape(diagonals)
+    upper, middle, lower = (
+        g.facts(g.Squeeze(part, [-2]), shape=[*batch, size])
+        for part in g.Split(to_float64(g, diagonals), axis=-2, num_outputs=3, outputs=3)
+    )
+    places = g.Range(0, g.Squeeze(g.Gather(g.dims(diagonals), np.array([-1])), [0]), 1)
+    distance = g.Sub(g.Unsqueeze(places, [0]), g.Unsqueeze(places, [1]))
+    rows = [g.Unsqueeze(part, [-1]) for part in (upper, middle, lower)]
+    a = g.const(0.0, ir.DataType.DOUBLE)
+    for row, offset in zip(rows, (1, 0, -1), strict=True):  # what lies outside of the matrix is never chosen
+        a = g.Where(g.Equal(distance, offset), row, a)
+    a = g.facts(a, shape=[*batch, size, size])
+    solution = solve_with_factors(g, a, to_float64(g, rhs))[0]
+    return g.facts(cast_like(g, solution, rhs), shape=g.shape(rhs))
+
+
+@tf_op("TridiagonalMatMul")
+def tridiagonal_mat_mul(
+    g: Graph, superdiag: ir.Value, maindiag: ir.Value, subdiag: ir.Value, rhs: ir.Value
+) -> ir.Value:
+    """Three rows of `rhs` make one of the result; the last of `superdiag` and the first of `subdiag` are none."""
+    upper, middle, lower = (g.Squeeze(part, [-2]) for part in (superdiag, maindiag, subdiag))
+    upper, middle, lower = (g.Unsqueeze(part, [-1]) for part in (upper, middle, lower))
+    ends = np.array([np.iinfo(np.int64).max])
+    axis = np.array([-2])
+    above = g.Mul(g.Slice(upper, [0], [-1], axis), g.Slice(rhs, [1], ends, axis))
+    below = g.Mul(g.Slice(lower, [1], ends, axis), g.Slice(rhs, [0], [-1], axis))
+    sides = g.Pad(above, np.array([0, 1]), None, axis), g.Pad(below, np.array([1, 0]), None, axis)
+    return g.facts(g.Add(g.Add(g.Mul(middle, rhs), sides[0]), sides[1]), shape=g.shape(rhs))
 
 
 @tf_op("MatrixTriangularSolve")

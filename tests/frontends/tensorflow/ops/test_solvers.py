@@ -15,6 +15,14 @@ def _positive(n: int, *lead: int) -> np.ndarray:
     return (a @ a.swapaxes(-1, -2) + n * np.eye(n)).astype(np.float32)
 
 
+def _diagonals(n: int, *lead: int) -> np.ndarray:
+    """Of matrices far from singular; what lies outside of them is no number."""
+    found = f32(*lead, 3, n)
+    found[..., 1, :] += 4
+    found[..., 0, -1] = found[..., 2, 0] = np.nan
+    return found
+
+
 REGULAR = (f64(2, 4, 4) + 3 * np.eye(4)).astype(np.float32)
 RIGHT = f32(2, 4, 3)
 
@@ -31,6 +39,13 @@ ROWS = [
         for adjoint in (False, True)
     ),
     case("MatrixTriangularSolve", REGULAR[:1], RIGHT[:1]).named("one of them"),
+    *(
+        case("TridiagonalSolve", _diagonals(5, 2), f32(2, 5, 3), partial_pivoting=pivoting).named(f"{pivoting}")
+        for pivoting in (False, True)
+    ),
+    case("TridiagonalSolve", _diagonals(1, 2).astype(np.float64), f64(2, 1, 2)).named("one row, float64"),
+    case("TridiagonalMatMul", *(f32(2, 1, 4, low=-1 - k / 9) for k in range(3)), f32(2, 4, 3)),
+    case("TridiagonalMatMul", *(f32(2, 1, 1, low=-1 - k / 9) for k in range(3)), f32(2, 1, 3)).named("one row"),
     *(case("Qr", f32(2, *shape), full_matrices=full) for shape in ((4, 3), (3, 4)) for full in (False, True)),
     case("Svd", f32(2, 4, 3), compute_uv=False),
     case("Svd", f64(1, 3, 4), compute_uv=False).named("float64"),
