@@ -35,9 +35,13 @@ class DiskReserve:
 
 
 def _free(folder: Path) -> tuple[int, int]:
-    """Bytes, and files that there may be still; so many that it does not matter where the system does not tell."""
+    """Bytes, and files that there may be still; so many that it does not matter where the system does not tell.
+
+    File systems without a size of their own (tmpfs, ramfs, some of networks) say that they have nothing at all.
+    """
     endless = resource.RLIM_INFINITY if resource.RLIM_INFINITY > 0 else 1 << 62
     with suppress(OSError):
         found = os.statvfs(folder)
-        return found.f_bavail * found.f_frsize, found.f_favail if found.f_files else endless
+        free = found.f_bavail * found.f_frsize if found.f_blocks else endless
+        return free, found.f_favail if found.f_files else endless
     return endless, endless
