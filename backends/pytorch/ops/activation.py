@@ -105,11 +105,17 @@ def hardmax(t, x, *, axis):
 @onnx_op("Clip")
 @host("low", "high")
 def clip(t, x, low, high):
+    """A bound that is not given is the largest finite number, so ONNX's schema says: infinities become that."""
     y = wide(x)
     ends = [None if end is None else t.static(end) for end in (low, high)]
+    edges = (torch.finfo(x.dtype).min, torch.finfo(x.dtype).max) if x.dtype.is_floating_point else (None, None)
     if y.dtype.is_floating_point and all(a is not None or b is None for a, b in zip(ends, (low, high), strict=True)):
-        known = [None if end is None else float(end.item()) for end in ends]
-        return y if known == [None, None] else torch.clamp(y, *known)  # one pass, and no tensors to read
+        known = [edge if end is None else float(end.item()) for end, edge in zip(ends, edges, strict=True)]
+        return torch.clamp(y, *known)  # one pass, and no tensors to read
     if low is not None:
         y = torch.maximum(y, wide(t.tensor(low)).to(y.dtype))
-    return y if high is None else torch.minimum(y, wide(t.tensor(high)).to(y.dtype))
+    elif edges[0] is not None:
+        y = torch.clamp(y, min=edges[0])
+    if high is not None:
+        return torch.minimum(y, wide(t.tensor(high)).to(y.dtype))
+    return y if edges[1] is None else torch.clamp(y, max=edges[1])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
+import onnxruntime
 import pytest
 import torch
 from convert.backends.pytorch.writer.exported import export_model
@@ -150,6 +151,26 @@ def test_a_clip_between_constants_is_one_pass(tmp_path: Path) -> None:
     program = loaded(model_of(nodes, {"x": ["n"]}, ["y"], weights), tmp_path)
     assert [str(n.target) for n in program.graph.nodes if n.op == "call_function"] == ["aten.clamp.default"]
     assert program.module()(torch.tensor([-1.0, 3, 7]))["y"].tolist() == [0, 3, 6]
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("given", [(), ("low",), ("", "high"), ("low", "high")])
+def test_a_bound_that_a_clip_is_not_given_is_the_largest_number(
+    given: tuple[str, ...], constant: bool, tmp_path: Path
+) -> None:
+    """As in onnxruntime; onnx's own evaluator lets infinities pass."""
+    model = model_of([helper.make_node("Clip", ["x", *given], ["y"])], {"x": ["n"]}, ["y"], {})
+    ends = {"low": np.array(-2, np.float32), "high": np.array(2, np.float32)}
+    for name in filter(None, given):
+        if constant:
+            model.graph.initializer.append(numpy_helper.from_array(ends[name], name))
+        else:
+            model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, []))
+    feed = {"x": np.array([np.inf, -np.inf, 3, -3, 0.5], np.float32)}
+    feed |= {} if constant else {name: ends[name] for name in filter(None, given)}
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed)
+    got = loaded(model, tmp_path).module()(*(torch.from_numpy(a) for a in feed.values()))["y"]
+    np.testing.assert_array_equal(got.numpy(), expected)
 
 
 @pytest.mark.parametrize("operator", ["Conv", "ConvTranspose"])
