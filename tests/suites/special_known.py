@@ -111,6 +111,7 @@ KNOWN: dict[tuple[str, str], dict[str, str]] = {
 ENDED_BY_NOTHING = {
     "Dequantize": "TensorFlow's process ends (2.21)",
     **dict.fromkeys((f"Quantized{n}" for n in ("AvgPool", "MaxPool", "Conv2D", "MatMul")), "oneDNN ends the process"),
+    "_weight_norm": "PyTorch's process ends (2.13)",
     **dict.fromkeys(("Einsum", "Unique"), "onnxruntime's process ends, which its backend declares"),
 }
 """Operators that are not fed arrays without elements, and why not."""

@@ -78,6 +78,8 @@ def pytorch_to_onnx(row: Case) -> Iterator[Found]:
     from tests.frontends.pytorch.ops.support import arrays_in, expected
 
     for case in edge_cases(row):
+        if _ends_process(case):
+            continue
         if case.operator == "lcm":  # the least integer over -1 ends PyTorch's process
             case = with_arrays(case, lambda a: np.maximum(a, -np.iinfo(a.dtype).max) if a.dtype.kind == "i" else a)
         if "_polynomial_" in case.operator:  # PyTorch takes as many steps as the degree says: 3e38 have no end
