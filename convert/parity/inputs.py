@@ -48,7 +48,7 @@ class Feed:
     edge: bool = False
     special: bool = False
     uneven: bool = False
-    """Of many rows and of sizes that are not alike (`uneven_feed`), which the source may not take."""
+    """With larger numbers than usual, and maybe of many rows and of sizes that are not alike (`uneven`)."""
 
 
 def given_feed(model: ir.Model, arrays: Mapping[Any, np.ndarray]) -> Feed:

@@ -90,15 +90,15 @@ def run_where_it_runs(
 def _run(run: Run, feeds: Sequence[Feed]) -> tuple[RunOutputs, list[Feed]]:
     """What `run` gives, and the feeds that it gives it for.
 
-    Raises `_SourceRefusal` where it is the source that does not take some of the inputs. The uneven set stands before
-    the smallest one, which is tried without it where the former is what is refused.
+    Raises `_SourceRefusal` where it is the source that does not take some of the inputs. The uneven sets stand before
+    the smallest one: where one of them is refused, those behind it are tried without it.
     """
     try:
         runs = run(feeds)
         taken = [feed for feed in feeds if not (runs.refused and feed.special)]
         ran = len(runs.target)
         if ran + 1 < len(taken) and taken[ran].uneven:
-            return _run(run, [feed for feed in feeds if not feed.uneven])
+            return _run(run, [feed for feed in feeds if feed is not taken[ran]])
         return runs, taken[:ran]
     except (RunFailure, Unsupported, ResourceLimit, UsageError, BrokenPackage):
         raise

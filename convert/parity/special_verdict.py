@@ -65,9 +65,9 @@ def judge_special(
     """FAIL where the target has other places of NaN and infinities than the source, or other numbers between them.
 
     A note where the output depends on an operator of which a difference is declared: for the runtime of the source
-    where the graph is what differs from it, for that of the target where the graph agrees. A note as well where the
-    target refuses the inputs, and where the graph is right and the target only has numbers in place of NaN, or makes
-    of denormals what it makes of zeros.
+    where the graph is what differs from it, for that of the target where the graph agrees. Rows that the difference is
+    not about are held to the source all the same. A note as well where the target refuses the inputs, and where the
+    graph is right and the target only has numbers in place of NaN, or makes of denormals what it makes of zeros.
     """
     if run.refused:
         verdict.notes.append(f"special values are not verified: {run.refused}")
@@ -81,15 +81,30 @@ def judge_special(
         found = special_difference(source, exact, computed if exact is None else None, run.target[name])
         if not found:
             continue
-        what = f"{name}: on {run.label}, {found}"
-        ours = exact is not None and computed is not None and special_difference(source, exact, None, computed)
         against = computed if exact is None else None
-        declared = [*of_source, *([] if ours else of_target)]
-        if known := operators_behind(graph, value, declared, run.arrays):
-            verdict.notes.append(f"{what}; what {', '.join(known)} make of special values differs, as other notes say")
-        elif not ours and not special_difference(source, exact, against, _with_nan(run.target[name], source)):
+        got, known = run.target[name], []
+        for declared, of_frontend in ((of_source, True), (of_target, False)):
+            if not special_difference(source, exact, against, got):
+                break
+            ours = exact is not None and computed is not None and special_difference(source, exact, None, computed)
+            if (ours and not of_frontend) or not (excuses := _excuses(graph, value, declared, run.arrays)):
+                continue
+            known += [str(e.node.op_type) for e in excuses]
+            rows = _excused_rows(graph, name, excuses, run.arrays)
+            got = _with_rows(got, source, rows)
+            computed = None if computed is None else _with_rows(computed, source, rows)
+        rest = special_difference(source, exact, against, got)
+        operators = ", ".join(sorted(set(known)))
+        if not rest:
+            what = f"what {operators} make of special values differs, as other notes say"
+            verdict.notes.append(f"{name}: on {run.label}, {found}; {what}")
+            continue
+        ours = exact is not None and computed is not None and special_difference(source, exact, None, computed)
+        beside = f"in rows where what {operators} make of special values is no reason, " if known else ""
+        what = f"{name}: on {run.label}, {beside}{rest}"
+        if not ours and not special_difference(source, exact, against, _with_nan(got, source)):
             verdict.notes.append(f"{what}: its kernels lose a NaN, as fused activations and recurrent cells do")
-        elif not ours and not special_difference(source, exact, against, _with_denormals(run.target[name], source)):
+        elif not ours and not special_difference(source, exact, against, _with_denormals(got, source)):
             verdict.notes.append(f"{what}: its kernels take denormal numbers for 0")
         elif verdict.status == PASS:
             verdict.status, verdict.reason, verdict.guilty = FAIL, what, "frontend" if ours else "backend"
@@ -102,6 +117,18 @@ def operators_behind(
 
     arrays: inputs of the model, on which the differences have to apply to what reaches these operators.
     """
+    return sorted({str(excuse.node.op_type) for excuse in _excuses(model, output, declared, arrays)})
+
+
+@dataclass(frozen=True)
+class _Excuse:
+    """An operator that is declared to differ, and the rows of its inputs that the difference is about: None for all."""
+
+    node: ir.Node
+    rows: frozenset[int] | None = None
+
+
+def _excuses(model: ir.Model, output: ir.Value, declared: Sequence[Difference], arrays: Arrays | None) -> list[_Excuse]:
     found: list[tuple[ir.Node, Difference]] = []
     pending, seen = [output], {output}
     while pending:
@@ -113,14 +140,10 @@ def operators_behind(
         fresh = [v for v in _origins(model, node, value) if v is not None and v not in seen]
         seen.update(fresh)
         pending += fresh
-    if arrays is not None:
-        found = _that_apply(model, found, arrays)
-    return sorted({str(node.op_type) for node, _ in found})
+    return [_Excuse(node) for node, _ in found] if arrays is None else _that_apply(model, found, arrays)
 
 
-def _that_apply(
-    model: ir.Model, found: Sequence[tuple[ir.Node, Difference]], arrays: Arrays
-) -> list[tuple[ir.Node, Difference]]:
+def _that_apply(model: ir.Model, found: Sequence[tuple[ir.Node, Difference]], arrays: Arrays) -> list[_Excuse]:
     """Those whose operators are given what the difference is about; all where that cannot be told, as in a branch."""
     from convert.reference.executor import run
 
@@ -133,18 +156,86 @@ def _that_apply(
     names = {str(v.name) for values in asked.values() for v in values if not v.is_graph_input()}
     try:
         values = {**arrays, **(run(model, arrays, outputs=sorted(names)) if names else {})}
-    except (ConvertError, ArithmeticError, ValueError, LookupError):
-        return list(found)
+    except _NOT_RUN:
+        return [_Excuse(node) for node, _ in found]
 
-    def applies(node: ir.Node, difference: Difference) -> bool:
+    def excuse(node: ir.Node, difference: Difference) -> _Excuse:
         given = [values[str(v.name)] for v in asked.get(node, ())]
         if not given or not (difference.nonfinite or difference.equal):
-            return True
+            return _Excuse(node)
         if difference.equal:
-            return _has_equal(given[0], node.attributes.get_int("axis", -1))
-        return any(a.dtype.kind not in "OUSbiu" and not np.isfinite(widened_array(a)).all() for a in given)
+            return _Excuse(node, _rows_with_equal(given[0], node.attributes.get_int("axis", -1)))
+        each = [_nonfinite_rows(array) for array in given]
+        alike = len({len(array) for array, rows in zip(given, each, strict=True) if rows}) <= 1
+        rows = [rows for rows in each if rows is not None]
+        return _Excuse(node, frozenset().union(*rows) if alike and len(rows) == len(each) else None)
 
-    return [(node, difference) for node, difference in found if applies(node, difference)]
+    excuses = [excuse(node, difference) for node, difference in found]
+    return [e for e in excuses if e.rows is None or e.rows]
+
+
+_NOT_RUN = (ConvertError, ArithmeticError, ValueError, LookupError)
+
+
+def _nonfinite_rows(array: np.ndarray) -> frozenset[int] | None:
+    """The rows along the first axis that have NaN or infinities; None for those of a scalar."""
+    if array.dtype.kind in "OUSbiu":
+        return frozenset()
+    found = ~np.isfinite(widened_array(array))
+    if not found.ndim:
+        return None if found else frozenset()
+    return frozenset(np.flatnonzero(found.reshape(len(found), -1).any(axis=1)).tolist()) if found.size else frozenset()
+
+
+def _rows_with_equal(array: np.ndarray, axis: int) -> frozenset[int] | None:
+    """The rows along the first axis that have equal elements along `axis`; None for all."""
+    if not _has_equal(array, axis):
+        return frozenset()
+    if array.ndim < 2 or axis % array.ndim == 0:
+        return None
+    return frozenset(row for row in range(len(array)) if _has_equal(array[row : row + 1], axis))
+
+
+def _excused_rows(
+    model: ir.Model, name: str, excuses: Sequence[_Excuse], arrays: Arrays | None
+) -> frozenset[int] | None:
+    """The rows of an output that the differences may be about; None where they may be about all of it.
+
+    Rows of the inputs have to go their own ways: those that nothing excuses stay what they are, bit by bit, when the
+    others have other numbers.
+    """
+    from convert.reference.executor import run
+
+    counts = {len(a) if a.ndim else 0 for a in (arrays or {}).values()}
+    if arrays is None or len(counts) != 1 or any(e.rows is None for e in excuses):
+        return None
+    (count,) = counts
+    rows = frozenset().union(*(e.rows or () for e in excuses))
+    kept = sorted(set(range(count)) - rows)
+    if not kept or max(rows) >= count:
+        return None
+    others = {n: a.copy() for n, a in arrays.items()}
+    for array in others.values():
+        array[sorted(rows)] = array[kept[0]]
+    try:
+        before, after = (run(model, each, outputs=[name])[name] for each in (arrays, others))
+    except _NOT_RUN:
+        return None
+    if before.shape != after.shape or not before.ndim or len(before) != count:
+        return None
+    pairs = zip(before[kept].ravel().tolist(), after[kept].ravel().tolist(), strict=True)
+    return rows if all(a == b or (a != a and b != b) for a, b in pairs) else None
+
+
+def _with_rows(output: np.ndarray, source: np.ndarray, rows: frozenset[int] | None) -> np.ndarray:
+    """An output with some rows of the source's, or all of them (None)."""
+    if rows is None:
+        return source
+    if output.shape != source.shape:
+        return output
+    mixed = output.copy()
+    mixed[sorted(rows)] = source[sorted(rows)]
+    return mixed
 
 
 def _has_equal(array: np.ndarray, axis: int) -> bool:

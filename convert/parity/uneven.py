@@ -1,12 +1,13 @@
-"""One set of inputs beyond the usual sizes and numbers: many rows, dims that are not alike, a long one, large numbers.
+"""Inputs beyond the usual sizes and numbers: many rows, dims that are not alike, long ones, large and negative numbers.
 
 Two sides that agree on a few rows, on square maps and on normal numbers may differ beyond, where kernels, branches on
-sizes and saturating functions change. Small models only are fed it, and their source may refuse it.
+sizes and saturating functions change. Small models are fed two more sets, which their source may refuse; larger ones
+have such numbers among the rows of the usual sets, where they cost nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,16 +30,16 @@ from convert.parity.inputs import (
 from convert.parity.judge import RunOutputs, reference_outputs, without_feed
 from convert.parity.size_guards import broken_guards, fit_sizes
 
-LARGE = 16
-"""How much larger the numbers of the last rows are: normal ones are beyond 10 then in half of the elements."""
-_SIZES = ((65, 65), (9, 65), (9, 0))
+LARGE, FAR = 16, 2048
+"""How much larger the numbers of some rows, and of a set, are: half of them are beyond 10 and 1,000 then."""
+_SIZES = ((65, 129), (9, 129), (9, 65), (9, 0))
 """Rows, and the least size of the first dim behind them: the first of these that is cheap, or else the last."""
-_PRODUCTS, _ELEMENTS = 1 << 29, 1 << 18
+_PRODUCTS, _ELEMENTS = 1 << 29, 1 << 19
 """Elements of the inputs times weights, about what the convolutions of a model cost, and elements, at the most."""
 
 
 def uneven_feed(model: ir.Model, seed: int, alike: bool = False, large: bool = True) -> Feed | None:
-    """A feed of many rows, with no two other dims alike, the first of them past 64; the last rows hold large numbers.
+    """A feed of many rows, with no two other dims alike, the first of them past 128; the last rows hold large numbers.
 
     None for models that are not small, where nothing would be new, and where the graph quantizes: among many numbers,
     and among large ones, rounding takes one into another step more often than it explains. alike: what follows the rows
@@ -58,6 +59,57 @@ def uneven_feed(model: ir.Model, seed: int, alike: bool = False, large: bool = T
         if is_small(model, feed) and ((rows, long) == _SIZES[-1] or _is_cheap(model, feed)):
             return _with_large_rows(feed) if floating and large else replace(feed, edge=True, uneven=True)
     return None
+
+
+def far_feed(model: ir.Model, seed: int) -> Feed | None:
+    """A feed of the usual sizes, the second of them, with numbers in the thousands; None where there are no floats,
+    and for models of which `uneven_feed` is None.
+    """
+    if RANK in free_dims(model) or quantizes(model):
+        return None
+    feed = sized_feed(model, seed, list(feed_sizes(model, 2))[1])
+    arrays = {name: _times(array, FAR) for name, array in feed.arrays.items()}
+    if not is_small(model, feed) or all(arrays[name] is array for name, array in feed.arrays.items()):
+        return None
+    return replace(feed, label=f"{feed.label}, {FAR} times as large", arrays=arrays, edge=True, uneven=True)
+
+
+def with_unusual_rows(model: ir.Model, feeds: Sequence[Feed], large: bool = True) -> list[Feed]:
+    """The usual feeds, the last row of the third being negative, all of it where there is one row.
+
+    Models that are not small have the row before it larger, as they are given no `uneven_feed`. large: False where
+    larger numbers cannot be judged.
+    """
+    return [_unusual(model, feed, large) if place % 6 == 2 else feed for place, feed in enumerate(feeds)]
+
+
+def _unusual(model: ir.Model, feed: Feed, large: bool) -> Feed:
+    arrays = {name: _with_row(array, -1, lambda row: -abs(row)) for name, array in feed.arrays.items()}
+    if all(arrays[name] is array for name, array in feed.arrays.items()):
+        return feed
+    feed = replace(feed, label=f"{feed.label}, the last row negative", arrays=arrays)
+    if not large or quantizes(model) or is_small(model, feed):
+        return feed
+    scaled = {name: _with_row(array, -2, lambda row: _times(row, LARGE)) for name, array in arrays.items()}
+    if all(scaled[name] is array for name, array in arrays.items()):
+        return feed
+    return replace(feed, label=f"{feed.label}, that before it {LARGE} times as large", arrays=scaled, uneven=True)
+
+
+def _with_row(array: np.ndarray, place: int, change: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The array with another row there, along the first axis; all of it is the last row where there are no others."""
+    rows = len(array) if array.ndim else 1
+    if not _is_real(array) or rows < -place:
+        return array
+    if rows == 1:
+        return change(array)
+    changed = array.copy()
+    changed[place] = change(array[place])
+    return changed
+
+
+def _is_real(array: np.ndarray) -> bool:
+    return bool(array.size) and (array.dtype.kind == "f" or array.dtype.name == "bfloat16")
 
 
 def _uneven_sizes(model: ir.Model, rows: int, long: int, alike: bool) -> dict[str, int] | None:
@@ -91,28 +143,36 @@ def _with_large_rows(feed: Feed) -> Feed:
 
 def _scaled_rows(array: np.ndarray) -> np.ndarray:
     """The array with a third of its rows, the last ones, larger; all of it where it has one row."""
-    if not array.size or not (array.dtype.kind in "fc" or array.dtype.name == "bfloat16"):
-        return array
     rows = len(array) if array.ndim else 1
     kept = rows - max(1, rows // 3)
-    scaled = (array * np.asarray(LARGE, array.dtype)).astype(array.dtype)
+    scaled = _times(array, LARGE)
     return scaled if not kept else np.concatenate([array[:kept], scaled[kept:]])
 
 
+def _times(array: np.ndarray, factor: int) -> np.ndarray:
+    """The array with larger numbers, itself where it holds no floats."""
+    if not (_is_real(array) or array.dtype.kind == "c"):
+        return array
+    return (array * np.asarray(factor, array.dtype)).astype(array.dtype)
+
+
 def without_overflow(feeds: Sequence[Feed], runs: RunOutputs) -> tuple[list[Feed], RunOutputs, list[str]]:
-    """Feeds and outputs without the uneven set where the source overflows on it, with a note.
+    """Feeds and outputs without the sets of larger numbers on which the source overflows, with a note.
 
     What is infinite or NaN in float32 and a number in float64 has its place by the order of operations.
     """
-    at = next((i for i, feed in enumerate(feeds) if feed.uneven), None)
     single = runs.source["float32"]
-    if at is None or isinstance(single, Unsupported) or runs.narrowed is not None:
+    if isinstance(single, Unsupported) or runs.narrowed is not None:
         return list(feeds), runs, []
-    exact = reference_outputs(runs)[1][at]
-    if not _overflows(single[at], exact):
+    exact = reference_outputs(runs)[1]
+    over = [i for i, feed in enumerate(feeds) if feed.uneven and _overflows(single[i], exact[i])]
+    if not over:
         return list(feeds), runs, []
-    note = f"larger numbers are not verified: in its own dtypes the source overflows on {feeds[at].label}"
-    return [f for i, f in enumerate(feeds) if i != at], without_feed(runs, at), [note]
+    for place in reversed(over):
+        runs = without_feed(runs, place)
+    labels = "; ".join(feeds[i].label for i in over)
+    note = f"larger numbers are not verified: in its own dtypes the source overflows on {labels}"
+    return [f for i, f in enumerate(feeds) if i not in over], runs, [note]
 
 
 def _overflows(source: Mapping[str, np.ndarray], exact: Mapping[str, np.ndarray]) -> bool:

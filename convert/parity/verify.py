@@ -39,7 +39,7 @@ from convert.parity.repeats import (
 from convert.parity.saved import input_sets, save_feeds
 from convert.parity.source_runs import RunFailure, run_where_it_runs
 from convert.parity.special_verdict import judge_special, take_special
-from convert.parity.uneven import uneven_feed, without_overflow
+from convert.parity.uneven import far_feed, uneven_feed, with_unusual_rows, without_overflow
 from convert.passes.layout.boundary import boundary_permutations
 from convert.runners.process import Outputs, execute, run_all
 from convert.source import Source
@@ -169,7 +169,7 @@ def _feeds(
 ) -> list[Feed]:
     if method.arrays is not None:
         return _common_feeds(_given_feeds(graph, method.arrays), method)
-    feeds = inputs.generate_feeds(graph, method.seeds, sizes, spans, alike)
+    feeds = with_unusual_rows(graph, inputs.generate_feeds(graph, method.seeds, sizes, spans, alike), large)
     if len(options.examples) == len(graph.graph.inputs) > 0:
         given = inputs.given_feed(graph, options.examples)
         # The same numbers twice would look like an output that does not depend on them.
@@ -181,8 +181,9 @@ def _feeds(
     pairs = method.counterparts
     whole = pairs is None or (not pairs.dtypes and len(pairs.kept) == len(graph.graph.outputs))
     special = inputs.special_feed(graph, method.seeds, denormals) if whole else None
+    far = far_feed(graph, method.seeds + 2) if whole and large else None
     uneven = uneven_feed(graph, method.seeds + 1, alike, large) if whole else None
-    edges = (special, uneven, inputs.smallest_feed(graph, method.seeds))
+    edges = (special, far, uneven, inputs.smallest_feed(graph, method.seeds))
     return _common_feeds([*feeds, *(edge for edge in edges if edge is not None)], method)
 
 

@@ -11,6 +11,7 @@ import pytest
 from convert.differences import Difference
 from convert.graph import Graph
 from convert.parity.special_verdict import SpecialRun, judge_special, operators_behind
+from convert.reference.executor import run
 from convert.verdict import FAIL, PASS, Verdict
 
 F = ir.DataType.FLOAT
@@ -107,7 +108,88 @@ def test_wrong_numbers_behind_the_values_that_are_picked_fail(name: str, status:
     source = {"values": np.zeros((2, 2), np.float32), "places": np.array([[0, 1], [1, 0]]), "gathered": np.ones((2, 2))}
     exact = {n: a.astype(np.float64) if a.dtype.kind == "f" else a for n, a in source.items()}
     target = source | {name: source[name] + 1}
-    run = SpecialRun("special", source, exact, exact, target, arrays={"x": x})
+    special = SpecialRun("special", source, exact, exact, target, arrays={"x": x})
     verdict = Verdict(PASS)
-    judge_special(verdict, picks(), run, (), [EQUAL])
+    judge_special(verdict, picks(), special, (), [EQUAL])
+    assert verdict.status == status
+
+
+ROWS = np.array([[1, np.nan, 3], [3, np.inf, 2], [0, 0, 0], [4, 5, 6]], np.float32)
+
+
+def rows_apart(mixed: bool = False) -> ir.Model:
+    """Tanh of Exp; `mixed`: less the largest of each column, in which rows meet."""
+    g = Graph()
+    x = g.input("x", F, ["n", 3])
+    y = g.Tanh(g.Exp(x))
+    g.output(g.Sub(y, g.ReduceMax(y, g.const(np.array([0])))) if mixed else g.Neg(y), "y")
+    return g.model()
+
+
+def verdict_on(
+    model: ir.Model,
+    off: Sequence[int],
+    of_target: Sequence[Difference],
+    of_source: Sequence[Difference] = (),
+    graph_off: Sequence[int] = (),
+) -> Verdict:
+    """Of a target, and a graph, that are other in some rows than the source, which is the graph as it is."""
+    (exact,) = run(model, {"x": ROWS.astype(np.float64)}).values()
+    source = exact.astype(np.float32)
+
+    def wrong(array: np.ndarray, rows: Sequence[int]) -> np.ndarray:
+        changed = array.copy()
+        changed[list(rows)] = 0.5
+        return changed
+
+    verdict = Verdict(PASS)
+    special = SpecialRun("special", {"y": source}, {"y": exact}, {"y": wrong(exact, graph_off)},
+                         {"y": wrong(source, off)}, arrays={"x": ROWS})  # fmt: skip
+    judge_special(verdict, model, special, of_target, of_source)
+    return verdict
+
+
+@pytest.mark.parametrize("row", range(4))
+def test_a_difference_excuses_the_rows_that_it_is_about(row: int) -> None:
+    """NaN and an infinity are in the first two rows; a target that is wrong in others is wrong."""
+    verdict = verdict_on(rows_apart(), [row], [NONFINITE])
+    assert verdict.status == (PASS if row < 2 else FAIL)
+    both = verdict_on(rows_apart(), [0, row], [NONFINITE])
+    assert both.status == verdict.status
+    if row >= 2:
+        assert both.guilty == "backend"
+        assert both.reason.startswith(
+            "y: on special, in rows where what Exp make of special values is no reason, 3 of 12 elements differ"
+        )
+
+
+def test_rows_that_meet_are_excused_together() -> None:
+    assert verdict_on(rows_apart(mixed=True), [3], [NONFINITE]).status == PASS
+
+
+def test_a_difference_about_anything_excuses_every_row() -> None:
+    assert verdict_on(rows_apart(), [3], [Difference(("Exp",), "whatever", integers=False)]).status == PASS
+
+
+def test_either_side_has_its_rows() -> None:
+    """Where the source's runtime is other than the graph, and the target in another row, for a reason of its own."""
+    of_source = [Difference(("Tanh",), "of equal ones", integers=False, nonfinite=True)]
+    assert verdict_on(rows_apart(), [0], [NONFINITE], graph_off=[0]).status == FAIL
+    assert verdict_on(rows_apart(), [0], [], of_source, graph_off=[0]).status == PASS
+    assert verdict_on(rows_apart(), [0, 1], [NONFINITE], of_source, graph_off=[0]).status == PASS
+    found = verdict_on(rows_apart(), [2], [NONFINITE], of_source, graph_off=[2])
+    assert (found.status, found.guilty) == (FAIL, "frontend")
+
+
+@pytest.mark.parametrize(("row", "status"), [(2, PASS), (3, FAIL)])
+def test_equal_elements_excuse_their_own_row(row: int, status: str) -> None:
+    x = np.where(np.isfinite(ROWS), ROWS, 9)
+    values = np.sort(x)[:, ::-1][:, :2]
+    places = np.argsort(-x, axis=1, kind="stable")[:, :2]
+    source = {"values": -values, "places": places, "gathered": np.exp(values)}
+    exact = {n: a.astype(np.float64) if a.dtype.kind == "f" else a for n, a in source.items()}
+    target = {**source, "places": places.copy()}
+    target["places"][row] = 1 - places[row]
+    verdict = Verdict(PASS)
+    judge_special(verdict, picks(), SpecialRun("special", source, exact, exact, target, arrays={"x": x}), (), [EQUAL])
     assert verdict.status == status

@@ -13,10 +13,10 @@ from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY
 from convert.options import Options
-from convert.parity.inputs import Feed, feed_sizes
+from convert.parity.inputs import Feed, feed_sizes, generate_feeds
 from convert.parity.judge import RunOutputs
 from convert.parity.size_search import _spread_choice
-from convert.parity.uneven import uneven_feed, without_overflow
+from convert.parity.uneven import far_feed, uneven_feed, with_unusual_rows, without_overflow
 from convert.parity.verify import verify
 from convert.verdict import FAIL, PASS, Verdict
 from tests.support.sides import SOURCE, TARGET, Arrays, F, Function, Side, Sides, graph, scaled
@@ -60,12 +60,13 @@ def test_dims_without_a_name_are_as_long_as_those_at_their_place_in_other_inputs
 @pytest.mark.parametrize(
     ("made", "expected"),
     [
-        (network(MAP), [(65, 3, 65, 20)]),
+        (network(MAP), [(65, 3, 129, 20)]),
         (network(MAP, weights=10_000), [(9, 3, 65, 20)]),  # convolutions cost pixels times weights
         (network(MAP, weights=100_000), [(9, 3, 19, 20)]),
-        (network(("n", "t")), [(65, 65)]),
-        (network(("n", "t"), dtype=ir.DataType.INT64), [(65, 65)]),
-        (network(("n", 6), ("n", "t")), [(65, 6), (65, 65)]),
+        (network(MAP, weights=5_000), [(9, 3, 129, 20)]),
+        (network(("n", "t")), [(65, 129)]),
+        (network(("n", "t"), dtype=ir.DataType.INT64), [(65, 129)]),
+        (network(("n", 6), ("n", "t")), [(65, 6), (65, 129)]),
         (network((1, 3, 8, 8)), [(1, 3, 8, 8)]),
     ],
 )
@@ -85,21 +86,62 @@ def test_where_nothing_would_be_new_or_cheap_there_is_none() -> None:
     assert uneven_feed(unranked, 4) is None
 
 
-def test_a_graph_that_quantizes_is_given_none() -> None:
-    """Some of many numbers are taken into another step by rounding: a right conversion was INCONCLUSIVE."""
+def quantizing() -> ir.Model:
     g = Graph()
     x = g.input("x", F, ["n", 4])
     step, zero = np.float32(0.1), np.uint8(128)
     g.output(g.DequantizeLinear(g.QuantizeLinear(x, step, zero), step, zero), "y")
-    assert uneven_feed(g.model(), 4) is None
+    return g.model()
+
+
+def test_a_graph_that_quantizes_is_given_none() -> None:
+    """Some of many numbers are taken into another step by rounding: a right conversion was INCONCLUSIVE."""
+    assert (uneven_feed(quantizing(), 4), far_feed(quantizing(), 5)) == (None, None)
     assert uneven_feed(network(("n", 4)), 4) is not None
+    assert far_feed(network(("n", 4)), 5) is not None
+
+
+def test_numbers_in_the_thousands_are_of_the_second_usual_sizes() -> None:
+    feed, (_, plain) = far_feed(network(MAP), 1), generate_feeds(network(MAP), 2)
+    assert shapes(feed) == [(1, 3, 16, 16)]
+    assert feed is not None
+    assert np.array_equal(feed.arrays["x0"], 2048 * plain.arrays["x0"])
+    assert (feed.edge, feed.uneven, feed.label.rpartition(", ")[2]) == (True, True, "2048 times as large")
+    assert far_feed(network((2, 3), dtype=ir.DataType.INT64), 5) is None
+    assert far_feed(network(MAP, weights=1_000_000), 5) is None
+
+
+@pytest.mark.parametrize(("dims", "rows"), [(("n", 6), 3), ((1, 6), 1), ((2, 6), 2), ((), 0)])
+@pytest.mark.parametrize("small", [True, False])
+def test_the_last_row_of_the_third_usual_set_is_negative(dims: Sequence[int | str], rows: int, small: bool) -> None:
+    """Of a larger model the row before it is larger, where there is one."""
+    made = network(dims, ("n", 2), weights=0 if small else 1_000_000)
+    usual = generate_feeds(made, 8)
+    feeds = with_unusual_rows(made, usual)
+    changed = [i for i, (a, b) in enumerate(zip(feeds, usual, strict=True)) if a is not b]
+    assert changed == [2]  # the ninth would be the next
+    got, plain = feeds[2].arrays["x0"], usual[2].arrays["x0"]
+    assert np.array_equal(np.atleast_1d(got)[-1], np.atleast_1d(-np.abs(plain))[-1])
+    assert np.array_equal(got[: rows - 2], plain[: rows - 2]) if rows > 2 else True
+    if rows > 1:
+        assert np.array_equal(got[-2], plain[-2] * (1 if small else 16))
+    assert feeds[2].uneven is not small
+    assert not with_unusual_rows(made, usual, large=False)[2].uneven
+
+
+def test_usual_sets_without_floats_stay_as_they_are() -> None:
+    made = network(("n", 6), dtype=ir.DataType.INT64)
+    usual = generate_feeds(made, 3)
+    assert with_unusual_rows(made, usual) == usual
+    quantized = with_unusual_rows(quantizing(), generate_feeds(quantizing(), 3))
+    assert [feed.uneven for feed in quantized] == [False] * 3
 
 
 def test_uneven_sizes_stay_within_bounds() -> None:
     made = network(MAP)
     made.metadata_props[DIMS_KEY] = json.dumps({"n": [1, 5], "h": [32, 40]})
     assert shapes(uneven_feed(made, 4)) == [(5, 3, 40, 20)]
-    assert shapes(uneven_feed(network(MAP), 4, alike=True)) == [(9, 3, 65, 65)]
+    assert shapes(uneven_feed(network(MAP), 4, alike=True)) == [(9, 3, 129, 129)]
 
 
 @pytest.mark.parametrize(("dims", "kept"), [(("n", 6), 44), ((3, 6), 2), ((1, 6), 0)])
@@ -123,6 +165,10 @@ DEFECTS = {
     "a long side": lambda x: max(x.shape[2:]) > 64,
     "beyond six": lambda x: np.where(np.abs(x) > 6, 1, 0),
     "beyond ten": lambda x: np.where(np.abs(x) > 10, 1, 0),
+    "beyond a thousand": lambda x: np.where(np.abs(x) > 1000, 1, 0),
+    "a row beyond a thousand": lambda x: x.max(axis=(1, 2, 3), keepdims=True) > 1000,
+    "a side beyond a hundred": lambda x: max(x.shape[2:]) > 100,
+    "all negative": lambda x: x.max(axis=(1, 2, 3), keepdims=True) < 0,
 }
 
 
@@ -168,9 +214,9 @@ def held(monkeypatch: pytest.MonkeyPatch, refused: Mapping[str, object], dims: S
 
 def test_a_source_that_takes_squares_only_is_compared_on_squares(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = held(monkeypatch, {"square": lambda x: x.shape[2] != x.shape[3]}, MAP)
-    assert (verdict.status, len(verdict.feeds)) == (PASS, 6)
+    assert (verdict.status, len(verdict.feeds)) == (PASS, 7)
     assert "n=3, h=17, w=17" in verdict.feeds[2]
-    assert "n=9, h=65, w=65" in verdict.feeds[3]
+    assert "n=9, h=129, w=129" in verdict.feeds[4]
     (note,) = verdict.notes
     assert note == "the source does not run where the sides of its inputs are not alike: compared with such as are"
 
@@ -178,8 +224,16 @@ def test_a_source_that_takes_squares_only_is_compared_on_squares(monkeypatch: py
 def test_a_source_that_refuses_many_rows_is_still_given_the_smallest_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = held(monkeypatch, {"few": lambda x: len(x) > 8}, ("n", "t"))
     assert (verdict.status, verdict.notes) == (PASS, [])
-    assert [feed.rpartition(", ")[2] for feed in verdict.feeds[:4]] == ["t=16", "t=16", "t=17", "t=1"]
-    assert len(verdict.feeds) == 5
+    assert [feed.split(", ")[3] for feed in verdict.feeds[:5]] == ["t=16", "t=16", "t=17", "t=16", "t=1"]
+    assert len(verdict.feeds) == 6
+
+
+def test_a_source_that_refuses_large_numbers_is_still_given_many_rows_of_usual_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    verdict = held(monkeypatch, {"large": lambda x: np.abs(x).max() > 1000}, ("n", "t"))
+    assert (verdict.status, verdict.notes) == (PASS, [])
+    assert [feed.split(", ")[2] for feed in verdict.feeds[:5]] == ["n=2", "n=1", "n=3", "n=65", "n=1"]
 
 
 def test_special_values_that_the_target_refuses_leave_the_other_sets_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,8 +245,9 @@ def test_special_values_that_the_target_refuses_leave_the_other_sets_in_place(mo
     Sides(monkeypatch, Side(float32=scaled(2.0), float64=scaled(2.0, np.float64)), Side(float32=target))
     verdict = verify(SOURCE, TARGET, graph(dims=("n", "t")), Options())
     assert verdict.status == FAIL  # on the smallest sizes, which come last
-    assert "the last rows 16 times as large" in verdict.feeds[3]
-    assert "n=1, t=1" in verdict.feeds[4]
+    assert "2048 times as large" in verdict.feeds[3]
+    assert "the last rows 16 times as large" in verdict.feeds[4]
+    assert "n=1, t=1" in verdict.feeds[5]
 
 
 def outputs(*arrays: Sequence[float]) -> list[dict[str, np.ndarray]]:
