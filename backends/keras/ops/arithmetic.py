@@ -11,6 +11,7 @@ import numpy as np
 from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
+from convert.graph.rounding import is_inexact_divisor, is_rounded
 from convert.rules import Rule
 
 from ..constants import Constant
@@ -165,9 +166,11 @@ def mean(k, *values):
 
 @onnx_op("Div")
 def div(k, a, b):
+    # TensorFlow's optimizer multiplies by the reciprocal of a constant, which is rounded.
+    exact = is_inexact_divisor(k.static(b)) and k.node is not None and is_rounded(k.node.outputs[0])
     a, b = k.tensors(a, b)
     if "float" in str(a.dtype):
-        return ops.divide(a, b)
+        return ops.divide_no_nan(a, b) if exact else ops.divide(a, b)
     if str(a.dtype).startswith("uint"):
         return ops.floor_divide(a, b)
     return _divide_towards_zero(a, b)

@@ -6,6 +6,7 @@ import numpy as np
 from keras import KerasTensor, ops
 
 from convert.errors import Unsupported
+from convert.graph.rounding import is_inexact_divisor
 
 from ..constants import Constant, constant_of
 from ..emitter import Emitter, Tensor, Value
@@ -30,7 +31,9 @@ def quantize_linear(k, x, scale, zero, *, axis, block_size, output_dtype, precis
     if precision or not str(dtype).startswith(("int", "uint")):
         raise Unsupported(f"quantization to {dtype}")
     limits = np.iinfo(str(dtype))
-    y = ops.round(ops.divide(x, _broadcast_parameter(k, scale, x, axis, block_size)))
+    # TensorFlow's optimizer multiplies by the reciprocal of a constant, which is rounded.
+    divide = ops.divide_no_nan if is_inexact_divisor(k.static(scale)) else ops.divide
+    y = ops.round(divide(x, _broadcast_parameter(k, scale, x, axis, block_size)))
     if zero is not None:
         y = plus(y, ops.cast(_broadcast_parameter(k, zero, x, axis, block_size), y.dtype))
     return ops.cast(ops.clip(y, int(limits.min), int(limits.max)), str(dtype))

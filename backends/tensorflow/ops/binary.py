@@ -8,8 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from ..emit import Value
-from ..rules import onnx_op
+from convert.graph.rounding import is_inexact_divisor, is_rounded
+
+from ..emit import Emitter, Value
+from ..rules import LITE, onnx_op
 
 
 def binary_rule(name: str) -> Callable[..., tf.Tensor]:
@@ -85,7 +87,22 @@ def as_row(x: Value, other: Value) -> Value:
 
 @onnx_op("Div")
 def div(t, a, b):
-    return tf.truncatediv(a, b) if a.dtype.is_integer else tf.divide(a, b)
+    if a.dtype.is_integer:
+        return tf.truncatediv(a, b)
+    if t.node is not None and is_inexact_divisor(t.static(b)) and is_rounded(t.node.outputs[0]):
+        return exact_quotient(t, a, b)
+    return tf.divide(a, b)
+
+
+def exact_quotient(t: Emitter, a: Value, b: Value) -> tf.Tensor:
+    """a / b, where b is not 0, and not the product with the rounded reciprocal of a constant b.
+
+    TensorFlow's optimizer makes such a product of a Div; the converter to TensorFlow Lite of every operator that is
+    written with one, unless the divisor is no constant to it.
+    """
+    if t.node is not None and t.node.domain == LITE:
+        return tf.divide(a, tf.maximum(b, tf.minimum(a, b)))
+    return tf.math.divide_no_nan(a, b)
 
 
 @onnx_op("Mod")

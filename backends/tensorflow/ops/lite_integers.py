@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from convert.graph.rounding import is_inexact_divisor, is_rounded
+
 from ..emit import Emitter, Value
 from ..rules import LITE, onnx_op
-from .binary import mod
+from .binary import exact_quotient, mod
 from .lite import divide_floats
 from .unary import abs_, sign
 
@@ -19,6 +21,8 @@ def divide(t, a, b):
         return tf.cast(_quotient(t, tf.cast(a, tf.int32), tf.cast(b, tf.int32)), a.dtype)
     if a.dtype in (tf.int32, tf.int64):
         return _quotient(t, a, b)
+    if is_inexact_divisor(t.static(b)) and is_rounded(t.node.outputs[0]):
+        return exact_quotient(t, a, b)
     return divide_floats(a, b)
 
 

@@ -6,10 +6,12 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from convert.errors import Unsupported
+from convert.graph.rounding import is_inexact_divisor
 
 from ..constants import tf_dtype
 from ..emit import Emitter, Value
-from ..rules import onnx_op
+from ..rules import LITE, onnx_op
+from .binary import exact_quotient
 from .cast import convert_dtype
 from .low_precision import NARROW_FLOATS, NARROW_INTS
 
@@ -35,12 +37,13 @@ def quantize_steps(steps: tf.Tensor, zero: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.clip_by_value(moved, tf.cast(low, steps.dtype), tf.cast(high, steps.dtype)), zero.dtype)
 
 
-@onnx_op("QuantizeLinear")
+@onnx_op("QuantizeLinear", f"{LITE}::QuantizeLinear")
 def quantize_linear(t, x, scale, zero, *, axis, block_size, output_dtype, precision, saturate):
     kind = zero.dtype if zero is not None else tf_dtype(ir.DataType(output_dtype)) if output_dtype else tf.uint8
     wide = tf_dtype(ir.DataType(precision)) if precision else scale.dtype
+    inexact = is_inexact_divisor(t.static(scale))
     scale = broadcast_parameter(t, x, tf.cast(scale, wide), axis, block_size)
-    steps = tf.divide(tf.cast(x, wide), scale)
+    steps = exact_quotient(t, tf.cast(x, wide), scale) if inexact else tf.divide(tf.cast(x, wide), scale)
     if kind.name in NARROW_FLOATS:
         if zero is not None:
             steps = steps + tf.cast(

@@ -174,7 +174,16 @@ def _scales_and_sizes(
 def _ratio(target: Dim, size: Dim) -> float | tf.Tensor:
     if isinstance(target, int) and isinstance(size, int):
         return target / size
-    return tf.cast(target, tf.float32) / tf.cast(size, tf.float32)
+    return _quotient(tf.cast(target, tf.float32), tf.cast(size, tf.float32))
+
+
+def _quotient(a: tf.Tensor, b: np.float32 | tf.Tensor) -> tf.Tensor:
+    """a / b of positive numbers, as float32 rounds it.
+
+    TensorFlow's optimizer makes a product with the reciprocal of what is constant to it, and 5 · (1 / 6) is another
+    number than 5 / 6: places in the middle of two elements are in the other one then. What it sees here is no constant.
+    """
+    return a / tf.maximum(b, tf.minimum(a, b))
 
 
 def _keep_aspect_ratio(
@@ -213,15 +222,15 @@ def coordinates(
     n, m, scale = _as_float(size), _as_float(target), _as_float(scale)
     one = tf.equal(m, 1.0)
     if mode == "half_pixel":
-        return (place + 0.5) / scale - 0.5
+        return _quotient(place + 0.5, scale) - 0.5
     if mode == "pytorch_half_pixel":
-        return tf.where(one, place * 0, (place + 0.5) / scale - 0.5)
+        return tf.where(one, place * 0, _quotient(place + 0.5, scale) - 0.5)
     if mode == "half_pixel_symmetric":
-        return n / 2 * (1 - m / (n * scale)) + (place + 0.5) / scale - 0.5
+        return n / 2 * (1 - m / (n * scale)) + _quotient(place + 0.5, scale) - 0.5
     if mode == "asymmetric":
-        return place / scale
+        return _quotient(place, scale)
     if mode == "align_corners":
-        return tf.where(one, place * 0, place * (n - 1) / tf.where(one, 1.0, m - 1))
+        return tf.where(one, place * 0, _quotient(place * (n - 1), tf.where(one, 1.0, m - 1)))
     if mode == "tf_crop_and_resize":
         assert bounds is not None
         start, end = bounds

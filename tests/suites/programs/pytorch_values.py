@@ -156,6 +156,11 @@ def nonzero_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     return x[kept], kept.nonzero()
 
 
+def rounded_quotients(k: Tensor) -> tuple[Tensor, ...]:
+    """Rows and columns of places in a map of 41: TensorFlow's optimizer takes k / 41 for k times 1 / 41."""
+    return (k / 41).floor(), (k / 41).long(), k.float() // 41, k.float() % 41, (k / 41).ceil() == k / 41
+
+
 def scatters(x: Tensor, n: Tensor) -> tuple[Tensor, ...]:
     zero = torch.zeros(5, 3)
     index = n.unsqueeze(1).expand(-1, 3)
@@ -307,6 +312,7 @@ NAN = torch.tensor([[math.nan, 1.0, 0.0], [0.5, math.nan, -1.0], [math.inf, -mat
 
 VALUES = [
     program("cut_beyond_the_end", cut_beyond_the_end, f(4, 3), f(2, 3), f(7, 3)),
+    program("rounded_quotients", rounded_quotients, *(torch.arange(n, 3000, 41) for n in (0, 2980, 7))),
     program("searched", searched, *((f(n, 3), f(m, seed=m)) for n, m in ((4, 5), (1, 1), (7, 16), (3, 0)))),
     program("negated_comparisons", negated_comparisons, NAN, NAN[:1], f(7, 3)),
     *(program(fn.__name__, fn, *ROWS3) for fn in (
