@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,10 @@ def _centered(x: KerasTensor) -> KerasTensor:
     return ops.subtract(x, mean_by_axis(x, spatial, True) if spatial else x)
 
 
+_FEW = 3
+"""Measured on normal numbers: of 2 elements the layer is 1.67 times as far off as PyTorch's, of 3 1.27, of 8 0.93."""
+
+
 @onnx_op("LayerNormalization")
 def layer_normalization(k, x, scale, bias, *, axis, epsilon, stash_type):
     if k.outputs > 1:
@@ -80,7 +85,10 @@ def layer_normalization(k, x, scale, bias, *, axis, epsilon, stash_type):
     axes = list(range(axis % rank, rank))
     own = tuple(x.shape[a] for a in axes)
     constant = isinstance(scale, Constant) and isinstance(bias, Constant | None)
-    if constant and all(w is None or w.shape == own for w in (scale, bias)):
+    # The layer takes the mean from its input after both were scaled: of two elements that are nearly alike, as a row of
+    # so few may be, nothing is left but rounding.
+    few = all(isinstance(n, int) for n in own) and math.prod(own) <= _FEW
+    if constant and not few and all(w is None or w.shape == own for w in (scale, bias)):
         weights = {"gamma": scale, "beta": bias}
         return k.layer(layers.LayerNormalization, x, weights, axis=axes, epsilon=epsilon, center=bias is not None)
     mean = ops.mean(x, axis=axes, keepdims=True)

@@ -15,6 +15,7 @@ ROWS = [
     case("GroupNormalization", f32(4, 3, 1, 1), const(f32(3)), const(f32(3) / 1000), num_groups=3).named("of one"),
     case("InstanceNormalization", f32(2, 3, 4, 5), const(f32(3)), const(f32(3)), epsilon=1e-3),
     case("LayerNormalization", f32(2, 3, 8), const(f32(8)), const(f32(8))),
+    case("LayerNormalization", f32(4, 3, 2), const(f32(2)), const(f32(2))).named("of two"),
     case("RMSNormalization", f32(2, 3, 8), const(f32(8))),
 ]
 
