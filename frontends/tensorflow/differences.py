@@ -45,6 +45,7 @@ DIFFERENCES = (
     Difference(
         (), "TensorFlow passes over NaN; nothing but NaN or −∞ gives −3.4e38", sources=("Dilation2D",), nonfinite=True
     ),
+    Difference((), "TensorFlow passes over NaN", integers=False, sources=("ArgMax", "ArgMin"), nonfinite=True),
     Difference(
         (),
         "which parts of a row with an infinity are NaN depends on its length",
