@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
 import torch
 import torch.fx.experimental.symbolic_shapes as symbolic_shapes
+from torch._ops import OpOverload
 from torch._subclasses.fake_impls import conv, op_implementations_dict
 
 from .whole_rnn import KEYS, set_kernels
@@ -24,8 +25,8 @@ def any_batch() -> Iterator[None]:
 
     PyTorch chooses a kernel for a convolution to tell the layout of the result, by the size of the batch among others,
     and first puts an input of three dims in one piece, which a slice of channels is for a batch of one alone; for a
-    linear layer and a reshape it asks whether the input lies in one piece. The program would have that for a condition,
-    and take no batch of one. What is computed does not depend on it.
+    linear layer, a reshape and a softmax it asks whether the input lies in one piece. The program would have that for a
+    condition, and take no batch of one. What is computed does not depend on it.
     """
 
     def nothing(*arguments: Any, **named: Any) -> None:
@@ -35,7 +36,7 @@ def any_batch() -> Iterator[None]:
         for name in _ASKED:
             stack.enter_context(patch.object(torch._C, name, nothing))
         stack.enter_context(patch.dict(op_implementations_dict, dict.fromkeys(_CONVOLUTIONS, _convolution)))
-        for operator, kernel in ((torch.ops.aten.linear.default, _linear), (torch.ops.aten.reshape.default, _reshape)):
+        for operator, kernel in _KERNELS.items():
             stack.callback(set_kernels, operator, dict(operator.py_kernels))
             set_kernels(operator, operator.py_kernels | dict.fromkeys(KEYS, kernel))
         yield
@@ -59,6 +60,23 @@ def _reshape(self: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     # The length that is left to tell: what does not divide is refused by the reshape when it runs.
     known = math.prod(n for n in shape if not _is_open(n))
     return self.new_empty([self.numel() // known if _is_open(n) else n for n in shape])
+
+
+def _softmax_by(compute: Callable[[torch.Tensor, int, bool], torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def softmax(self: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+        if type(self) is torch.Tensor:
+            return compute(self if dtype is None else self.to(dtype), dim, False)
+        return self.new_empty(self.shape, dtype=dtype or self.dtype)
+
+    return softmax
+
+
+_KERNELS: dict[OpOverload, Callable[..., Any]] = {
+    torch.ops.aten.linear.default: _linear,
+    torch.ops.aten.reshape.default: _reshape,
+    torch.ops.aten.softmax.int: _softmax_by(torch._softmax),
+    torch.ops.aten.log_softmax.int: _softmax_by(torch._log_softmax),
+}
 
 
 def _is_open(n: int) -> bool:

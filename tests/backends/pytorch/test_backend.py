@@ -191,6 +191,20 @@ def test_a_batch_of_one_is_a_batch_where_channels_are_sliced(operator: str, dims
         assert found.max().item() == 3 * 2**dims
 
 
+@pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax"])
+def test_a_batch_of_one_is_a_batch_where_scores_are_turned(operator: str, tmp_path: Path) -> None:
+    """What is turned lies in one piece for a batch of one only, which PyTorch asks for the layout of the result."""
+    nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]), helper.make_node(operator, ["t"], ["y"])]
+    model = model_of(nodes, {"x": ["batch", 3]}, ["y"], {})
+    program = loaded(model, tmp_path)
+    assert program._guards_code == []
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for batch in (1, 4):
+        x = np.random.default_rng(batch).standard_normal((batch, 3)).astype(np.float32)
+        (expected,) = session.run(None, {"x": x})
+        np.testing.assert_allclose(program.module()(torch.from_numpy(x))["y"].numpy(), expected, rtol=1e-6, atol=1e-6)
+
+
 def test_a_program_is_verified_with_its_own_conditions(tmp_path: Path) -> None:
     class Network(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
