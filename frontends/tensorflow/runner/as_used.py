@@ -13,6 +13,7 @@ from convert.errors import BadInput, ConvertError, Unsupported, UsageError
 from convert.options import Options
 from convert.source import Source
 
+from .complex_pairs import fed_array, with_pairs
 from .graph_signature import complete_fused_attributes, read_frozen, signature_tensor_names
 from .keras_archive import load_keras
 from .names import choose_signature, distinct_names, keras_names
@@ -70,8 +71,9 @@ def _call_signature(folder: Path, feeds: Feeds, options: Options) -> Outputs:
     found = []
     for feed in feeds:
         _check_inputs(feed, specs)
-        results = call(**{name: tf.constant(value, specs[name].dtype) for name, value in feed.items()})
-        found.append({named[name]: np.asarray(results[name]) for name in outputs})
+        given = {name: fed_array(value, specs[name].dtype) for name, value in feed.items()}
+        results = call(**{name: tf.constant(value, specs[name].dtype) for name, value in given.items()})
+        found.append(with_pairs({named[name]: np.asarray(results[name]) for name in outputs}))
     return found
 
 
@@ -93,8 +95,9 @@ def _run_in_session(folder: Path, feeds: Feeds, options: Options) -> Outputs:
             values = {}
             for name, value in feed.items():
                 tensor = graph.get_tensor_by_name(signature.inputs[name].name)
-                values[tensor] = np.asarray(value, tensor.dtype.as_numpy_dtype)
-            found.append(dict(zip(named.values(), map(np.asarray, session.run(tensors, values)), strict=True)))
+                values[tensor] = fed_array(value, tensor.dtype)
+            results = map(np.asarray, session.run(tensors, values))
+            found.append(with_pairs(dict(zip(named.values(), results, strict=True))))
     return found
 
 
@@ -179,8 +182,10 @@ def _frozen_ways(source: Source, feeds: Feeds, options: Options) -> dict[str, Ou
         whole = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(frozen.graph, name=""), [])
         ends = ([whole.graph.get_tensor_by_name(n) for n in side.values()] for side in (inputs, outputs))
         call = whole.prune(*ends)
-        tensors = [tf.constant(feeds[0][n], t.dtype) for n, t in zip(inputs, call.inputs, strict=True)]
-        return [dict(zip(outputs, map(np.asarray, call(*tensors)), strict=True))]
+        tensors = [
+            tf.constant(fed_array(feeds[0][n], t.dtype), t.dtype) for n, t in zip(inputs, call.inputs, strict=True)
+        ]
+        return [with_pairs(dict(zip(outputs, map(np.asarray, call(*tensors)), strict=True)))]
 
     return {
         "in a session": _attempt("in a session", lambda: run_graph(frozen, feeds, precision="float32")),

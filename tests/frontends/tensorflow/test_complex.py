@@ -80,3 +80,19 @@ def test_the_dims_of_a_complex_input_are_named_as_those_of_a_real_one() -> None:
         assert [d.dim_param or d.dim_value for d in given.type.tensor_type.shape.dim] == ["rows", 4, 2]
     with pytest.raises(convert.UsageError, match="complex64"):
         convert.to_onnx(function, "z:float64[rows,4,2]", verify=False)
+
+
+def test_a_saved_model_of_complex_numbers_is_a_target_too(tmp_path: Path) -> None:
+    """Called by name and run in a session, with pairs for complex tensors as it is where it is the source."""
+
+    def spectrum(x: Any, z: Any) -> Any:
+        return {"whole": tf.signal.fft(tf.cast(x, tf.complex64) * z), "size": tf.abs(z)}
+
+    module = tf.Module()
+    specs = [tf.TensorSpec([None, 8], name="x"), tf.TensorSpec([None, 8], tf.complex64, "z")]
+    module.spectrum = tf.function(spectrum, input_signature=specs)
+    tf.saved_model.save(module, str(tmp_path / "s"), signatures=module.spectrum.get_concrete_function())
+    convert.convert(tmp_path / "s", "onnx", tmp_path / "m.onnx", verify=False)
+    report = convert.verify(tmp_path / "m.onnx", tmp_path / "s")
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS", report.verdict.reason
