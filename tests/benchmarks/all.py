@@ -38,7 +38,7 @@ from clocks import RECORDS
 HERE = Path(__file__).resolve().parent
 _GRAPHS = ["onnxruntime", "tf", "tf jit", "tf-frozen", "twin frozen"]
 SCRIPTS: dict[str, tuple[float, list[str]]] = {
-    "startup": (4, ["--rounds", "2"]),
+    "startup": (6, ["--rounds", "1"]),
     "capture": (8, ["--rounds", "1"]),
     "verification": (5, ["--models", "mnist", "lstm", "bert-tiny", "mobilenetv2", "resnet50"]),
     "latency": (16, ["--rounds", "1", "--runs", "9", "--graphs", *_GRAPHS]),

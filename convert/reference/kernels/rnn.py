@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from convert.errors import Unsupported
+from convert.reference.kernels.math import sigmoid
 from convert.reference.table import kernel
 
 Array = Any
@@ -220,6 +221,8 @@ def _activations(names: Sequence[str], alphas: Any, betas: Any) -> list[Function
 
 
 def _expit(values: Array) -> Array:
+    if type(values) is np.ndarray:
+        return sigmoid(1, values)
     from scipy import special
 
     return special.expit(values)  # one function of numpy's kind, which weights that round what a cell computes see
