@@ -52,7 +52,8 @@ def set_thread_variables() -> None:
     made to sleep, so that numpy, which the reference runs in, has half of the cores.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // 2)))
+    if "OMP_NUM_THREADS" not in os.environ:  # which OpenBLAS reads as well
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // 2)))
 
 
 def module_command(name: str, *arguments: str) -> list[str]:

@@ -39,7 +39,7 @@ HERE = Path(__file__).resolve().parent
 _GRAPHS = ["onnxruntime", "tf", "tf jit", "tf-frozen", "twin frozen"]
 SCRIPTS: dict[str, tuple[float, list[str]]] = {
     "startup": (6, ["--rounds", "1"]),
-    "capture": (8, ["--rounds", "1"]),
+    "capture": (11, ["--rounds", "1", "--models", "resnet50", "bert", "vit"]),
     "verification": (5, ["--models", "mnist", "lstm", "bert-tiny", "mobilenetv2", "resnet50"]),
     "latency": (16, ["--rounds", "1", "--runs", "9", "--graphs", *_GRAPHS]),
     "onnx_peers": (12, []),
