@@ -36,7 +36,7 @@ from typing import Any
 from clocks import RECORDS
 
 HERE = Path(__file__).resolve().parent
-_GRAPHS = ["onnxruntime", "tf", "tf jit", "tf-frozen", "twin frozen"]
+_GRAPHS = ["onnxruntime", "tf", "tf-frozen", "twin frozen"]
 SCRIPTS: dict[str, tuple[float, list[str]]] = {
     "startup": (6, ["--rounds", "1"]),
     "capture": (11, ["--rounds", "1", "--models", "resnet50", "bert", "vit"]),
@@ -60,7 +60,11 @@ SCRIPTS: dict[str, tuple[float, list[str]]] = {
     "variables": (5, ["--batches", "1"]),
     "language_models": (3, ["--billions", "2"]),
 }
-"""The share of each script, and what bounds its time; those first that say most to a user."""
+"""The share of each script, and what bounds its time; those first that say most to a user.
+
+Graphs of TensorFlow under `jit_compile=True` are left to `latency.py`: a depthwise convolution takes some twenty times
+as long there, and with it the others' share.
+"""
 PEERS = {
     "onnx_peers": "tf2onnx",
     "lite": "onnx2tf",
