@@ -189,7 +189,7 @@ def check_resource_inputs(operator: Operator, inputs: Sequence[Any]) -> None:
         rest = inputs[1:]
         if not inputs or not isinstance(inputs[0], takes):
             raise BadInput(f"{operator.name} is given what is no handle")
-    if any(value is not None and not isinstance(value, ir.Value) for value in rest):
+    if any(isinstance(value, (LiteVariable, TableHandle)) for value in rest):
         raise BadInput(f"{operator.name} is given a handle instead of a tensor")
 
 
