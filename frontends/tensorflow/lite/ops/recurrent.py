@@ -86,10 +86,12 @@ def lstm(
     kernel_type: int = 0,
 ) -> ir.Value | list[ir.Value]:
     """One step: of the full kernel with the inputs of a sequence's, or of the basic one, which is handed its past."""
-    if kernel_type == 1:
-        return _basic_lstm(g, *inputs)
-    given = [*inputs, *[None] * (24 - len(inputs))]
     activation = _activation_name(fused_activation_function)
+    if kernel_type == 1:
+        if cell_clip or proj_clip or activation != "Tanh":
+            raise Unsupported("a basic LSTM that clips, or with another activation than Tanh")
+        return _basic_lstm(g, *inputs)
+    given = [*inputs, *[None] * (24 - len(inputs))]  # the projection that `proj_clip` is for is refused
     if not isinstance(given[18], LiteVariable) or not isinstance(given[19], LiteVariable):
         raise Unsupported("an LSTM whose state is no variable")
     starts = [g.Unsqueeze(state.read(g), [0]) for state in given[18:20]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from convert.errors import Unsupported
 from tests.frontends.tensorflow.lite.ops.lite_files import Result, constant, handmade
 from tests.frontends.tensorflow.lite.ops.lite_support import check, file_case
 from tests.frontends.tensorflow.lite.ops.state_support import check_steps
@@ -39,12 +40,12 @@ def _rnn(time_major: bool, activation: int) -> object:
     return file_case("UNIDIRECTIONAL_SEQUENCE_RNN", make, steps)
 
 
-def _basic_lstm() -> object:
+def _basic_lstm(**options: object) -> object:
     """One step that is handed what the one before it left."""
     x, before, cell = f32(B, N), f32(B, H, low=-0.7), f32(B, H, low=-1.3)
     inputs = [x, before, constant(f32(4 * H, N + H)), constant(f32(4 * H)), cell]
     results = [Result((B, H)), Result((B, H)), Result((B, N + H)), Result((B, 4 * H))]
-    make = handmade("LSTM", inputs, results, ("LSTM", {"fusedActivationFunction": 4, "kernelType": 1}))
+    make = handmade("LSTM", inputs, results, ("LSTM", {"fusedActivationFunction": 4, "kernelType": 1, **options}))
     return file_case("LSTM", make, x, before, cell)
 
 
@@ -64,6 +65,12 @@ ROWS = [
 @pytest.mark.parametrize("row", params(ROWS))
 def test_operator(row: Case) -> None:
     check(row)
+
+
+@pytest.mark.parametrize("options", [{"cellClip": 0.5}, {"projClip": 0.5}, {"fusedActivationFunction": 1}], ids=str)
+def test_what_the_basic_lstm_has_no_rule_for_is_refused(options: dict[str, object]) -> None:
+    with pytest.raises(Unsupported, match="a basic LSTM that clips"):
+        check(_basic_lstm(**options))
 
 
 def _steps(operator: str, inputs: list[object], results: list[Result], options: tuple[str, dict[str, object]]) -> Case:
