@@ -43,8 +43,7 @@ def uneven_feed(model: ir.Model, seed: int, alike: bool = False, large: bool = T
 
     None for models that are not small, where nothing would be new, and where the graph quantizes: among many numbers,
     and among large ones, rounding takes one into another step more often than it explains. alike: what follows the rows
-    is of one size.
-    large: False where larger numbers cannot be judged.
+    is of one size. large: False where larger numbers cannot be judged.
     """
     free = free_dims(model)
     floating = any(v.dtype is not None and v.dtype.is_floating_point() for v in model.graph.inputs)

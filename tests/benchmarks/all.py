@@ -62,8 +62,8 @@ SCRIPTS: dict[str, tuple[float, list[str]]] = {
 }
 """The share of each script, and what bounds its time; those first that say most to a user.
 
-Graphs of TensorFlow under `jit_compile=True` are left to `latency.py`: a depthwise convolution takes some twenty times
-as long there, and with it the others' share.
+Graphs of TensorFlow under `jit_compile=True` are left to `latency.py`: networks with depthwise convolutions take 12 to
+20 times as long there, and with it the others' share.
 """
 PEERS = {
     "onnx_peers": "tf2onnx",
