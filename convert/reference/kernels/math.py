@@ -15,13 +15,29 @@ Array = Any
 def erf(count: int, x: Array) -> Array:
     from scipy import special  # a quarter of a second of CPU time, which most graphs need not wait for
 
-    return special.erf(x).astype(x.dtype)
+    return special.erf(x).astype(x.dtype, copy=False)
 
 
 @kernel("Sigmoid")
 def sigmoid(count: int, x: Array) -> Array:
-    e = np.exp(-np.abs(x))  # which overflows nowhere
-    return np.where(x < 0, e, np.ones_like(e)) / (1 + e)
+    e = np.asarray(np.abs(x))
+    np.exp(np.negative(e, out=e), out=e)  # which overflows nowhere
+    y = np.where(x < 0, e, np.ones((), e.dtype))
+    e += 1
+    y /= e
+    return y
+
+
+@kernel("Relu")
+def relu(count: int, x: Array) -> Array:
+    return np.maximum(x, np.zeros((), x.dtype))
+
+
+@kernel("Clip")
+def clip(count: int, x: Array, low: Array = None, high: Array = None) -> Array:
+    """The upper bound where the two are crossed (ONNX Clip-13)."""
+    y = x if low is None else np.asarray(np.maximum(x, low))
+    return y if high is None else np.minimum(y, high, out=None if y is x else y)
 
 
 @kernel("Gelu")
@@ -73,8 +89,10 @@ def celu(count: int, x: Array, *, alpha: float) -> Array:
 
 @kernel("Softmax")
 def softmax(count: int, x: Array, *, axis: int) -> Array:
-    powers = np.exp(x - x.max(axis, keepdims=True, initial=-np.inf))
-    return powers / powers.sum(axis, keepdims=True)
+    powers = x - x.max(axis, keepdims=True, initial=-np.inf)
+    np.exp(powers, out=powers)
+    powers /= powers.sum(axis, keepdims=True)
+    return powers
 
 
 @kernel("LogSoftmax")

@@ -15,6 +15,9 @@ Array = Any
 # Patches of a convolution are gathered into one matrix up to this many bytes; beyond, one kernel tap at a time.
 _PATCHES = 1 << 28
 
+_CACHED = 1 << 18
+"""Bytes that a core keeps in its own cache while a depthwise convolution goes over them tap by tap."""
+
 
 @kernel("MatMul")
 def matmul(count: int, a: Array, b: Array) -> Array:
@@ -61,19 +64,53 @@ def conv(
     weights = w.reshape(group, w.shape[0] // group, channels, -1)
     grouped = padded.reshape(images, group, channels, *padded.shape[2:])
     windows = [grouped[(..., *where)] for where in _tap_slices(taps, sizes, strides, dilations)]
-    for n in range(images):
-        if channels == 1:
-            for t, window in enumerate(windows):
-                out[n] += weights[:, :, 0, t, None] * window[n].reshape(group, 1, -1)
-        elif len(windows) * windows[0][n].nbytes <= _PATCHES:
-            patches = np.stack([window[n].reshape(group, channels, -1) for window in windows], axis=2)
-            rows = weights.reshape(group, -1, channels * len(windows))
-            np.matmul(rows, patches.reshape(group, -1, out.shape[-1]), out[n])
-        else:
-            for t, window in enumerate(windows):
-                out[n] += weights[..., t] @ window[n].reshape(group, channels, -1)
+    if len(windows) == 1 and channels > 1:
+        np.matmul(weights[..., 0], windows[0].reshape(images, group, channels, out.shape[-1]), out)
+    elif channels == 1:
+        for n in range(images):
+            _add_depthwise(out[n], weights[:, :, 0], [window[n, :, 0] for window in windows])
+    else:
+        _add_products(out, weights, windows)
     y = out.reshape(images, w.shape[0], *sizes)
-    return y if b is None else y + b.reshape(-1, *[1] * rank)
+    if b is not None:
+        y += b.reshape(-1, *[1] * rank)
+    return y
+
+
+def _add_depthwise(out: Array, weights: Array, windows: Sequence[Array]) -> None:
+    """Add to `out` [group, each, pixels] what `weights` [group, each, taps] make of the windows [group, *sizes].
+
+    So many channels at a time as stay in a core's cache, because each tap goes over all of them.
+    """
+    group, each, pixels = out.shape
+    at_once = max(1, _CACHED // max(1, each * pixels * out.itemsize))
+    for first in range(0, group, at_once):
+        some = slice(first, first + at_once)
+        part = out[some]
+        product = np.empty_like(part)
+        for t, window in enumerate(windows):
+            np.multiply(weights[some, :, t, None], window[some].reshape(len(part), 1, pixels), product)
+            part += product
+
+
+def _add_products(out: Array, weights: Array, windows: Sequence[Array]) -> None:
+    """Add to `out` [images, group, each, pixels] the products of `weights` [group, each, channels, taps] and windows.
+
+    The windows are [images, group, channels, *sizes]; their patches are gathered into one matrix, which every image
+    uses again, unless it would be too large.
+    """
+    images, group, each, pixels = out.shape
+    channels, taps = weights.shape[2:]
+    if taps * windows[0][:1].nbytes > _PATCHES:
+        for n, (t, window) in itertools.product(range(images), enumerate(windows)):
+            out[n] += weights[..., t] @ window[n].reshape(group, channels, pixels)
+        return
+    rows = weights.reshape(group, each, channels * taps)
+    patches = np.empty((group, channels, taps, *windows[0].shape[3:]), out.dtype)
+    for n in range(images):
+        for t, window in enumerate(windows):
+            patches[:, :, t] = window[n]
+        np.matmul(rows, patches.reshape(group, channels * taps, pixels), out[n])
 
 
 @kernel("ConvTranspose")
@@ -184,7 +221,10 @@ def batch_normalization(
         axes = tuple(axis for axis in range(x.ndim) if axis != 1)
         mean, var = x.mean(axes), x.var(axes)
     factor = scale / np.sqrt(var + epsilon)
-    y = ((x - mean.reshape(by_channel)) * factor.reshape(by_channel) + shift.reshape(by_channel)).astype(x.dtype)
+    y = x - mean.reshape(by_channel)
+    # In the wider dtype where the two are not the same, as the sum of both would be.
+    y = np.multiply(y, factor.reshape(by_channel), out=y if y.dtype == factor.dtype else None)
+    y = np.add(y, shift.reshape(by_channel), out=y if y.dtype == shift.dtype else None).astype(x.dtype, copy=False)
     if not training_mode or count == 1:
         return y
     return y, old_mean * momentum + mean * (1 - momentum), old_var * momentum + var * (1 - momentum)
