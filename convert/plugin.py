@@ -41,6 +41,7 @@ class Format:
     """The dtypes narrower than the model's that it stores when asked: values of `Options.dtype` and `quantize`."""
     entries: tuple[str, ...] = ()
     """Patterns of the files in its folder, from there on: `--force` replaces no folder with others in it."""
+    never_lacking: tuple[str, ...] = ()  # without which a folder is another's work: `model.py` is a common name
     names: TargetNames = ANY
     """What inputs and outputs may be called in it: `convert.graph.names.rename_ends` gives them such names."""
     aliases: tuple[str, ...] = ()
@@ -391,8 +392,7 @@ def runner_for(kind: str) -> Runner | None:
 def claim(thing: Any) -> Source:
     """The source for an object in memory. Raises `UsageError` if no frontend claims it."""
     for frontend in frontends().values():
-        kind = frontend.claims(thing)
-        if kind:
+        if kind := frontend.claims(thing):
             return Source(kind, model=thing)
     raise UsageError(
         f"no frontend reads a {type(thing).__module__}.{type(thing).__qualname__}",

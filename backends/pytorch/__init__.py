@@ -61,6 +61,7 @@ FORMATS = {
         "readable PyTorch code with its weights: model.py, model.safetensors",
         kind="torch-code",
         entries=("model.py", "model.safetensors", "__pycache__/*.pyc"),
+        never_lacking=("model.py", "model.safetensors"),
         names=_CODE_NAMES,
         aliases=("pytorch-code", "torch-source", "nn-module"),
     ),

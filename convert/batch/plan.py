@@ -344,8 +344,14 @@ def _resolve_paths(value: Any, folder: Path) -> Any:
 
 
 def task_arguments(task: Task) -> list[str]:
-    """The command line that converts the task's model, without the `convert` in front."""
-    found = [str(task.source), "--to", task.format, "-o", str(task.output), "--json", "--force"]
+    """The command line that converts the task's model, without the `convert` in front.
+
+    A file may be called as an option or a command is (`--rules`, `verify`): the command line is to take it for a file.
+    """
+    source = str(task.source)
+    if not os.path.dirname(source) or source.startswith("-"):
+        source = os.path.join(os.curdir, source)
+    found = [source, "--to", task.format, "-o", str(task.output), "--json", "--force"]
     for name, value in sorted(task.options.items()):
         key = name.replace("_", "-")
         if isinstance(value, bool):

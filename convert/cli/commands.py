@@ -18,7 +18,7 @@ from convert.cli.declared_options import ConvertCommand, ReadCommand, values
 from convert.cli.first_words import MODEL
 from convert.cli.limit_options import LimitOptions, with_limit_options
 from convert.cli.model_page import ModelPage
-from convert.cli.output_options import SUPERVISED, OutputOptions, exit_on_error, run, with_output_options
+from convert.cli.output_options import BATCH, SUPERVISED, OutputOptions, exit_on_error, run, with_output_options
 from convert.cli.output_words import placed
 from convert.cli.read_options import ReadOptions, with_read_options
 from convert.cli.verb_command import VerbCommand, complete_formats
@@ -141,7 +141,8 @@ def convert_model(
         )
 
     given = [path for path in (*declared.values(), *read_options.rules) if isinstance(path, Path)]
-    run(report, work, output_options, limit_options, verify_options, [source, *given])
+    written = read_options.written_by([source], [output or Path("m"), *([dump_passes] if dump_passes else [])])
+    run(report, work, output_options, limit_options, verify_options, [source, *given], written)
 
 
 @cli.command(
@@ -202,7 +203,8 @@ def verify(
         )
 
     report = Report("verify", source=chain[0], target=chain[-1])
-    run(report, work, output_options, limit_options, verify_options, list(map(Path, chain)))
+    read = list(map(Path, chain))
+    run(report, work, output_options, limit_options, verify_options, read, read_options.written_by(read, []))
 
 
 @cli.command(
@@ -241,7 +243,8 @@ def inspect(
             **read_options.options(),
         )
 
-    run(Report("inspect", source=str(source)), work, output_options, limit_options, ModelPage(page), [source])
+    report, written = Report("inspect", source=str(source)), read_options.written_by([source], [])
+    run(report, work, output_options, limit_options, ModelPage(page), [source], written)
 
 
 @cli.command(cls=VerbCommand, examples=("convert formats -v",))
@@ -330,7 +333,8 @@ cli.add_command(batch)
 def run_command_line(*, supervised: bool) -> NoReturn:
     """Do what the words of the command line say, and exit.
 
-    supervised: the verbs that read models do so in a process of their own, which this one watches.
+    supervised: the verbs that read models do so in a process of their own, which this one watches; else this one is
+    there for the command alone, as a batch's child is.
     """
     # TensorFlow writes its start-up messages to stderr past Python; the user's own setting comes first.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -340,7 +344,7 @@ def run_command_line(*, supervised: bool) -> NoReturn:
         if reconfigure is not None:
             reconfigure(errors="replace")
     try:
-        cli.main(prog_name="convert", obj=SUPERVISED if supervised else None)
+        cli.main(prog_name="convert", obj=SUPERVISED if supervised else BATCH)
     except SystemExit as ended:
         # What is left to do is the interpreter's end, in which it would give the signals back their defaults.
         signals.handle(signal.SIG_IGN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import shlex
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,8 +29,9 @@ T = TypeVar("T")
 _PATIENCE = 10.0
 """Seconds in which a page about an error is written."""
 
-SUPERVISED = "supervised"
-"""Click's object for the command line proper, where work is done in a process that this one watches."""
+SUPERVISED, BATCH = "supervised", "batch"
+"""Click's object where a process is there for one command: the command line proper, whose work is done in a process
+that this one watches, and a batch's child."""
 
 
 class FilesBeside(Protocol):
@@ -37,6 +39,9 @@ class FilesBeside(Protocol):
 
     def check_places(self, read: Sequence[Path]) -> None:
         """Raises `UsageError` where a file to write would destroy what is `read`, or what this tool has not written."""
+
+    def places(self) -> list[Path]:
+        """The files to write."""
 
     def write(self, done: Report, error: ConvertError | None = None) -> None:
         """Write them, also after an error."""
@@ -82,23 +87,30 @@ def run(
     limit_options: LimitOptions,
     files: FilesBeside | None = None,
     read: Sequence[Path] = (),
+    written: Sequence[Path] | None = None,
 ) -> None:
     """Do `work` with progress on stderr, print what it reports, and exit with the code that it reports.
 
-    files: what is written beside the result. read: the files that it is about, none of which may be written. On the
-    command line proper the work is done by a worker, and this process watches it.
+    files: what is written beside the result. read: the files that it is about, none of which may be written. written:
+    what it writes besides `files`, None where code of the user's runs. On the command line proper the work is done by a
+    worker, and this process watches it. A process that is there for this command alone can write nowhere else.
     """
-    supervised = click.get_current_context().obj == SUPERVISED
+    kind = click.get_current_context().obj
+    places = None if written is None else [*written, *(files.places() if files is not None else [])]
     report.reproduce = command_line()
 
     def task() -> None:
         if files is not None:
             files.check_places(read)
         try:
-            if supervised:
+            if kind == SUPERVISED:
                 from convert.cli.supervisor import bytes_held, enter_worker
 
-                enter_worker(limit_options.seconds(), limit_options.bytes(), bytes_held(report.source))
+                enter_worker(limit_options.seconds(), limit_options.bytes(), bytes_held(report.source), places)
+            elif kind == BATCH and places is not None:
+                from convert.runners.sandbox import confine_command
+
+                confine_command(Path(tempfile.gettempdir()), places)
             with shown_progress(quiet=output_options.quiet or output_options.as_json):
                 done = work(report)
         except ConvertError as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,14 @@ class ReadOptions:
     trust: bool
     trace: bool
     rules: tuple[Path, ...]
+
+    def written_by(self, sources: Sequence[Path], written: Sequence[Path]) -> list[Path] | None:
+        """What a command writes, or None where it runs code of the user's, which may write anywhere.
+
+        sources: the models that it reads. A factory is one that is no file.
+        """
+        own = self.trust or self.rules or self.model or not all(map(os.path.exists, sources))
+        return None if own else list(written)
 
     def options(self) -> dict[str, Any]:
         """Arguments of the functions of `convert.api` that read a model, all but the files of rules."""

@@ -19,6 +19,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -29,7 +30,7 @@ from convert.cli import signals
 from convert.errors import ConvertError, ResourceLimit
 from convert.files.own_folders import discard_folder
 from convert.files.scratch import locked_folder, remove_tree
-from convert.runners.sandbox import allow_bounded_memory, die_with_parent
+from convert.runners.sandbox import allow_bounded_memory, confine_command, die_with_parent
 
 _SET_CHILD_SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of prctl(2): whose parent has died becomes a child of this process."""
@@ -72,12 +73,13 @@ class _Watched:
                 pass
 
 
-def enter_worker(seconds: float, memory: int | None, in_use: int = 0) -> None:
+def enter_worker(seconds: float, memory: int | None, in_use: int = 0, places: Sequence[Path] | None = None) -> None:
     """Go on in a process of its own; the one that calls this watches it, and does not return.
 
-    seconds: of wall time that the worker has. memory: bytes of private memory, None for what the machine has. held:
-    bytes of files that it may map besides. Raises, in the supervisor, SystemExit with the worker's exit code;
-    `ResourceLimit` when a limit was passed, and `ConvertError` when it died of a signal.
+    seconds: of wall time that the worker has. memory: bytes of private memory, None for what the machine has. in_use:
+    bytes of files that it may map besides. places: beside which it may write, None for anywhere. Raises, in the
+    supervisor, SystemExit with the worker's exit code; `ResourceLimit` when a limit was passed, and `ConvertError` when
+    it died of a signal.
     """
     if not hasattr(os, "fork") or not hasattr(signal, "set_wakeup_fd"):
         return
@@ -100,7 +102,7 @@ def enter_worker(seconds: float, memory: int | None, in_use: int = 0) -> None:
         die_with_parent(parent)
         if memory is None:
             allow_bounded_memory()
-        _become_worker(end, folder, bound, mask)
+        _become_worker(end, folder, bound, mask, places)
         return
     os.close(end)
     try:
@@ -110,7 +112,7 @@ def enter_worker(seconds: float, memory: int | None, in_use: int = 0) -> None:
         os.close(lock)
 
 
-def _become_worker(pipe: int, folder: Path, bound: int, mask: set[int]) -> None:
+def _become_worker(pipe: int, folder: Path, bound: int, mask: set[int], places: Sequence[Path] | None) -> None:
     signals.handle(signal.SIG_DFL)  # the supervisor says what there is to say
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     import tempfile
@@ -118,6 +120,8 @@ def _become_worker(pipe: int, folder: Path, bound: int, mask: set[int]) -> None:
     from convert.runners.warm import allow_warm_processes
 
     os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
+    if places is not None:
+        confine_command(folder, places)
     allow_warm_processes(folder)
     atexit.register(gc.freeze)  # else the collector goes over the frameworks' objects once more before the end
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]

@@ -62,6 +62,10 @@ class VerifyOptions:
         if self.save_inputs is not None:
             check_side_file(self.save_inputs, is_arrays, "--save-inputs", given)
 
+    def places(self) -> list[Path]:
+        """The files to write."""
+        return [path for path in (self.page, self.save_inputs) if path is not None]
+
     def _given_arrays(self) -> dict[Any, Any] | None:
         if self.images:
             from convert.parity.image_inputs import parse_preparation, picture_batch

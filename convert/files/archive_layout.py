@@ -194,8 +194,12 @@ def _check_entries(content: Content, archive: zipfile.ZipFile) -> None:
             raise _Broken(f"{entry.filename!r} is packed otherwise than the directory says")
         begin = first + name + extra
         own = content[first + name : begin]
-        if any(kind == _UNICODE_PATH for kind, _ in (*_extra_fields(own), *_extra_fields(entry.extra))):
-            raise _Broken(f"{entry.filename!r} has a second name")
+        for extra_fields in (own, entry.extra):
+            kinds = [kind for kind, _ in _extra_fields(extra_fields)]
+            if _UNICODE_PATH in kinds:
+                raise _Broken(f"{entry.filename!r} has a second name")
+            if kinds.count(_ZIP64) > 1:
+                raise _Broken(f"{entry.filename!r} has its sizes twice")
         known = (checksum, *_sizes(own, packed, size))
         directory = (entry.CRC, entry.compress_size, entry.file_size)
         if known != directory and not (flags & _FOUND_LATER and not any(known)):

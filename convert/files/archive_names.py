@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from convert.errors import UnsafeInput
 from convert.files.archive_layout import HINT
+from convert.files.archives import record_root
 
 _NAME = r"[^/]+"
 _PATH = rf"{_NAME}(/{_NAME})*"
@@ -44,7 +45,26 @@ def check_names(archive: zipfile.ZipFile, names: Iterable[str], writer: str) -> 
 
     names: those of the entries, without the folder that holds everything.
     """
+    if writer == "pytorch":
+        check_root(archive)
     for name in sorted(names):
         if not FORMS[writer].fullmatch(name):
             framework = {"pytorch": "PyTorch", "keras": "Keras"}[writer]
             raise UnsafeInput(f"{archive.filename} has an entry {name!r}, which {framework} does not write", hint=HINT)
+
+
+def check_root(archive: zipfile.ZipFile) -> None:
+    """Refuse an archive of PyTorch's in which this project would look in another folder than PyTorch does.
+
+    PyTorch takes the folder of the first entry for the one that holds everything, and what lies elsewhere is not there
+    for it (`PyTorchStreamReader::init` in caffe2/serialize/inline_container.cc). Exported programs of PyTorch 2.1 to
+    2.6 have no folder, and PyTorch reads them as Python does. Raises `UnsafeInput`.
+    """
+    first, root = next(iter(archive.namelist()), ""), record_root(archive)
+    if "/" in first and not root:
+        folder = first.partition("/")[0]
+        raise UnsafeInput(
+            f"{archive.filename or 'an archive inside'} has entries beside the folder {folder!r} of its first entry, "
+            "which is the one that PyTorch reads",
+            hint=HINT,
+        )

@@ -16,6 +16,7 @@ from convert.files import foreign, protobuf_wire
 _WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin", "pytorch_model*.bin.index.json")
 _CONFIGS = ("config.json", "config.*.json", "generation_config.json", "adapter_config.json")
 """What transformers reads besides weights."""
+_CHECKPOINT = re.compile(r"\.(meta|index|data-\d{5}-of-\d{5})$")
 _SHARD = re.compile(r"-\d{5}-of-\d{5}\.(safetensors|bin)$")
 _OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "rust_model.ot", "*.gguf")
 _MODELS = (".onnx", ".pt", ".pth", ".pt2", ".pb", ".h5", ".keras", ".tflite", ".safetensors")
@@ -31,27 +32,28 @@ def folder_kind(path: Path) -> str:
         raise BadInput(f"the folder {path} is empty", hint="name a model's file or folder")
     for name in ("saved_model.pb", "saved_model.pbtxt"):
         if name in names:
-            _check_files(path, path, [name, *_variables(path)])
+            check_files(path, path, [name, *_variables(path)])
             _check_links(path, path, _assets(path))
             _check_kinds(path, _assets(path))
             if name == "saved_model.pb":
                 _check_message(path / name, "SavedModel")
             return "savedmodel"
+    databases = sorted(name for name in names if name.endswith(".minidb"))
     if {"init_net.pb", "predict_net.pb"} <= names:
-        _check_files(path, path, ["init_net.pb", "predict_net.pb"])
+        check_files(path, path, ["init_net.pb", "predict_net.pb", *databases])
         for name in ("init_net.pb", "predict_net.pb"):
             _check_message(path / name, "Caffe2 NetDef")
         return "caffe2"
     if "predictor.minidb" in names:
-        _check_files(path, path, ["predictor.minidb"])
+        check_files(path, path, databases)
         return "caffe2"
     if "config.json" in names:
         return _hugging_face(path, names)
     if {"model.py", "model.safetensors"} <= names:
-        _check_files(path, path, ["model.py", "model.safetensors"])
+        check_files(path, path, ["model.py", "model.safetensors"])
         return "torch-code"
     if any(name.endswith(".meta") for name in names) and any(name.endswith(".index") for name in names):
-        _check_files(path, path, sorted(name for name in names if name.endswith((".meta", ".index"))))
+        check_files(path, path, sorted(name for name in names if _CHECKPOINT.search(name)))
         return "tf-meta"
     raise _no_model_error(path, names)
 
@@ -115,7 +117,7 @@ def _hugging_face(path: Path, names: set[str]) -> str:
         raise BadInput(f"{path} has a config.json, but no PyTorch weights; {found}", hint=hint)
     # The hub's cache holds links into its folder of blobs: models--org--name/snapshots/<revision>/config.json
     root = path.parent.parent if path.absolute().parent.name == "snapshots" else path
-    _check_files(path, root, ["config.json", *weights])
+    check_files(path, root, ["config.json", *weights])
     configs = sorted(name for name in names if _matches_any(name, _CONFIGS))
     _check_links(path, root, configs)
     _check_kinds(path, configs)
@@ -127,7 +129,7 @@ def _hugging_face(path: Path, names: set[str]) -> str:
             )
     for name in weights:
         if name.endswith(".index.json"):
-            _check_files(path, root, _shards_at_hand(path, name))
+            check_files(path, root, _shards_at_hand(path, name))
     _check_whole(path, weights)
     config = path / "config.json"
     try:
@@ -219,7 +221,7 @@ def _check_kinds(path: Path, names: list[str]) -> None:
             raise BadInput(f"{file} is not a file", hint="get the whole folder again")
 
 
-def _check_files(path: Path, root: Path, names: list[str]) -> None:
+def check_files(path: Path, root: Path, names: list[str]) -> None:
     """Raise `BadInput` where a file is empty or a Git-LFS pointer, `UnsafeInput` where it is a link out of `root`."""
     for name in names:
         file = path / name

@@ -40,8 +40,8 @@ def _is_same(one: Path, other: Path) -> bool:
 def check_replaceable(destination: Path, forms: Sequence[Format]) -> None:
     """Raises `UsageError` for what --force would destroy although no format of `forms` is written so, devices first.
 
-    A folder is replaced if all files in it are such as one format's folder holds; a file if it is empty, named like an
-    artefact, or one by its content.
+    A folder is replaced if all files in it are such as one format's folder holds, and those among them that such a
+    folder never lacks; a file if it is empty, named like an artefact, or one by its content.
     """
     if destination.exists() and not (destination.is_file() or destination.is_dir()):
         raise UsageError(f"{destination} is a device, a pipe or a socket, and no place for a model", hint=_ELSEWHERE)
@@ -49,7 +49,8 @@ def check_replaceable(destination: Path, forms: Sequence[Format]) -> None:
         return
     if destination.is_dir():
         files = [file.relative_to(destination).as_posix() for file in _files_in(destination)]
-        strange = [[f for f in files if not any(map(partial(fnmatchcase, f), form.entries))] for form in forms]
+        whole = [form for form in forms if set(form.never_lacking) <= set(files)]
+        strange = [[f for f in files if not any(map(partial(fnmatchcase, f), form.entries))] for form in whole]
         others = min([*strange, files], key=len)
         if others:
             raise UsageError(

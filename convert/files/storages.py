@@ -14,6 +14,7 @@ from typing import Any
 
 from convert import limits
 from convert.errors import UnsafeInput
+from convert.files.archive_names import check_root
 from convert.files.archives import is_zip, member, open_archive, open_inner_archive, read_member, record_root
 from convert.files.pickle_opcodes import STORAGE, Global, PickledObject, class_name, read_pickle
 
@@ -41,6 +42,7 @@ def check_storages(path: Path) -> None:
             content = read_member(archive, name, limits.EXPORTED_ARCHIVE_BYTES)
             if is_zip(content[:4]):
                 with open_inner_archive(content, f"{path}: {name}") as inner:
+                    check_root(inner)
                     _check_tensors(inner, f"{path}: {name}")
 
 

@@ -3,28 +3,64 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 from typing import Any
 
 
-def import_quietly(name: str, environment: Mapping[str, str], start: Callable[[Any], object] | None = None) -> Any:
+def import_quietly(
+    name: str,
+    environment: Mapping[str, str],
+    start: Callable[[Any], object] | None = None,
+    late: Collection[str] = (),
+) -> Any:
     """The module `name`, imported at most once. Raises ImportError as the import does.
 
     environment: variables that the module reads while it is imported, for those that are not set.
     start: called once with the module after its import, where that prints as well; a start may start threads.
+    late: modules that it imports for its users and does not use itself, which are loaded when somebody asks them for
+    something.
     """
     for variable, value in environment.items():
         os.environ.setdefault(variable, value)
     if name in sys.modules:
         return sys.modules[name]
-    with silent(2):
+    with silent(2), _late_modules(late):
         module = importlib.import_module(name)
         if start is not None:
             start(module)
     return module
+
+
+class _LateFinder:
+    """Finds modules of some names as Python does, with a loader that waits until an attribute is asked for."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self.names = frozenset(names)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The specification of one of the names, else None."""
+        found = PathFinder.find_spec(name, path, target) if name in self.names else None
+        if found is not None and found.loader is not None:
+            found.loader = importlib.util.LazyLoader(found.loader)
+        return found
+
+
+@contextmanager
+def _late_modules(names: Collection[str]) -> Iterator[None]:
+    finder = _LateFinder(names)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
 
 
 @contextmanager

@@ -15,13 +15,19 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from convert.runners.disk_space import largest_file
-from convert.runners.system_calls import SET_PARENT_DEATH_SIGNAL, close_calls, close_forks_and_signals, drop_rights
+from convert.runners.system_calls import (
+    SET_PARENT_DEATH_SIGNAL,
+    close_calls,
+    close_forks_and_signals,
+    close_networks,
+    drop_rights,
+)
 
 FILES, CALLS, LIMITS = "files read-only", "no network, no programs", "limits of memory and time"
 """What may be in force."""
@@ -77,6 +83,26 @@ def confine(
             found.append(name)
     _may_start_programs[:] = [True] if programs and CALLS in found else []
     return tuple(found)
+
+
+def confine_command(folder: Path, places: Sequence[Path]) -> None:
+    """Take from the process of one command, and all that it starts, what reading a stranger's file has no use for.
+
+    It may write into `folder` and beside `places` (files and folders that need not be there), and reach this machine
+    only. What the kernel does not offer stays open. It has to come before libraries start threads.
+    """
+    with contextlib.suppress(OSError):  # where memory runs out: no process of its own can say so any more
+        Path("/proc/self/oom_score_adj").write_text("500")
+    for step in (partial(_close_files, folder, *_folders_around(places)), close_networks):
+        with contextlib.suppress(ImportError, OSError, RuntimeError, ValueError, AttributeError):
+            step()
+
+
+def _folders_around(places: Sequence[Path]) -> Iterator[Path]:
+    """The folder that each is in, by its name and by where a link leads, or the nearest around it that there is."""
+    for place in places:
+        for path in (os.path.abspath(place), os.path.realpath(place)):
+            yield next(folder for folder in Path(path).parents if folder.is_dir())
 
 
 _may_start_programs: list[bool] = []
@@ -203,12 +229,12 @@ def _lower(limit: int, soft: int, hard: int | None = None) -> None:
     resource.setrlimit(limit, (lowest, highest))
 
 
-def _close_files(folder: Path | None) -> None:
-    """Landlock (kernel 5.13 and later): files can be read but for devices, only `folder` and a few devices written."""
+def _close_files(*folders: Path | None) -> None:
+    """Landlock (kernel 5.13 and later): files can be read but for devices, only `folders` and a few devices written."""
     from landlock import FSAccess, Ruleset
 
     rules = Ruleset(restrict_rules=FSAccess.all() & ~FSAccess.EXECUTE & ~FSAccess.READ_DIR)
-    if folder is not None:
+    for folder in filter(None, folders):
         rules.allow(folder)
     for place in (*_RANDOM_DEVICES, *_read_places("/")):
         with contextlib.suppress(OSError):  # it has gone, or is no file system's

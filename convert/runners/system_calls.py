@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 import signal
+import socket
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -123,6 +124,16 @@ def close_calls(*, programs: bool, every_thread: bool = True) -> None:
     _refuse_clones(rules, forks=programs)
     if not programs:
         _refuse_signals(rules)
+    rules.load()
+
+
+def close_networks() -> None:
+    """There are no sockets but those between processes of this machine. Raises as `close_calls` does."""
+    import pyseccomp as seccomp
+
+    rules = seccomp.SyscallFilter(seccomp.ALLOW)
+    rules.add_rule(seccomp.ERRNO(errno.EPERM), "socket", seccomp.Arg(0, seccomp.NE, socket.AF_UNIX))
+    rules.add_rule(seccomp.ERRNO(errno.ENOSYS), "io_uring_setup")  # which makes sockets as well
     rules.load()
 
 

@@ -59,13 +59,14 @@ from tests.suites.hostile_files.place_files import manifest_files, place_files
 from tests.suites.hostile_files.safetensors_files import safetensors_files
 from tests.suites.hostile_files.swapped_files import swapped_files
 from tests.suites.hostile_files.tensorflow_files import tensorflow_files
-from tests.suites.hostile_files.torchscript_files import exported_files, torchscript_files
+from tests.suites.hostile_files.torchscript_files import exported_files, torchscript_files, two_faced_files
 
 MAKERS: dict[str, Maker] = {
     "pickles": pickle_files,
     "archives": archive_files,
     "torchscript": torchscript_files,
     "exported": exported_files,
+    "faces": two_faced_files,
     "safetensors": safetensors_files,
     "hugging": hugging_files,
     "onnx": onnx_files,
@@ -82,7 +83,7 @@ MAKERS: dict[str, Maker] = {
     "swapped": swapped_files,
 }
 ROOMS = {
-    "pickles": "pt", "archives": "pt", "torchscript": "pt", "exported": "pt", "safetensors": "pt",
+    "pickles": "pt", "archives": "pt", "torchscript": "pt", "exported": "pt", "faces": "pt", "safetensors": "pt",
     "hugging": "pt", "onnx": "onnx",
     "tensorflow": "savedmodel", "keras": "savedmodel", "lite": "savedmodel", "caffe2": "caffe2", "places": "onnx",
     "manifests": "onnx", "folders": "onnx", "code": "pt", "inputs": "onnx", "outputs": "onnx", "swapped": "pt",

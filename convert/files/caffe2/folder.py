@@ -13,6 +13,7 @@ from convert.errors import BadInput, Unsupported
 from convert.files.caffe2 import caffe2_pb2
 from convert.files.caffe2.minidb import META, read_minidb
 from convert.files.caffe2.netdef import Model, Net, net_of, read_net
+from convert.files.folders import check_files
 
 pb: Any = caffe2_pb2
 
@@ -23,7 +24,7 @@ PREDICTOR = "predictor.minidb"
 def read_folder(folder: Path) -> Model:
     """The model in a folder: two nets, with databases that they load, or one predictor database.
 
-    Raises `BadInput` for broken files and for databases outside the folder.
+    Raises `BadInput` for broken files and for databases outside the folder, `UnsafeInput` for links to such.
     """
     if (folder / PREDICTOR).is_file():
         return _predictor(folder / PREDICTOR)
@@ -36,6 +37,7 @@ def read_folder(folder: Path) -> Model:
                 raise Unsupported(f"a Load from a database of type {op.args.get('db_type')!r}; only minidb is read")
             if not isinstance(name, str) or Path(name).name != name:
                 raise BadInput(f"{folder} loads {name!r}, which is not a file in it")
+            check_files(folder, folder, [name])
             loaded = _tensors(read_minidb(folder / name))
             if missing := [o for o in op.outputs if o not in loaded]:
                 raise BadInput(f"{folder / name} does not hold the blob {missing[0]!r}")

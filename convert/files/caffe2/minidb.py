@@ -23,18 +23,35 @@ _FIELDS = ("float_data", "double_data", "int64_data", "int32_data")
 
 
 def read_minidb(path: Path) -> dict[str, np.ndarray | bytes]:
-    """Every blob of the database: tensors joined from their chunks, strings as bytes. Raises `BadInput` if broken."""
+    """Every blob of the database: tensors joined from their chunks, strings as bytes.
+
+    Raises `BadInput` if it is broken: chunks of a tensor hold each of its numbers once.
+    """
     blobs: dict[str, np.ndarray | bytes] = {}
+    chunks: dict[str, list[tuple[int, int]]] = {}
     for value in _records(path):
         try:
             blob = pb.BlobProto.FromString(value)
         except DecodeError as error:
             raise BadInput(f"{path} is no Caffe2 database: {error}") from None
         if blob.type == "Tensor":
-            _store_chunk(blobs, blob.name, blob.tensor, path)
+            chunks.setdefault(blob.name, []).append(_store_chunk(blobs, blob.name, blob.tensor, path))
         else:
             blobs[blob.name] = bytes(blob.content)
+    for name, found in chunks.items():
+        _check_cover(found, blobs[name], f"{path}: the blob {name!r}")
     return blobs
+
+
+def _check_cover(chunks: list[tuple[int, int]], whole: np.ndarray | bytes, label: str) -> None:
+    """Raise `BadInput` where a number is in no chunk, and would be what lay in memory, or is in two of them."""
+    place = 0
+    for begin, end in sorted(chunks):
+        if begin != place:
+            raise BadInput(f"{label} has chunks that leave numbers out, or hold some twice")
+        place = end
+    if not isinstance(whole, np.ndarray) or place != whole.size:
+        raise BadInput(f"{label} holds fewer numbers than its shape says")
 
 
 def _records(path: Path) -> Iterator[bytes]:
@@ -54,15 +71,21 @@ def _records(path: Path) -> Iterator[bytes]:
         place = start + size
 
 
-def _store_chunk(blobs: dict[str, np.ndarray | bytes], name: str, tensor: Any, path: Path) -> None:
+def _store_chunk(blobs: dict[str, np.ndarray | bytes], name: str, tensor: Any, path: Path) -> tuple[int, int]:
+    """Put one chunk of a tensor into its place; gives where it begins and ends."""
     if tensor.data_type not in DTYPES:
         raise BadInput(f"{path}: the blob {name!r} has the Caffe2 dtype {tensor.data_type}, which no net computes with")
     dtype = DTYPES[tensor.data_type].numpy()
     shape = list(tensor.dims)
     found = next((getattr(tensor, field) for field in _FIELDS if getattr(tensor, field)), ())
-    part = np.fromiter(found, np.uint16 if dtype == np.float16 else dtype, len(found)).view(dtype)
+    try:
+        part = np.fromiter(found, np.uint16 if dtype == np.float16 else dtype, len(found)).view(dtype)
+    except OverflowError:
+        raise BadInput(f"{path}: the blob {name!r} has a number that is no {dtype}") from None
     begin, end = (tensor.segment.begin, tensor.segment.end) if tensor.HasField("segment") else (0, len(part))
     total = int(np.prod(shape, dtype=object))
+    if min(shape, default=0) < 0:
+        raise BadInput(f"{path}: the blob {name!r} has the shape {shape}")
     whole = blobs.setdefault(name, np.empty(min(total, path.stat().st_size), dtype))
     if not isinstance(whole, np.ndarray) or (whole.size != total and whole.shape != tuple(shape)):
         raise BadInput(f"{path}: the blob {name!r} holds fewer numbers than its shape {shape} says")
@@ -70,3 +93,4 @@ def _store_chunk(blobs: dict[str, np.ndarray | bytes], name: str, tensor: Any, p
         raise BadInput(f"{path}: a part of the blob {name!r} does not fit its shape {shape}")
     whole.reshape(-1)[begin:end] = part
     blobs[name] = whole.reshape(shape)
+    return begin, end

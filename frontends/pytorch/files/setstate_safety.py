@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 SETSTATE = "__setstate__"
 _CALLS = 1000
 """Calls that one `__setstate__` may make, each of them counted as often as it is made."""
+_JOINS = 4
+"""Texts or lists that one `__setstate__` may put behind others: each may double what there is."""
 _NODES = (
     ast.FunctionDef, ast.arguments, ast.arg, ast.Assign, ast.AnnAssign, ast.Expr, ast.Return, ast.Pass, ast.If,
     ast.Tuple, ast.List, ast.Dict, ast.Attribute, ast.Subscript, ast.Name, ast.Constant, ast.Call, ast.UnaryOp,
@@ -53,7 +55,7 @@ def setstate_findings(codes: Iterable[str]) -> Iterator[str]:
             if isinstance(node, ast.FunctionDef):
                 functions[node.name].append(node)
     for function in functions.get(SETSTATE, []):
-        left = [_CALLS]
+        left = [_CALLS, _JOINS]
         yield from _function_findings(function, functions, (), left)
 
 
@@ -76,7 +78,20 @@ def _function_findings(
                 if left[0] < 0:
                     yield f"has a {SETSTATE} that makes more than {_CALLS} calls"
                     return
+                left[1] -= _joined_values(node)
+                if left[1] < 0:
+                    yield f"has a {SETSTATE} that joins more than {_JOINS} texts, lists or numbers that it computes"
+                    return
                 yield from _call_findings(node, functions, (*path, function.name), left)
+
+
+def _joined_values(call: ast.Call) -> int:
+    """How many values a call puts behind another one; those that stand in the code make nothing large."""
+    parts = _dotted_name(call.func)
+    if parts not in (["torch", "add"], ["torch", "format"]):
+        return 0
+    computed = [a for a in call.args if not isinstance(a.operand if isinstance(a, ast.UnaryOp) else a, ast.Constant)]
+    return max(0, len(computed) - 1)
 
 
 def _call_findings(

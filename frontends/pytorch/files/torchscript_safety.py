@@ -78,9 +78,10 @@ def refuse_unsafe(path: Path) -> None:
         codes = {
             name.partition("code/")[2] or name: read_member(archive, name, limits.TORCHSCRIPT_CODE_BYTES)
             for name in archive.namelist()
-            if name.endswith(".py")
+            if name.casefold().endswith(".py")  # PyTorch finds entries whatever their case is
         }
-        pickled = [read_member(archive, n, limits.PICKLE_BYTES) for n in archive.namelist() if n.endswith(".pkl")]
+        pickles = [name for name in archive.namelist() if name.casefold().endswith(".pkl")]
+        pickled = [read_member(archive, name, limits.PICKLE_BYTES) for name in pickles]
     texts = {name: code.decode("utf-8", "replace") for name, code in codes.items()}
     if any("prim.ConstantMKLDNNTensor" in code for code in texts.values()):
         raise BadInput(
@@ -142,7 +143,7 @@ def custom_operators(path: Path) -> set[str]:
     found: set[str] = set()
     with open_archive(path) as archive:
         for name in archive.namelist():
-            if name.endswith(".py"):
+            if name.casefold().endswith(".py"):
                 code = read_member(archive, name, limits.TORCHSCRIPT_CODE_BYTES).decode("utf-8", "replace")
                 found |= {f"{m[1]}::{m[2]}" for m in _CALL.finditer(code)}
     return found

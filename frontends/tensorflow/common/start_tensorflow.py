@@ -6,8 +6,12 @@ from typing import Any
 
 from convert.runners.quiet_import import import_quietly
 
+_LATE = ("keras.wrappers", "keras._tf_keras.keras.wrappers")
+"""Keras's wrappers for scikit-learn, which import it where it is installed: a fifth of TensorFlow's own import."""
+
 
 def import_tensorflow(*, start: bool = True) -> Any:
     """The module `tensorflow`; start: look for its devices as well, which starts threads."""
     environment = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "2"}
-    return import_quietly("tensorflow", environment, (lambda tf: tf.config.list_logical_devices()) if start else None)
+    devices = (lambda tf: tf.config.list_logical_devices()) if start else None
+    return import_quietly("tensorflow", environment, devices, _LATE)

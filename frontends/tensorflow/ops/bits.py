@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import ml_dtypes
@@ -142,6 +143,24 @@ def _bits_to_float(g: Graph, word: ir.Value, kind: np.dtype) -> ir.Value:
     size = g.Where(g.Equal(exponent, np.int64(most)), special, size)
     target = next(k for k, v in _FLOATS.items() if v == kind)
     return g.Cast(g.Where(negative, g.Neg(size), size), to=target)
+
+
+@tf_op("PopulationCount")
+def population_count(g: Graph, x: ir.Value) -> ir.Value:
+    """How many bits of each integer are set, negative ones in two's complement, as uint8."""
+    kind = g.dtype(x)
+    if kind.itemsize == 8:
+        word = g.Cast(x, to=ir.DataType.UINT64)
+        high = g.BitShift(word, g.const(32, ir.DataType.UINT64), direction="RIGHT")
+        low = g.BitwiseAnd(word, g.const(2**32 - 1, ir.DataType.UINT64))
+        words, count = [g.Cast(half, to=_INT64) for half in (high, low)], 4
+    else:
+        count = int(kind.itemsize)
+        words = [_unsigned_word(g, g.Cast(x, to=_INT64), count)]
+    ones = g.const(np.array([i.bit_count() for i in range(256)], np.int64))
+    parts = [g.Mod(g.Div(word, np.int64(256**i)), np.int64(256)) for word in words for i in range(count)]
+    counts = [g.Gather(ones, part, axis=0) for part in parts]
+    return g.Cast(functools.reduce(g.Add, counts), to=ir.DataType.UINT8)
 
 
 @tf_op("LeftShift")

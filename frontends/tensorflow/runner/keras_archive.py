@@ -138,6 +138,8 @@ def check_config(config: Any, label: str) -> None:
 
 def _read_config(path: Path) -> Any:
     if zipfile.is_zipfile(path):
+        if path.suffix != ".keras":  # Keras goes by the name, and would look for HDF5 in it
+            raise BadInput(f"{path} is a Keras archive by its content alone", hint="rename it: its name ends in .keras")
         with open_archive(path) as archive:
             if "config.json" not in archive.namelist():
                 raise BadInput(f"{path} holds no config.json", hint="a .keras file is what model.save wrote")

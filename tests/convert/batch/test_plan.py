@@ -88,6 +88,17 @@ def test_options_of_backends_reach_the_command_line(tmp_path: Path) -> None:
     assert task_arguments(task)[-3:] == ["--caffe2-layout", "mobile", "--no-verify"]
 
 
+@pytest.mark.parametrize("name", ["--rules", "-x.onnx", "verify", "onnx"])
+def test_no_name_of_a_model_is_an_option_or_a_command(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`convert --rules --to onnx` would execute the file `--to`."""
+    monkeypatch.chdir(tmp_path)
+    tiny(tmp_path / name)
+    (task,) = plan_tasks(["."], ["onnx"], Path("out"), {"verify": False}, 60.0, None)
+    assert task_arguments(task)[0] == f"./{name}"
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

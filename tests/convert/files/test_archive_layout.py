@@ -89,6 +89,17 @@ def second_name() -> bytes:
     return file.getvalue()
 
 
+def sizes_twice() -> bytes:
+    """Python takes the sizes of both fields in turn, others those of the first."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in ENTRIES.items():
+            info = zipfile.ZipInfo(name)
+            info.extra = struct.pack("<2HQ", 1, 8, 3) * 2 if name == "m/version" else b""
+            archive.writestr(info, content)
+    return file.getvalue()
+
+
 def folder_with_content() -> bytes:
     """PyTorch takes an entry with the attribute of a folder for empty, and returns memory as it was."""
     data = bytearray(written(ENTRIES))
@@ -119,6 +130,14 @@ LAYOUTS: dict[str, Callable[[], bytes]] = {
     "code in capitals": lambda: written({**ENTRIES, "m/constants.pkl": b"\x80\x02).", "m/code/A.PY": b"x"}),
     "a name of no form": lambda: written({**ENTRIES, "m/run.sh": b"x"}),
     "a folder with content": folder_with_content,
+    "sizes twice": sizes_twice,
+    "a folder that PyTorch takes for all": lambda: written(
+        {
+            **{f"extra/{n.partition('/')[2]}": c for n, c in ENTRIES.items()},
+            "data.pkl": b"\x80\x02).",
+            "version": b"3\n",
+        }
+    ),
     "two roots": lambda: written({**ENTRIES, "n/data.pkl": b"\x80\x02)."}),
 }
 

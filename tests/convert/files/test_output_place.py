@@ -158,6 +158,14 @@ def test_folders_that_hold_more_are_not_replaced(tmp_path: Path, more: str) -> N
         check_replaceable(tmp_path, FORMS)
 
 
+def test_a_module_of_the_users_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("# a year's work")
+    with pytest.raises(UsageError, match=r"such as model\.py"):
+        check_replaceable(tmp_path, FORMS)
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    check_replaceable(tmp_path, FORMS)
+
+
 def test_a_link_in_a_folder_is_no_part_of_a_model(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "variables").symlink_to(tmp_path)

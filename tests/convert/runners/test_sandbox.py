@@ -316,3 +316,48 @@ def test_memory_is_bounded_where_the_process_is_the_commands_own(monkeypatch: py
         bytearray(200 << 20)
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
     assert len(bytearray(200 << 20)) == 200 << 20
+
+
+_COMMAND = """
+import os, socket, subprocess, sys, threading
+from pathlib import Path
+from convert.runners.sandbox import confine_command
+own, other, out, aim = map(Path, sys.argv[1:])
+confine_command(own, [out / "new" / "m.onnx", out / "link"])
+def elsewhere(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+def shell(place):
+    assert subprocess.run([sys.executable, "-c", f"open({str(place)!r}, 'w')"]).returncode == 0
+"""
+COMMAND_ACTIONS = ("write", "append", "truncate", "remove", "rename", "folder", "link", "out by a link", "connect")
+
+
+@pytest.mark.parametrize("action", [*COMMAND_ACTIONS, "datagram", "a program"])
+def test_a_command_writes_its_output_and_nothing_else(tmp_path: Path, action: str) -> None:
+    """What a stranger's file leaves behind in this process acts in all of its threads, and in what it starts."""
+    needs(FILES)
+    needs(CALLS)
+    own, other, out, aim = (tmp_path / name for name in ("own", "other", "out", "aim"))
+    for folder in (own, other, out, aim):
+        folder.mkdir()
+    (other / "kept").write_text("kept")
+    (out / "link").symlink_to(aim / "m.onnx")
+    code = {**ACTIONS, "a program": "shell(other / 'new')"}[action]
+
+    def done(code: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", _COMMAND + code, *map(str, (own, other, out, aim))]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    failed = done(code)
+    assert failed.returncode
+    assert "Error" in failed.stderr
+    assert sorted(p.name for p in other.iterdir()) == ["kept"]
+    assert (other / "kept").read_text() == "kept"
+    right = done(
+        "(out / 'new').mkdir(); os.rename(out / 'new', out / 'newer'); shell(own / 'a'); shell(aim / 'b')\n"
+        "elsewhere(lambda: (own / 'c').write_text('x')); socket.socket(socket.AF_UNIX); (other / 'kept').read_text()"
+    )
+    assert not right.returncode, right.stderr
+    assert (aim / "b").exists()

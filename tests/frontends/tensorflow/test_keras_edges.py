@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
+from convert.errors import BadInput
 from convert.options import Options
 from convert.report import Report
 from tests.support.tensorflow_networks import close, image, shared
@@ -54,3 +55,14 @@ def test_corners_are_aligned_by_the_length_of_the_output() -> None:
     weights = weight_matrix(4, 2, 0.6, Interpolation("linear", "align_corners"))
     np.testing.assert_array_equal(weights, columns.T)
     np.testing.assert_array_equal(weights, [[1, 0, 0, 0], [0, 0, 0, 1]])
+
+
+def test_a_file_is_loaded_as_what_was_looked_at(tmp_path: Path, fixtures: Path) -> None:
+    """Keras takes for HDF5 what is called `.h5`, and HDF5 may lie within an archive."""
+    from convert.frontends.tensorflow.runner.keras_archive import with_keras_model
+
+    path = tmp_path / "model.h5"
+    path.write_bytes((fixtures / "mnist_cnn.keras").read_bytes())
+    with pytest.raises(BadInput, match="Keras archive by its content") as refused:
+        with_keras_model(path, lambda model: model)
+    assert "rename it" in refused.value.hint

@@ -195,6 +195,28 @@ _CHANGES: dict[str, Callable[[Any, Any], None]] = {
 }
 
 
+def _tensors_of_databases() -> dict[str, bytes | str]:
+    """The blob w in a database, or where a link in its place leads."""
+    from convert.files.caffe2 import caffe2_pb2
+
+    pb: Any = caffe2_pb2
+
+    def blob(dims: list[int], part: tuple[int, int], kind: int = 1, **numbers: Any) -> bytes:
+        tensor = pb.TensorProto(dims=dims, data_type=kind, name="w", **numbers)
+        tensor.segment.begin, tensor.segment.end = part
+        return bytes(pb.BlobProto(name="w", type="Tensor", tensor=tensor).SerializeToString())
+
+    return {
+        "chunks that leave numbers out": blob([20], (0, 4), float_data=[1.0] * 4),
+        "a chunk of nothing": blob([2], (0, 0)),
+        "a dim below zero": blob([-1], (0, 0)),
+        "a chunk beyond the end": blob([2], (2, 4), float_data=[1.0, 2.0]),
+        "bytes of 300": blob([2], (0, 2), 6, int32_data=[300, -1]),
+        "a link out of the folder": "/etc/passwd",
+        "a link to a device": "/dev/zero",
+    }
+
+
 def _folders(folder: Path) -> Iterator[Path]:
     """Databases that a whole model is in, as Predictor files of PyTorch 1 are: keys and values behind their lengths."""
     import struct
@@ -210,6 +232,21 @@ def _folders(folder: Path) -> Iterator[Path]:
         "nothing": b"",
         "keys of paths": record(b"../../../x\x1b[31m", b"y"),
     }
+    for name, tensor in _tensors_of_databases().items():
+        path = folder / f"database {file_name(name)}"
+        path.mkdir()
+        init, predict = _nets()
+        del init.op[:]
+        load = init.op.add(type="Load", output=["w"])
+        load.arg.add(name="db", s=b"weights.minidb")
+        load.arg.add(name="db_type", s=b"minidb")
+        (path / "init_net.pb").write_bytes(init.SerializeToString())
+        (path / "predict_net.pb").write_bytes(predict.SerializeToString())
+        if isinstance(tensor, str):
+            (path / "weights.minidb").symlink_to(tensor)
+        else:
+            (path / "weights.minidb").write_bytes(record(b"w", tensor))
+        yield path
     for name, content in texts.items():
         path = folder / f"predictor {file_name(name)}"
         path.mkdir()

@@ -188,11 +188,25 @@ def _h5(folder: Path, canary: Canary) -> Iterator[tuple[str, Path]]:
         yield f"h5: {name}", path
 
 
+def _archive_and_hdf5(folder: Path) -> Path:
+    """Keras's archive by its content, and by its name HDF5, which lies behind 512 bytes of its first entry."""
+    import h5py
+
+    with h5py.File(folder / "good.h5") as old, h5py.File(folder / "block.h5", "w", userblock_size=512) as new:
+        for key in old:
+            old.copy(key, new)
+        new.attrs.update(old.attrs.items())
+    name = "assets/a"
+    behind = (folder / "block.h5").read_bytes()[30 + len(name) :]  # a local header has 30 bytes and the name
+    return stored(folder / "both.h5", {name: behind, **members(KERAS)})
+
+
 def keras_files(folder: Path, canary: Canary) -> Iterator[Case]:
     """All of them, as `.keras` and as `.h5`."""
     subprocess.run([sys.executable, "-m", __name__, str(folder)], check=True, capture_output=True)
     for name, path in _archives(folder, canary):
         yield Case(name, path, good=KERAS)
+    yield Case("an archive and HDF5", _archive_and_hdf5(folder), good=KERAS)
     for name, path in _h5(folder, canary):
         yield Case(name, path, good=folder / "good.h5")
 

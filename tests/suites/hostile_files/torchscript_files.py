@@ -124,6 +124,27 @@ def _other_scripts(folder: Path, original: dict[str, bytes], code: str) -> Itera
         yield Case(name, stored(folder / f"{file_name(name)}.pt", original | parts), good=SCRIPTED)
 
 
+def two_roots(path: Path, hidden: dict[str, bytes], shown: dict[str, bytes]) -> Path:
+    """An archive that PyTorch, which goes by the first entry's folder, takes for another than who looks at the top."""
+    inside = {f"extra/{name.partition('/')[2]}": part for name, part in hidden.items()}
+    return stored(path, inside | {name.partition("/")[2]: part for name, part in shown.items()})
+
+
+def two_faced_files(folder: Path, canary: Canary) -> Iterator[Case]:
+    """Good at the top, and something else in the folder of the first entry."""
+    with_state = _with_setstate(folder)
+    original = members(with_state)
+    code = _code(original)
+    for name, body in _bodies(canary).items():
+        text = _with_first_statements(original[code].decode(), "def __setstate__(", body)
+        evil = {n.removesuffix(".py") + ".PY" if n.endswith(".py") else n: part for n, part in original.items()}
+        evil[code.removesuffix(".py") + ".PY"] = text.encode()
+        path = two_roots(folder / f"faces_{file_name(name)}.pt", evil, original)
+        yield Case(f"two roots: {name}", path, good=with_state)
+    short = {n: part[:4] if "/data/" in n else part for n, part in original.items()}
+    yield Case("two roots: a short storage", two_roots(folder / "faces_short.pt", short, original), good=with_state)
+
+
 def exported_files(folder: Path, canary: Canary) -> Iterator[Case]:
     """Exported programs whose JSON names code, costs hours or points elsewhere."""
     original = members(EXPORTED)

@@ -34,6 +34,9 @@ BODIES = {
     "calls of calls of calls": ("_0 = __torch__.f0()", "more than 1000 calls"),
     "a function from elsewhere": ("_0 = __torch__.unknown(state)", "__torch__.unknown"),
     "what is computed": ("_0 = (state[0])()", "what is computed"),
+    "a text that doubles": ("\n    ".join(["_0 = state[1]", *["_0 = torch.add(_0, _0)"] * 5]), "joins more than 4"),
+    "a text many times over": ("_0 = torch.format('{}' * 6, *state)\n    _1 = torch.format('{}{}', _0, _0)", "BinOp"),
+    "texts that are put together": ("_0 = torch.format('{}{}{}{}{}{}', a, a, a, a, a, a)", "joins more than 4"),
     "an arithmetic loop": ("_0 = 9 ** 9 ** 9", "BinOp"),
 }
 _MORE = """

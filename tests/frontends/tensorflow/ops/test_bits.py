@@ -33,6 +33,11 @@ ROWS = [
     case("Bitcast", i64(3, low=-9, high=9) * 3**37, type="int32").named("halves"),
     case("Bitcast", i32(3, 2, low=-9, high=9), type="int64").named("pairs"),
     case("Bitcast", np.array([1.5, 2]), type="int64").named("float64").xfail("the bits of float64"),
+    *(
+        case("PopulationCount", np.resize([-5, 7, 1, -1, 0, 97, -128], 21).astype(dtype)).named(dtype)
+        for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+    ),
+    case("PopulationCount", np.array([[2**63 - 1, -(2**63)], [-(2**40), 3**35]])).named("large"),
     case("LeftShift", SIGNED, BY),
     case("RightShift", SIGNED, BY),
     *(

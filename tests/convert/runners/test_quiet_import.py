@@ -1,0 +1,27 @@
+"""Modules that a framework imports for its users alone are loaded when they are used."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from convert.runners.quiet_import import import_quietly
+
+
+def test_late_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "framework_of_a_test"
+    package.mkdir()
+    (package / "__init__.py").write_text("from framework_of_a_test import extra as extra, used as used\n")
+    (package / "used.py").write_text("number = 1\n")
+    (package / "extra.py").write_text("import framework_of_a_test_s_friend\nnumber = 2\n")
+    (tmp_path / "framework_of_a_test_s_friend.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    framework = import_quietly(package.name, {}, late=[f"{package.name}.extra"])
+    assert "framework_of_a_test_s_friend" not in sys.modules
+    assert framework.used.number == 1
+    assert framework.extra.number == 2
+    assert "framework_of_a_test_s_friend" in sys.modules
+    assert not [finder for finder in sys.meta_path if type(finder).__module__ == import_quietly.__module__]
