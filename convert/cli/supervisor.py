@@ -87,18 +87,18 @@ def enter_worker(seconds: float, memory: int | None, in_use: int = 0, places: Se
     # A signal waits until somebody is there who tidies up after it.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals.ENDS)
     try:
+        (pipe, end), (waking, wake) = os.pipe(), os.pipe()
         folder, lock = locked_folder()
     except BaseException:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         raise
-    pipe, end = os.pipe()
     parent = os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
     if not pid:
-        os.close(pipe)
-        os.close(lock)  # the supervisor has it still
+        for descriptor in (pipe, waking, wake, lock):  # the supervisor has them still
+            os.close(descriptor)
         die_with_parent(parent)
         if memory is None:
             allow_bounded_memory()
@@ -106,7 +106,7 @@ def enter_worker(seconds: float, memory: int | None, in_use: int = 0, places: Se
         return
     os.close(end)
     try:
-        _supervise(_Watched(pid), pipe, seconds, memory, bound, mask)
+        _supervise(_Watched(pid), pipe, (waking, wake), seconds, memory, bound, mask)
     finally:
         remove_tree(folder)
         os.close(lock)
@@ -138,11 +138,19 @@ def _become_worker(pipe: int, folder: Path, bound: int, mask: set[int], places: 
     activity.listen(tell)
 
 
-def _supervise(worker: _Watched, pipe: int, seconds: float, memory: int | None, bound: int, mask: set[int]) -> NoReturn:
+def _supervise(
+    worker: _Watched,
+    pipe: int,
+    woken: tuple[int, int],
+    seconds: float,
+    memory: int | None,
+    bound: int,
+    mask: set[int],
+) -> NoReturn:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1)
     caught: list[int] = []
-    waking, wake = os.pipe()
+    waking, wake = woken
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signals.handle(lambda number, frame: caught.append(number))

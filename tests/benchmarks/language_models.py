@@ -39,6 +39,11 @@ def write_model(shape: dict[str, int], dtype: str, folder: Path) -> int:
     """Write a Llama with random weights into `folder`; the bytes of its weights."""
     import torch
     from safetensors.torch import save_file
+
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    from tests.support.timm_helper import declare_torchvision_operators
+
+    declare_torchvision_operators()
     from transformers import LlamaConfig, LlamaForCausalLM
 
     heads = 16

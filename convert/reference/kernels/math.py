@@ -36,8 +36,7 @@ def relu(count: int, x: Array) -> Array:
 @kernel("Clip")
 def clip(count: int, x: Array, low: Array = None, high: Array = None) -> Array:
     """The upper bound where the two are crossed (ONNX Clip-13)."""
-    y = x if low is None else np.asarray(np.maximum(x, low))
-    return y if high is None else np.minimum(y, high, out=None if y is x else y)
+    return x if low is None and high is None else np.clip(x, low, high)
 
 
 @kernel("Gelu")

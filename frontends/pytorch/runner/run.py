@@ -53,7 +53,7 @@ def run(
     if is_hugging_face(source):  # its forward has the inputs that are asked for
         feeds = [{parameter_name(name): array for name, array in feed.items()} for feed in feeds]
         options = replace(options, inputs=tuple(InputSpec(name) for name in feeds[0]))
-    thing = load(source, options)
+    thing = _loaded(source, options, double=precision == "float64")
     paired = complex_inputs(thing, options)
     double = precision == "float64"
     call, module = named_call(thing, double, source.path is not None, options.fixed, guards=guards)
@@ -69,6 +69,45 @@ def run(
                     raise Unsupported(f"the source does not run in float64: {error}") from error
                 raise
     return results
+
+
+_kept: list[tuple[Any, ExportedProgram, dict[str, tuple[int, torch.Tensor | None]]]] = []
+"""The program that this process has run last in its own dtypes, and its tensors as they were before."""
+
+
+def _loaded(source: Source, options: Options, *, double: bool) -> Any:
+    """What is in the source. A program that has changed nothing of its own is loaded once for both precisions."""
+    kept = _kept.pop() if _kept else (None, None, None)
+    if source.path is None or not source.path.is_file():
+        return load(source, options)
+    found = source.path.stat()
+    place = source.path, options, found.st_mtime_ns, found.st_size, found.st_ino
+    if double and kept[0] == place and kept[1] is not None and kept[2] is not None and _is_as_before(kept[1], kept[2]):
+        return kept[1]
+    thing = load(source, options)
+    if not double and isinstance(thing, ExportedProgram):
+        _kept.append((place, thing, _tensors_now(thing)))
+    return thing
+
+
+def _tensors_now(program: ExportedProgram) -> dict[str, tuple[int, torch.Tensor | None]]:
+    """How often each tensor was written to, and what buffers hold: a batch norm that trains does not count."""
+    buffers = dict(program.named_buffers())
+    content = {name: tensor.clone() for name, tensor in buffers.items()}
+    return {name: (tensor._version, content.get(name)) for name, tensor in _own_tensors(program).items()}
+
+
+def _own_tensors(program: ExportedProgram) -> dict[str, torch.Tensor]:
+    constants = {name: value for name, value in program.constants.items() if isinstance(value, torch.Tensor)}
+    return {**constants, **dict(program.named_buffers()), **dict(program.named_parameters())}
+
+
+def _is_as_before(program: ExportedProgram, before: Mapping[str, tuple[int, torch.Tensor | None]]) -> bool:
+    now = _own_tensors(program)
+    return now.keys() == before.keys() and all(
+        now[name]._version == version and (content is None or torch.equal(now[name], content))
+        for name, (version, content) in before.items()
+    )
 
 
 def named_call(
