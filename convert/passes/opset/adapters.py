@@ -15,6 +15,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.values import is_used
+from convert.passes.opset.broadcasts import lower_extremum, lower_sum
 from convert.passes.opset.compare_schemas import short_mask
 from convert.passes.opset.old_adapters import (
     drop_neutral,
@@ -26,6 +27,7 @@ from convert.passes.opset.old_adapters import (
     lower_slice,
     lower_top_k,
 )
+from convert.passes.opset.old_lifts import lift_clip, lift_pad, lift_resize
 from convert.passes.opset.resize import is_lacking
 from convert.passes.opset.scan import lift_scan
 
@@ -99,6 +101,9 @@ LIFTS: dict[str, Adapter] = {
     "Scatter": _lift_scatter,
     "PRelu": _lift_prelu,
     "Upsample": _lift_upsample,
+    "Clip": lift_clip,
+    "Pad": lift_pad,
+    "Resize": lift_resize,
     **dict.fromkeys(_BROADCASTING, _lift_broadcast),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _lift_softmax),
 }
@@ -148,6 +153,8 @@ def _lower_split(g: Graph, node: ir.Node, target: int) -> Results:
 
 def _lower_pad(g: Graph, node: ir.Node, target: int) -> Results:
     """Pad before opset 18 pads every axis."""
+    if node.attributes.get_string("mode", "constant") == "wrap":
+        raise Unsupported(f"mode='wrap' is not in opset {target}")
     if target < 11:
         return lower_pad(g, node, target)
     if len(node.inputs) < 4 or node.inputs[3] is None:
@@ -157,8 +164,6 @@ def _lower_pad(g: Graph, node: ir.Node, target: int) -> Results:
     full = np.zeros(2 * rank, dtype=np.int64)
     for i, axis in enumerate(axes):
         full[axis], full[rank + axis] = pads[i], pads[len(axes) + i]
-    if node.attributes.get_string("mode", "constant") == "wrap":
-        raise Unsupported(f"mode='wrap' is not in opset {target}")
     return [g.node("Pad", [data, full, node.inputs[2]], dict(node.attributes))]
 
 
@@ -333,6 +338,8 @@ LOWERINGS: dict[str, tuple[int, Adapter]] = {
     "Dropout": (12, _lower_dropout),
     "GridSample": (20, _lower_grid_sample),
     "Attention": (24, _lower_attention),
+    **dict.fromkeys(("Max", "Min"), (8, lower_extremum)),
+    **dict.fromkeys(("Sum", "Mean"), (8, lower_sum)),
 }
 """Operator → the opset that brought its present form, and the adapter to what was before."""
 

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from convert.graph.node_inference import type_proto
 from convert.graph.tensors import dtype_name
+from convert.graph.values import known_dims
 
 # Operators whose meaning changed at an opset although a node may look the same on both sides of it.
 _REDEFINED = {
@@ -121,6 +122,15 @@ def default_of(schema: onnx.defs.OpSchema, name: str) -> Any:
     return value
 
 
+def late_value(node: onnx.NodeProto, target: int) -> str:
+    """An attribute's value that came later than opset `target`, as `mode='wrap'`; an empty string if there is none."""
+    for attribute in node.attribute:
+        text = attribute.s.decode(errors="replace") if attribute.type == onnx.AttributeProto.STRING else ""
+        if target < _LATE_VALUES.get((node.op_type, attribute.name, text), 0):
+            return f"{attribute.name}={text!r}"
+    return ""
+
+
 def _is_redefined(operator: str, version: int, target: int) -> bool:
     boundary = _REDEFINED.get(operator)
     return boundary is not None and (version < boundary) != (target < boundary)
@@ -156,6 +166,8 @@ def _freer(node: ir.Node, version: int, target: int) -> bool:
     if node.op_type == "Mod" and target < 28 <= version and not node.attributes.get_int("fmod", 0):
         first = node.inputs[0]
         return first is not None and first.dtype is not None and first.dtype.is_floating_point()
+    if node.op_type in ("Max", "Min", "Sum", "Mean"):  # which broadcast from opset 8 on
+        return target < 8 <= version and len({known_dims(x) for x in node.inputs if x is not None}) > 1
     return node.op_type == "Attention" and target < 24 <= version and short_mask(node) != 0
 
 

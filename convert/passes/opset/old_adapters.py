@@ -9,6 +9,8 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.passes.opset.broadcasts import repeated_to_one_shape
+from convert.semantics.slices import slice_of
 
 Results = Sequence[ir.Value | None] | None
 
@@ -39,21 +41,11 @@ def lower_slice(g: Graph, node: ir.Node, target: int) -> Results:
             length = g.shape(x)[int(axis)]
             if not isinstance(length, int):
                 raise Unsupported(f"opset {target} takes no steps along a dim of unknown size")
-            chosen = np.arange(length)[slice(*_bounds(int(start), int(end), int(step), length))]
+            chosen = np.arange(length)[slice_of(int(start), int(end), int(step), length)]
             x = g.Gather(x, chosen.astype(np.int64), axis=int(axis))
         return [x]
     attributes = {"starts": starts.tolist(), "ends": ends.tolist(), "axes": places.tolist()}
     return [g.node("Slice", [x], attributes)]
-
-
-def _bounds(start: int, end: int, step: int, length: int) -> tuple[int | None, int | None, int]:
-    """What a Python slice takes: ONNX clamps an end before the first element, where Python counts from the end."""
-    start, end = (n + length if n < 0 else n for n in (start, end))
-    if step > 0:
-        return min(max(start, 0), length), min(max(end, 0), length), step
-    if start < 0:
-        return 0, 0, step
-    return min(start, length - 1), None if end < 0 else end, step
 
 
 def lower_clip(g: Graph, node: ir.Node, target: int) -> Results:
@@ -64,8 +56,10 @@ def lower_clip(g: Graph, node: ir.Node, target: int) -> Results:
         ends = (constant_input(node, i, n) for i, n in ((1, "min"), (2, "max")))
         given = {n: float(e[0]) for n, e in zip(("min", "max"), ends, strict=True) if e is not None}
         return [g.node("Clip", [x], given)]
-    y = x if low is None else g.Max(x, low)
-    y = y if high is None else g.Min(y, high)
+    y = x
+    for operator, bound in (("Max", low), ("Min", high)):
+        if bound is not None:
+            y = g.node(operator, repeated_to_one_shape(g, [y, bound]) if target < 8 else [y, bound])
     return [g.Identity(y) if y is x else y]
 
 
@@ -76,8 +70,6 @@ def lower_pad(g: Graph, node: ir.Node, target: int) -> Results:
     pads, value, axes = (constant_input(node, i, n) for i, n in ((1, "pads"), (2, "constant_value"), (3, "axes")))
     assert pads is not None
     mode, rank = node.attributes.get_string("mode", "constant"), g.rank(x)
-    if mode == "wrap":
-        raise Unsupported(f"mode='wrap' is not in opset {target}")
     full = np.zeros(2 * rank, np.int64)
     for i, axis in enumerate(range(rank) if axes is None else axes % rank):
         full[axis], full[rank + axis] = pads[i], pads[len(pads) // 2 + i]

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from convert.graph.node_inference import type_proto
 from convert.graph.shape_inference import SMALL
-from convert.passes.opset.compare_schemas import wrong_types
+from convert.passes.opset.compare_schemas import late_value, wrong_types
 
 IR_VERSION = 10
 
@@ -28,11 +28,13 @@ def version_convert(nodes: Sequence[ir.Node], version: int, target: int) -> list
     try:
         model = _model([_SingleNode(node, f"n{k}") for k, node in enumerate(nodes)], version)
         converted = onnx.version_converter.convert_version(model, target)
-        # The converter lets attributes through that the target does not have.
+        # The converter lets attributes through that the target does not have, and values of them.
         context = onnx.checker.C.CheckerContext()
         context.ir_version, context.opset_imports = IR_VERSION, {"": target}
         for node in converted.graph.node:
             onnx.checker.check_node(node, context)
+            if late := late_value(node, target):
+                raise ValueError(f"{late} came later")
     except Exception as error:  # the binding raises RuntimeError, ConvertError and others for unsupported nodes
         if len(nodes) == 1:
             return [_failure_reason(error, nodes[0], version, target)]

@@ -1,4 +1,4 @@
-"""Resizes that older opsets lack (antialias, kept aspect ratio, half_pixel_symmetric, all before opset 10).
+"""Resizes that older opsets lack (antialias, kept aspect ratio, half_pixel_symmetric, all before opset 11).
 
 Where sizes are known, a resize is a product with one matrix for each axis, or a choice of elements for nearest.
 """
@@ -22,8 +22,8 @@ from convert.semantics.interpolation import (
     weight_matrix,
 )
 
-_NEWEST_MODE, _ANTIALIAS, _FIRST = 19, 18, 10
-"""The opsets that brought half_pixel_symmetric, antialias and policies, and the operator."""
+_NEWEST_MODE, _ANTIALIAS, _FIRST = 19, 18, 11
+"""The opsets that brought half_pixel_symmetric, antialias and policies, and coordinates at all."""
 
 
 def resize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import helper
 from onnx.backend.test.loader import load_model_tests
@@ -15,7 +16,7 @@ from convert.errors import Unsupported
 from convert.graph import OPSET
 from convert.passes.opset.convert import convert_opset
 from convert.reference.executor import run
-from tests.support.onnx_support import assert_same, data_of, info, model, node_tests, read
+from tests.support.onnx_support import FLOAT, array, assert_same, data_of, info, model, node_tests, read, run_ort
 
 X = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
 
@@ -52,6 +53,67 @@ def test_broadcast_of_opset_6_with_a_dynamic_batch() -> None:
     proto = model([node], [info("x", ["N", 3, 4]), info("b", [3])], [info("y", ["N", 3, 4])], opset=6, ir_version=3)
     b = np.array([1, 2, 3], np.float32)
     assert np.array_equal(run(read(proto), {"x": X, "b": b})["y"], X + b[:, None])
+
+
+IMAGE = np.random.default_rng(1).normal(size=(1, 2, 5, 7)).astype(np.float32)
+
+OF_OPSET_10: dict[str, tuple[str, dict[str, Any], list[float] | None]] = {
+    "Clip": ("Clip", {"min": -0.5, "max": 0.75}, None),
+    "Clip from below": ("Clip", {"min": -0.5}, None),
+    "Clip from above": ("Clip", {"max": 0.75}, None),
+    "Pad": ("Pad", {"pads": [0, 0, 1, 0, 0, 0, 2, 1]}, None),
+    "Pad with a value": ("Pad", {"pads": [0, 0, 1, 0, 0, 0, 2, 1], "value": 2.0}, None),
+    "Pad, reflected": ("Pad", {"pads": [0, 0, 1, 0, 0, 0, 2, 1], "mode": "reflect", "value": 2.0}, None),
+    "Resize, linear": ("Resize", {"mode": "linear"}, [1, 1, 2, 0.6]),
+    "Resize, larger": ("Resize", {"mode": "nearest"}, [1, 1, 2, 1.5]),
+    "Resize, smaller": ("Resize", {"mode": "nearest"}, [1, 1, 0.5, 0.75]),
+    "Resize, both": ("Resize", {}, [1, 1, 1.7, 0.6]),
+    "Resize, neither": ("Resize", {}, [1, 1, 1, 1]),
+}
+
+
+@pytest.mark.parametrize("computed", [False, True])
+@pytest.mark.parametrize("name", OF_OPSET_10)
+def test_forms_before_opset_11(name: str, computed: bool) -> None:
+    """computed: whether the scales of a Resize come at run time."""
+    operator, attributes, scales = OF_OPSET_10[name]
+    given = [] if scales is None else [array("s", scales)]
+    if computed and scales is None:
+        pytest.skip("it has no scales")
+    node = helper.make_node(operator, ["x", *(["s"] if scales else [])], ["y"], **attributes)
+    inputs = [info("x", IMAGE.shape), *([info("s", [4])] if computed else [])]
+    feeds = {"x": IMAGE, **({"s": np.array(scales, np.float32)} if computed else {})}
+    proto = model([node], inputs, [info("y", None)], [] if computed else given, opset=10, ir_version=5)
+    assert_same(run(read(proto), feeds)["y"], run_ort(proto, feeds)[0], 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+@pytest.mark.parametrize("name", [n for n, row in OF_OPSET_10.items() if row[2] is None])
+def test_numbers_that_were_attributes_are_of_the_dtype_of_the_data(name: str, dtype: Any) -> None:
+    """Held against float32, for which onnxruntime has these: a float64 that is no float32 is left as it is."""
+    operator, attributes, _ = OF_OPSET_10[name]
+    node = helper.make_node(operator, ["x"], ["y"], **attributes)
+    x = IMAGE.astype(dtype)
+    kind = helper.np_dtype_to_tensor_dtype(x.dtype)
+    protos = [
+        model([node], [info("x", x.shape, k)], [info("y", None, k)], opset=10, ir_version=5) for k in (kind, FLOAT)
+    ]
+    shared = read(protos[0])
+    onnx.checker.check_model(ir.to_proto(shared), full_check=True)
+    assert_same(run(shared, {"x": x})["y"], run_ort(protos[1], {"x": x.astype(np.float32)})[0].astype(dtype))
+
+
+@pytest.mark.parametrize("rounding", ["floor", "round_prefer_floor"])
+def test_coordinates_that_opset_13_took_away_are_written_in_others(rounding: str) -> None:
+    node = helper.make_node(
+        "Resize", ["x", "r", "s"], ["y"], coordinate_transformation_mode="tf_half_pixel_for_nn", nearest_mode=rounding
+    )
+    given = [array("r", []), array("s", [1, 1, 2, 0.6])]
+    proto = model([node], [info("x", IMAGE.shape)], [info("y", None)], given, opset=11, ir_version=6)
+    shared = read(proto)
+    (resize,) = shared.graph
+    assert resize.attributes["coordinate_transformation_mode"].as_string() == "half_pixel"
+    assert_same(run(shared, {"x": IMAGE})["y"], run_ort(proto, {"x": IMAGE})[0])
 
 
 @pytest.mark.parametrize("name", ["test_swish", "test_attention_4d_causal", "test_softmax_axis_1"])

@@ -88,7 +88,9 @@ for mode in ("linear", "cubic"):
         lambda g, x, m=mode: g.Resize(x, None, None, np.array([1, 2, 4, 5]), mode=m, antialias=1),
         *(9, 13),
     )
-case("Resize nearest", [normal(1, 2, 3, 4)], lambda g, x: g.Resize(x, None, np.float32([1, 1, 2, 3])), *(7, 9))
+case("Resize nearest", [normal(1, 2, 3, 4)], lambda g, x: g.Resize(x, None, np.float32([1, 1, 2, 3])), *(7, 9, 10))
+case("Resize linear", [normal(1, 2, 3, 4)], lambda g, x: g.Resize(x, None, np.float32([1, 1, 2, 0.5]), mode="linear"),
+     *(7, 10))  # fmt: skip
 case("Resize symmetric", [normal(1, 2, 7, 8)],
      lambda g, x: g.Resize(x, None, np.float32([1, 1, 0.6, 0.7]), mode="linear",
                            coordinate_transformation_mode="half_pixel_symmetric"), 13)  # fmt: skip
@@ -122,6 +124,16 @@ case(
 case("Slice", [normal(5, 6)], lambda g, x: g.Slice(x, np.array([1]), np.array([-1]), np.array([-1])), *(7, 9))
 case("Clip", [normal(9)], lambda g, x: g.Clip(x, np.float32(-0.5), np.float32(0.5)), *(7, 9))
 case("Clip by computed bounds", [normal(9), np.float32(-0.3)], lambda g, x, low: g.Clip(x, low, None), *(8, 9))
+case("Slice back from before the first", [normal(5, 6)],
+     lambda g, x: g.Slice(x, np.array([-9, -8]), np.array([-99, 1]), np.array([0, 1]), np.array([-1, 1])),
+     *(7, 9))  # fmt: skip
+for operator in ("Max", "Min", "Sum", "Mean"):
+    case(f"{operator} that broadcasts", [normal(2, 3), normal(3), normal(2, 1), normal()],
+         lambda g, *xs, o=operator: g.node(o, xs), *(7, 8))  # fmt: skip
+case("Max of integers and a number", [RNG.integers(-5, 5, (2, 3), dtype=np.int8)],
+     lambda g, x: g.Max(x, np.int8(1)), *(7, 8))  # fmt: skip
+case("Clip by bounds that broadcast", [normal(9), np.float32(-0.3), np.float32(0.4)],
+     lambda g, x, low, high: g.Clip(x, low, high), *(7, 10))  # fmt: skip
 case("Pad", [normal(2, 3)], lambda g, x: g.Pad(x, np.array([1, 2]), np.float32(3), np.array([-1])), *(7, 9))
 case("the smallest", [normal(3, 5)], lambda g, x: g.TopK(x, np.array([2]), largest=0, outputs=2), *(7, 9, 10))
 case("Gemm without a sum", [normal(2, 3), normal(3, 4)], lambda g, a, b: g.Gemm(a, b), *(7, 9))
@@ -189,6 +201,31 @@ def test_erf_before_opset_9() -> None:
     true = np.array([math.erf(v) for v in x.tolist()])
     assert (np.abs(got - true) <= 7 * np.spacing(np.abs(true).astype(np.float32))).all()
     assert np.abs(got).max() == 1
+
+
+@pytest.mark.parametrize("operator", ["Max", "Sum"])
+def test_a_dynamic_dim_broadcasts_before_opset_8(operator: str) -> None:
+    """What the run tells, from either side: a name that both have, one that the other repeats, and a number."""
+
+    def model() -> ir.Model:
+        g = Graph(opset=22)
+        shapes = {"x": ("n", 3, 1), "b": ("m",), "c": ("n", 1, 4)}
+        g.output(g.node(operator, [g.input(n, T.FLOAT, shape) for n, shape in shapes.items()]))
+        return g.model()
+
+    lowered = model()
+    convert_opset(lowered, 7)
+    for m in (1, 4):
+        feeds = {"x": normal(2, 3, 1), "b": normal(m), "c": normal(2, 1, 4)}
+        np.testing.assert_array_equal(answers(lowered, feeds)[0], answers(model(), feeds)[0])
+
+
+def test_a_value_that_came_later_is_refused() -> None:
+    g = Graph(opset=22)
+    g.output(g.Pad(g.input("x", T.FLOAT, (5,)), np.array([2, 2]), mode="wrap"))
+    for opset in (18, 13, 9):
+        with pytest.raises(Unsupported, match="wrap"):
+            convert_opset(g.model().clone(), opset)
 
 
 def test_erf_of_float64_is_refused_before_opset_9() -> None:

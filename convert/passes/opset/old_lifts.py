@@ -1,0 +1,87 @@
+"""Lifts of Clip and Pad, which had numbers as attributes before opset 11, and of Resize before it told coordinates.
+
+ONNX's version converter makes constants of float32 of the numbers, whatever the dtype of the data is, and leaves a
+Resize to the later defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import Graph
+from convert.graph.tensors import numpy_dtype
+
+_LARGEST = float(np.finfo(np.float32).max)
+"""What Clip-6 takes for a bound that is left out, in any dtype; for float32 later opsets say the same."""
+
+
+def lift_clip(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+    """Clip with bounds as attributes."""
+    x = node.inputs[0]
+    if x is None or len(node.inputs) > 1:
+        return None
+    dtype = g.dtype(x)
+    bounds = []
+    for name, default in (("min", -_LARGEST), ("max", _LARGEST)):
+        number = node.attributes.get_float(name, default)
+        same = dtype == ir.DataType.FLOAT and number == default
+        bounds.append(None if same else _scalar(g, number, dtype))
+    return [g.Clip(x, *bounds)]
+
+
+def lift_pad(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+    """Pad with amounts and the value as attributes; the value means nothing in other modes than constant."""
+    x, pads = node.inputs[0], node.attributes.get_ints("pads", node.attributes.get_ints("paddings"))
+    if x is None or pads is None:
+        return None
+    mode, value = node.attributes.get_string("mode", "constant"), node.attributes.get_float("value", 0.0)
+    filling = _scalar(g, value, g.dtype(x)) if mode == "constant" and "value" in node.attributes else None
+    return [g.Pad(x, np.array(pads, np.int64), filling, mode=mode)]
+
+
+def _scalar(g: Graph, number: float, dtype: ir.DataType) -> ir.Value:
+    with np.errstate(over="ignore"):  # the ends of float32 are the infinities of float16
+        return g.const(np.array(number).astype(numpy_dtype(dtype)), dtype)
+
+
+def lift_resize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+    """Resize-10, and Resize-11 with coordinates that opset 13 took away."""
+    if len(node.inputs) == 2:
+        return [_resize_without_coordinates(g, node)]
+    attributes = node.attributes
+    if attributes.get_string("coordinate_transformation_mode", "half_pixel") != "tf_half_pixel_for_nn":
+        return None
+    # (i + ½) / scale, of which half_pixel takes ½ away: exact in floats, as long as an index is.
+    how = _SHIFTED.get(attributes.get_string("nearest_mode", "round_prefer_floor"))
+    if how is None or attributes.get_string("mode", "nearest") != "nearest":
+        return None
+    named = {"coordinate_transformation_mode": "half_pixel", "nearest_mode": how}
+    return [g.node("Resize", node.inputs, {**attributes, **named})]
+
+
+_SHIFTED = {"floor": "round_prefer_ceil", "round_prefer_floor": "ceil"}
+"""What rounds a coordinate as the other does one that is larger by a half."""
+
+
+def _resize_without_coordinates(g: Graph, node: ir.Node) -> ir.Value:
+    """Resize-10, whose text has no formula: onnxruntime takes i / scale for the coordinate.
+
+    The nearest cell is the one before where an axis grows, and the one behind where it shrinks (onnxruntime's
+    upsamplebase.h, "the original logic"). Axes that do either are resized one after the other.
+    """
+    x, scales = node.inputs
+    attributes = {"mode": node.attributes.get_string("mode", "nearest"), "coordinate_transformation_mode": "asymmetric"}
+    known, one = g.static(scales), np.float32(1)
+    if attributes["mode"] != "nearest":
+        return g.node("Resize", [x, None, scales], attributes)
+    if known is None or known.max() > 1:
+        larger = scales if known is not None and known.min() >= 1 else g.Max(scales, one)
+        x = g.node("Resize", [x, None, larger], {**attributes, "nearest_mode": "floor"})
+    if known is None or known.min() < 1:
+        smaller = scales if known is not None and known.max() <= 1 else g.Min(scales, one)
+        x = g.node("Resize", [x, None, smaller], {**attributes, "nearest_mode": "ceil"})
+    assert x is not None
+    return x
