@@ -48,7 +48,7 @@ def _fold(graph: ir.Graph, norm: ir.Node) -> bool:
     epsilon = norm.attributes["epsilon"].as_float() if "epsilon" in norm.attributes else 1e-5
     factor = scale / np.sqrt(variance + epsilon)
     old_bias = _float64_array(bias) if bias is not None else np.zeros_like(factor)
-    if old_bias.size not in (1, factor.size):
+    if old_bias.size not in (1, factor.size) or any(n != 1 for n in old_bias.shape[:-1]):  # Gemm takes a column too
         return False
     new_bias = (old_bias.reshape(-1) - mean) * factor + shift
     dtype = weight.const_value.numpy().dtype

@@ -82,12 +82,20 @@ def _drop_identity(node: ir.Node) -> bool:
 
 def share_repeated(model: ir.Model) -> bool:
     """Equal nodes with equal inputs become one (random operators and control flow excepted)."""
-    # onnx_ir's pass takes two Bernoulli, or two Dropout in training, for one: what they draw is not the same.
-    drawing = [node for node in model.graph.all_nodes() if draws_numbers(node)]
-    for i, node in enumerate(drawing):
-        node.attributes.add(ir.AttrInt64(_OWN, i))
+    told_apart = []
+    for i, node in enumerate(model.graph.all_nodes()):
+        if draws_numbers(node):
+            # onnx_ir's pass takes two Bernoulli, or two Dropout in training, for one: what they draw is not the same.
+            own = ir.AttrInt64(_OWN, i)
+        elif not all(y.name for y in node.outputs):
+            # It takes two LSTM for one, of which each leaves an output out that the other gives.
+            own = ir.AttrString(_OWN, "".join("y" if y.name else "-" for y in node.outputs))
+        else:
+            continue
+        node.attributes.add(own)
+        told_apart.append(node)
     modified = common.CommonSubexpressionEliminationPass()(model).modified
-    for node in drawing:
+    for node in told_apart:
         node.attributes.pop(_OWN)
     return modified
 

@@ -11,7 +11,8 @@ import onnx_ir as ir
 
 from convert.graph import location_of, register_initializer
 from convert.graph.tensors import dims_of, lazy_tensor
-from convert.graph.values import constant_integers, draws_numbers, is_used, known_dims
+from convert.graph.values import constant, constant_integers, draws_numbers, is_used, known_dims
+from convert.semantics.slices import slice_of
 
 # Beyond this many bytes a computed constant costs more in the artefact than the node that makes it.
 _LARGEST = 1 << 16
@@ -98,16 +99,17 @@ def _picked_dims(node: ir.Node) -> list[ir.TensorProtocol] | None:
         starts, ends, _, steps = (*content, None, None)[:4]
         if not starts or not ends or (steps and 0 in steps):
             return None
-        return _whole(dims[slice(starts[0], ends[0], steps[0] if steps else 1)])
-    if node.attributes.get_int("axis", 0) not in (0, -1) or places[0] is None or places[0].shape is None:
+        return _whole(dims[slice_of(starts[0], ends[0], steps[0] if steps else 1, len(dims))])
+    indices = constant(places[0])
+    if node.attributes.get_int("axis", 0) not in (0, -1) or indices is None:
         return None
     if any(not -len(dims) <= i < len(dims) for i in content[0] or ()):
         return None
-    return _whole([dims[i] for i in content[0] or ()], None if len(places[0].shape) else ())
+    return _whole([dims[i] for i in content[0] or ()], dims_of(indices))
 
 
-def _whole(dims: Sequence[int | str | None], shape: tuple[int, ...] | None = None) -> list[ir.TensorProtocol] | None:
-    """Dims as a vector, or as a scalar for the shape (); None where one is open."""
+def _whole(dims: Sequence[int | str | None], shape: Sequence[int] | None = None) -> list[ir.TensorProtocol] | None:
+    """Dims as a vector, or in the shape of the indices that pick them; None where one is open."""
     if not all(isinstance(d, int) for d in dims):
         return None
     found = np.array(dims, np.int64)
@@ -136,7 +138,7 @@ def _sliced(node: ir.Node) -> ir.TensorProtocol | None:
     x, *places = node.inputs
     starts, ends, axes, steps = ([None if v is None else constant_integers(v) for v in places] + [None, None])[:4]
     content = _content_for(x, "Slice")
-    if x is None or content is None or starts is None or ends is None:
+    if x is None or content is None or starts is None or ends is None or (steps and 0 in steps):
         return None
     sizes = [_shape_size(user.outputs[0]) for user, _ in x.uses()]
     if None in sizes or sum(s for s in sizes if s is not None) > content.size:
@@ -144,7 +146,7 @@ def _sliced(node: ir.Node) -> ir.TensorProtocol | None:
     index = [slice(None)] * len(dims_of(content))
     bounds = zip(axes or range(len(starts)), starts, ends, steps or [1] * len(starts), strict=True)
     for axis, start, end, step in bounds:
-        index[axis] = slice(start, end, step)
+        index[axis] = slice_of(start, end, step, int(dims_of(content)[axis]))
     shape = np.broadcast_to(np.empty(()), dims_of(content))[tuple(index)].shape
     return lazy_tensor(content.dtype, shape, lambda: content.numpy()[tuple(index)], content.name)
 

@@ -62,6 +62,23 @@ def test_official_cases() -> None:
     assert folded > 800
 
 
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize(("axis", "shape"), [(None, [6]), (None, [2, 3]), (0, [6, 1]), (1, [1, 6])])
+def test_unique_elements_in_their_own_order(axis: int | None, shape: list[int], outputs: int) -> None:
+    """ONNX's own implementation sorts them, or takes others."""
+    x = np.array([3, 1, 3, 2, 0, 1], np.float32).reshape(shape)
+    g = Graph()
+    found = g.Unique(x, sorted=0, axis=axis, outputs=outputs)
+    y = found[0] if outputs > 1 else found
+    g.output(g.Add(y, g.input("z", ir.DataType.FLOAT, [1])), "y")
+    model = g.model()
+    fold_constants(model)
+    (add,) = model.graph
+    assert add.inputs[0] is not None
+    assert add.inputs[0].const_value is not None
+    assert add.inputs[0].const_value.numpy().ravel().tolist() == [3, 1, 2, 0]
+
+
 @pytest.mark.parametrize("groups", [1, 2, 3])
 @pytest.mark.parametrize("bias", [False, True])
 def test_transposed_convolutions(groups: int, bias: bool) -> None:

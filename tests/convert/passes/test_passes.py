@@ -28,11 +28,15 @@ def norm(g: Graph, x: ir.Value, channels: int) -> ir.Value:
     return g.BatchNormalization(x, *stats, epsilon=1e-3)
 
 
-def run(model: ir.Model, **feeds: np.ndarray) -> list[np.ndarray]:
+def run(model: ir.Model, *, optimized: bool = True, **feeds: np.ndarray) -> list[np.ndarray]:
     proto = ir.to_proto(model)
     proto.opset_import[0].version = 20
     onnx.checker.check_model(proto, full_check=True)
-    return onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
+    options = onnxruntime.SessionOptions()
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, feeds)
 
 
 def counts(model: ir.Model) -> Counter[str]:
@@ -85,6 +89,16 @@ def test_batch_norm_folds_into_dense_layers(name: str) -> None:
     np.testing.assert_allclose(run(model, x=feed)[0], before, rtol=1e-5, atol=1e-6)
 
 
+def test_batch_norm_stays_behind_a_gemm_that_adds_a_column() -> None:
+    """One number for each row, of as many as there are columns."""
+    g = Graph()
+    g.output(norm(g, g.Gemm(g.input("x", F, [4, 3]), weights(3, 4), weights(4, 1)), 4), "y")
+    model, feed = g.model(), weights(4, 3)
+    before = run(model.clone(), x=feed)[0]
+    fold_batch_norms(model)
+    np.testing.assert_allclose(run(model, x=feed)[0], before, rtol=1e-5, atol=1e-6)
+
+
 def shared_conv(g: Graph, x: ir.Value) -> ir.Value:
     y = conv(g, x)
     return g.Add(norm(g, y, 4), y)
@@ -127,6 +141,37 @@ def test_static_shapes_are_constants() -> None:
     model = g.model()
     clean(model)
     assert counts(model) == {"Reshape": 1}
+
+
+@pytest.mark.parametrize("indices", [1, [1], [[1, 2]], [[1], [-1]]], ids=str)
+def test_picked_dims_have_the_shape_of_the_indices(indices: int | list[int]) -> None:
+    g = Graph()
+    x = g.input("x", F, ["n", 4, 3])
+    g.output(g.Add(g.Gather(g.Shape(x), np.array(indices)), np.int64(1)), "y")
+    g.output(g.Relu(x), "z")
+    model, feed = g.model(), weights(2, 4, 3)
+    before = run(model.clone(), x=feed)[0]
+    clean(model)
+    assert counts(model)["Gather"] == 0
+    np.testing.assert_array_equal(run(model, x=feed)[0], before, strict=True)
+
+
+def test_equal_nodes_that_leave_different_outputs_out_stay_two() -> None:
+    """onnxruntime makes one of them too when it optimizes, and does not load the model (1.31)."""
+    g = Graph()
+    x, w, r = g.input("x", F, [4, 2, 3]), weights(1, 5, 3), weights(1, 5, 5)
+    rnns = [g.RNN(x, w, r, hidden_size=5, outputs=2) for _ in range(3)]
+    for i, left_out in enumerate((1, 0, 0)):
+        rnns[i][left_out].name = ""
+    g.output(g.Neg(rnns[0][0]), "steps")
+    g.output(g.Neg(rnns[1][1]), "last")
+    g.output(g.Abs(rnns[2][1]), "size")
+    model, feed = g.model(), weights(4, 2, 3)
+    before = run(model.clone(), optimized=False, x=feed)
+    clean(model)
+    assert counts(model)["RNN"] == 2
+    for a, b in zip(before, run(model, optimized=False, x=feed), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_a_transposed_weight_is_a_lazy_view() -> None:
@@ -181,9 +226,9 @@ def test_a_slice_that_takes_all_there_is_goes(ends: tuple[int, int]) -> None:
 def test_pieces_of_a_weight_are_put_together_without_copies() -> None:
     """Gates of an LSTM in another order, as PyTorch's exporter writes them, are one lazy weight."""
     g = Graph()
-    x, weight = g.input("x", F, ["n", 128]), weights(512, 128)
+    x, weight = g.input("x", F, ["n", 128]), weights(513, 128)
     kept, w = g.initializer("kept", ir.tensor(weights(512, 128))), g.initializer("w", ir.tensor(weight))
-    cuts = [(0, 128, 1), (384, 2**31 - 1, 1), (-129, 127, -1)]
+    cuts = [(0, 128, 1), (385, 2**31 - 1, 1), (-129, 128, -1), (-900, -(2**31), -1)]
     parts = [g.Slice(w, np.array([a]), np.array([b]), np.array([0]), np.array([s])) for a, b, s in cuts]
     g.output(g.MatMul(x, g.Transpose(g.Concat(*parts, axis=0), perm=[1, 0])), "y")
     g.output(g.MatMul(x, g.Transpose(g.Slice(kept, np.array([0]), np.array([500]), np.array([0])), perm=[1, 0])), "z")
