@@ -14,6 +14,18 @@ ROWS = [
     case("GatherV2", f32(4, 3, 2), np.array([[1, 0]], np.int32), np.int32(-1)).named("axis by data"),
     case("GatherV2", f32(2, 4, 3), i32(2, 5, low=0, high=4), 1, batch_dims=1).named("batch"),
     case("GatherV2", f32(2, 3, 4, 2), i32(2, 5, 6, low=0, high=4), 2, batch_dims=1).named("batch before axis"),
+    *(
+        case("GatherV2", f32(*dims), np.array(places, np.int32), axis, batch_dims=batch).named(
+            f"{dims}, {batch} of all"
+        )
+        for dims, places, axis, batch in (
+            ((3, 4), [1, 0, 3], 1, 1),
+            ((3, 4, 2), [1, 0, 3], 1, 1),
+            ((3, 4, 4), [1, 0, 3], 2, 1),
+            ((2, 3, 4), [[1, 0, 3], [0, 2, 2]], 2, 2),
+            ((2, 3, 4), [[1, 0, 2], [0, 2, 2]], 1, -1),
+        )
+    ),
     case("GatherNd", f32(4, 3), np.array([[2, 0], [3, 1]], np.int32)),
     case("ScatterNd", np.array([[1], [3], [1]], np.int32), f32(3, 2), [4, 2]),
     *(
