@@ -147,13 +147,19 @@ def roll(g: Graph, input: ir.Value, shift: ir.Value, axis: ir.Value) -> ir.Value
     content = shape_values.content(shift)
     if content is None or not all(isinstance(s, int) for s in content.ravel()):
         return _roll_dynamic(g, input, g.Reshape(int64(g, shift), [-1]), axes)
+    dims = g.shape(input)
     for step, along in zip(shape_values.ints(shift, "shift"), axes, strict=True):
-        size = g.shape(input)[along]
-        if isinstance(size, int):
-            step %= size or 1
-        if step:
-            tail = g.Slice(input, [-step], [np.iinfo(np.int64).max], [along])
-            input = g.Concat(tail, g.Slice(input, [0], [-step], [along]), axis=along)
+        size = dims[along]
+        step = step % (size or 1) if isinstance(size, int) else step
+        if not step:
+            continue
+        start: ir.Value | list[int] = [-step]
+        if not isinstance(size, int) and abs(step) > 1:  # counted round, where the dim is shorter
+            along %= len(dims)
+            length = g.Shape(input, start=along, end=along + 1)
+            start = g.Sub(length, g.Mod(np.int64(step), g.Max(length, [1])))
+        tail = g.Slice(input, start, [np.iinfo(np.int64).max], [along])
+        input = g.facts(g.Concat(tail, g.Slice(input, [0], start, [along]), axis=along), shape=dims)
     return input
 
 

@@ -28,6 +28,7 @@ ROWS = [
     case("ReverseSequence", f32(2, 5, 3), np.array([2, 4], np.int32), seq_dim=1, batch_dim=0),
     case("ReverseSequence", f32(5, 3, 2), np.array([2, 4], np.int32), seq_dim=0, batch_dim=2).named("elsewhere"),
     case("Roll", f32(3, 5), [1, -2], [0, 1]),
+    *(case("Roll", f32(3, 5), shift, axis).named(f"{shift}") for shift, axis in ((5, 0), (-4, 0), ([7, 3], [0, 1]))),
     case("InvertPermutation", np.array([2, 0, 1, 3], np.int32)),
     case("Roll", f32(3, 5), np.int32(-7), 1).named("by data"),
     case("Roll", f32(3, 5), np.array([1, 8], np.int32), [0, -1]).named("by data, two axes"),
