@@ -47,16 +47,15 @@ def rms_normalization(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value | None:
     for normal, gamma in ((a, b), (b, a)):
         if gamma.const_value is None or not gamma.const_value.shape:
             continue
-        for x, scale in _quotient_factors(normal):
-            found = _match_scale(scale)
-            mean = None if found is None else mean_over(found[0], g)
-            if found is None or found[2] is not None or mean is None or x.shape is None:
+        for x, found in _quotients(normal):
+            mean = mean_over(found[0], g)
+            if found[2] is not None or mean is None or x.shape is None:
                 continue
             square, axes = mean
             size = g.shape(x)[-1]
             if inputs_of(square, "Mul") != [x, x] or axes != [len(x.shape) - 1] or not isinstance(size, int):
                 continue
-            if varies_along_last(gamma, size):
+            if len(gamma.const_value.shape) <= len(x.shape) and varies_along_last(gamma, size):
                 return g.RMSNormalization(x, reshape(g, gamma, [size]), axis=-1, epsilon=found[1])
     return None
 
@@ -81,7 +80,8 @@ def group_normalization(g: Graph, tensor: ir.Value, target: Sequence[Dim]) -> ir
             wanted = [a for a in range(1, full) if a != full - 2]
             if _moments_source(g, found) != (found.x, wanted):
                 continue
-            gamma, beta = (_per_channel_vector(g, p, int(channels), x.dtype) for p in (found.gamma, found.beta))  # type: ignore
+            inside = [int(n) for n in (groups, inner) if isinstance(n, int)]
+            gamma, beta = (_per_channel_vector(g, p, inside) for p in (found.gamma, found.beta))
             if gamma is None or beta is None:
                 continue
             return _emit_group_norm(g, x, gamma, beta, int(groups), found.epsilon)  # type: ignore[arg-type]
@@ -125,28 +125,36 @@ def _affine_readings(scaled: ir.Value, shift: ir.Value) -> Iterator[Affine]:
 def _centered_readings(scaled: ir.Value, beta: ir.Value) -> Iterator[Affine]:
     """Every reading of scaled + beta as (x - mean) / √(variance + epsilon)·gamma + beta, as it is written by hand."""
     for normal, gamma in ((scaled, None), *operand_pairs(scaled, "Mul")):
-        for deviation, scale in _quotient_factors(normal):
-            difference, whole = inputs_of(deviation, "Sub"), _match_scale(scale)
-            if not difference or whole is None or (gamma is not None and whole[2] is not None):
+        for deviation, whole in _quotients(normal):
+            difference = inputs_of(deviation, "Sub")
+            if not difference or (gamma is not None and whole[2] is not None):
                 continue
             yield Affine(difference[0], difference[1], whole[0], whole[1], gamma or whole[2], beta)
 
 
-def _quotient_factors(value: ir.Value) -> list[tuple[ir.Value, ir.Value]]:
-    """x and 1 / √… of a quotient x / √… or of a product; the root itself stands for its inverse."""
+def _quotients(value: ir.Value) -> Iterator[tuple[ir.Value, tuple[ir.Value, float, ir.Value | None]]]:
+    """x with variance, epsilon and gamma of x·gamma / √(variance + epsilon), as a quotient or a product."""
+    for x, scale in operand_pairs(value, "Mul"):
+        if (whole := _match_scale(scale)) is not None:
+            yield x, whole
     quotient = inputs_of(value, "Div")
-    return [(quotient[0], quotient[1])] if quotient and inputs_of(quotient[1], "Sqrt") else operand_pairs(value, "Mul")
+    if quotient and (below := _match_root(quotient[1])) is not None:
+        yield quotient[0], (*below, None)
 
 
 def _match_scale(scale: ir.Value) -> tuple[ir.Value, float, ir.Value | None] | None:
     """Variance, epsilon and gamma of gamma / √(variance + epsilon)."""
-    for root, gamma in ((scale, None), *operand_pairs(scale, "Mul")):
-        inverse = single_value(inputs_of(root, "Reciprocal"))
-        square = inputs_of(root if inverse is None and gamma is None else inverse, "Sqrt")
-        for variance, epsilon in operand_pairs(single_value(square), "Add"):
-            small = scalar_content(epsilon)
-            if small is not None:
-                return variance, small, gamma
+    for inverse, gamma in ((scale, None), *operand_pairs(scale, "Mul")):
+        if (below := _match_root(single_value(inputs_of(inverse, "Reciprocal")))) is not None:
+            return (*below, gamma)
+    return None
+
+
+def _match_root(root: ir.Value | None) -> tuple[ir.Value, float] | None:
+    """Variance and epsilon of √(variance + epsilon)."""
+    for variance, epsilon in operand_pairs(single_value(inputs_of(root, "Sqrt")), "Add"):
+        if (small := scalar_content(epsilon)) is not None:
+            return variance, small
     return None
 
 
@@ -178,6 +186,8 @@ def _batch_norm(g: Graph, found: Affine) -> ir.Value | None:
     parts = (found.gamma, found.beta, found.mean, found.variance)
     if not isinstance(size, int) or not all(p is None or varies_along_last(p, size) for p in parts):
         return None
+    if any(p is not None and g.rank(p) > rank for p in parts):
+        return None
     gamma, beta, mean, variance = (None if p is None else reshape(g, p, [size]) for p in parts)
     inner = transpose(g, x, [0, rank - 1, *range(1, rank - 1)])
     ones, zeros = g.const(np.ones(size), x.dtype), g.const(np.zeros(size), x.dtype)
@@ -196,7 +206,7 @@ def _layer_norm(g: Graph, found: Affine) -> ir.Value | None:
     if first == 0 or moments[1] != list(range(first, rank)) or not all(isinstance(n, int) for n in sizes):
         return None
     shape = [int(n) for n in sizes if isinstance(n, int)]
-    if not all(p is None or _covers_last_dims(p, shape) for p in (found.gamma, found.beta)):
+    if not all(p is None or (_covers_last_dims(p, shape) and g.rank(p) <= rank) for p in (found.gamma, found.beta)):
         return None
     gamma, beta = (None if p is None else reshape(g, p, shape) for p in (found.gamma, found.beta))
     ones = g.const(np.ones(shape), x.dtype)
@@ -204,9 +214,14 @@ def _layer_norm(g: Graph, found: Affine) -> ir.Value | None:
 
 
 def _covers_last_dims(value: ir.Value, shape: Sequence[int]) -> bool:
-    """Whether a constant has an element for each of the last dims, and none for others."""
+    """Whether a constant has an element for each place in the last dims, and none for others."""
     tensor = value.const_value
-    return tensor is not None and [d for d in dims_of(tensor) if d != 1] == [n for n in shape if n != 1]
+    return tensor is not None and _without_leading_ones(dims_of(tensor)) == _without_leading_ones(shape)
+
+
+def _without_leading_ones(shape: Sequence[int]) -> list[int]:
+    first = next((i for i, d in enumerate(shape) if d != 1), len(shape))
+    return list(shape[first:])
 
 
 def _moments_source(g: Graph, found: Affine) -> tuple[ir.Value, list[int]] | None:
@@ -222,11 +237,9 @@ def _moments_source(g: Graph, found: Affine) -> tuple[ir.Value, list[int]] | Non
     return mean if again is not None and again[0] is mean[0] and again[1] == mean[1] else None
 
 
-def _per_channel_vector(g: Graph, value: ir.Value | None, channels: int, dtype: ir.DataType | None) -> ir.Value | None:
-    """A constant [1, …, groups, channels / groups] by channel; an absent one is left to the caller as ones or zeros."""
-    if value is None or value.const_value is None or value.const_value.size != channels:
-        return None
-    return reshape(g, value, [channels])
+def _per_channel_vector(g: Graph, value: ir.Value | None, inside: Sequence[int]) -> ir.Value | None:
+    """A constant [1, …, groups, channels / groups] by channel; None for others, and for none."""
+    return reshape(g, value, [-1]) if value is not None and _covers_last_dims(value, inside) else None
 
 
 def _emit_group_norm(g: Graph, x: ir.Value, gamma: ir.Value, beta: ir.Value, groups: int, epsilon: float) -> ir.Value:

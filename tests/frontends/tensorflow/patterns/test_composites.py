@@ -55,6 +55,24 @@ def rms_norm(x: Any) -> Any:
     return x * tf.math.rsqrt(tf.reduce_mean(tf.square(x), -1, keepdims=True) + 1e-3) * GAMMA
 
 
+def scaled_by_the_root(x: Any) -> Any:
+    """The deviation by √variance, where a normalization has its inverse."""
+    mean, variance = tf.nn.moments(x, -1, keepdims=True)
+    return (x - mean) * tf.sqrt(variance + 1e-3) * GAMMA + BETA
+
+
+def denormalized(x: Any) -> Any:
+    scale = tf.sqrt(tf.constant(VARIANCE) + 1e-3)
+    return x * scale + (tf.constant(BETA) - tf.constant(MEAN) * scale)
+
+
+def normalized_square(x: Any, gamma: Any, beta: Any) -> Any:
+    """Four columns of four, normalized along their rows."""
+    x = x[..., :4]
+    mean, variance = tf.nn.moments(x, -1, keepdims=True)
+    return (x - mean) * tf.math.rsqrt(variance + 1e-3) * gamma + beta
+
+
 def attention(x: Any) -> Any:
     """Three heads of two, the scale of the usual kind."""
     heads = tf.transpose(tf.reshape(x, [-1, 4, 3, 2]), [0, 2, 1, 3])
@@ -80,6 +98,11 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Expected]] = {
         {"Gelu": 1},
     ),
     "not gelu": (lambda x: 0.5 * x * (1.0 + tf.math.erf(x * 0.7)), {"Gelu": 0}),
+    "not gelu by six digits": (lambda x: 0.5 * x * (1.0 + tf.math.erf(x * 0.707107)), {"Gelu": 0}),
+    "not gelu by tanh of six digits": (
+        lambda x: 0.5 * x * (1.0 + tf.tanh(0.797885 * (x + 0.044715 * x**3))),
+        {"Gelu": 0},
+    ),
     "softplus": (lambda x: tf.math.log(1.0 + tf.exp(x)), {"Softplus": 1, "Log": 0}),
     "softplus by log1p": (lambda x: tf.math.log1p(tf.exp(x)), {"Softplus": 1, "Log": 0}),
     "hard swish": (lambda x: x * (tf.nn.relu6(x + 3.0) / 6.0), {"HardSwish": 1, "Clip": 0}),
@@ -102,6 +125,32 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Expected]] = {
     "batch norm by hand": (
         lambda x: (x - MEAN) / tf.sqrt(tf.constant(VARIANCE) + 1e-3) * GAMMA + BETA,
         {"BatchNormalization": 1},
+    ),
+    "not rms norm": (
+        lambda x: x * tf.sqrt(tf.reduce_mean(x * x, -1, keepdims=True) + 1e-3) * GAMMA,
+        {"RMSNormalization": 0},
+    ),
+    "not batch norm": (
+        lambda x: (x - tf.constant(MEAN)) * tf.sqrt(tf.constant(VARIANCE) + 1e-3) + tf.constant(BETA),
+        {"BatchNormalization": 0},
+    ),
+    "not batch norm, its shift computed": (denormalized, {"BatchNormalization": 0}),
+    "not layer norm": (scaled_by_the_root, {"LayerNormalization": 0}),
+    "layer norm of a square": (
+        lambda x: normalized_square(x, GAMMA[:4], BETA[None, :4]),
+        {"LayerNormalization": 1},
+    ),
+    "not layer norm, a gamma for each row": (
+        lambda x: normalized_square(x, GAMMA[:4, None], BETA[:4]),
+        {"LayerNormalization": 0},
+    ),
+    "not layer norm, a beta for each row": (
+        lambda x: normalized_square(x, GAMMA[:4], BETA[:4, None]),
+        {"LayerNormalization": 0},
+    ),
+    "not layer norm, a gamma of more dims": (
+        lambda x: normalized_square(x, GAMMA[None, None, None, :4], BETA[:4]),
+        {"LayerNormalization": 0},
     ),
     "attention": (attention, {"Attention": 1, "Softmax": 0}),
     "causal attention": (causal_attention, {"Attention": 1, "Softmax": 0}),
