@@ -121,6 +121,15 @@ def _scaled_tail(g: Graph, x: ir.Value) -> ir.Value:
     return g.Where(g.Less(x, one), near, g.Where(g.Less(x, constant_like(g, 8.0, x)), middle, far))
 
 
+def erfc(g: Graph, x: ir.Value) -> ir.Value:
+    """1 - erf(x), of any floating dtype; from a half on, where that loses digits, exp(-x²)·erfcx(x) in float64."""
+    dtype = g.dtype(x)
+    wide = x if dtype == ir.DataType.DOUBLE else g.Cast(x, to=ir.DataType.DOUBLE)
+    tail = g.Mul(g.Exp(g.Neg(g.Mul(wide, wide))), _scaled_tail(g, g.Abs(wide)))
+    tail = tail if dtype == ir.DataType.DOUBLE else g.Cast(tail, to=dtype)
+    return g.Where(g.Greater(x, constant_like(g, 0.5, x)), tail, g.Sub(constant_like(g, 1.0, x), g.Erf(x)))
+
+
 def erfcx(g: Graph, x: ir.Value) -> ir.Value:
     tail = _scaled_tail(g, g.Abs(x))
     mirrored = g.Sub(g.Mul(constant_like(g, 2.0, x), g.Exp(g.Mul(x, x))), tail)

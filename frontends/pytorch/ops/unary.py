@@ -9,6 +9,7 @@ import onnx_ir as ir
 import torch
 
 from convert.graph import Graph
+from convert.numerics import incomplete
 
 from ..common.values import cast_to_floating, constant_like, is_bool, is_float, torch_dtype
 from ..rules import torch_op
@@ -174,8 +175,7 @@ def expm1(g, x):
 
 @torch_op("erfc", "special_erfc")
 def erfc(g, x):
-    x = cast_to_floating(g, x)
-    return g.Sub(constant_like(g, 1.0, x), g.Erf(x))
+    return incomplete.erfc(g, cast_to_floating(g, x))
 
 
 @torch_op("sinc", "special_sinc")

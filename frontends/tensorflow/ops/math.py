@@ -10,6 +10,8 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.graph.values import known_dims
+from convert.numerics import incomplete
 
 from ..common import shape_values
 from ..common.complexes import Complex
@@ -128,7 +130,7 @@ def squared_difference(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
 
 @tf_op("Erfc")
 def erfc(g: Graph, x: ir.Value) -> ir.Value:
-    return g.Sub(1.0, g.Erf(x))
+    return incomplete.erfc(g, x)
 
 
 @tf_op("IsFinite")
@@ -226,14 +228,15 @@ def atan2(g: Graph, y: ir.Value, x: ir.Value) -> ir.Value:
 
 @tf_op("ClipByValue")
 def clip_by_value(g: Graph, t: ir.Value, clip_value_min: ir.Value, clip_value_max: ir.Value) -> ir.Value:
-    return g.Min(g.Max(t, clip_value_min), clip_value_max)
+    """Where the ends are crossed, the lower one (cwise_op_clip.cc)."""
+    return g.Max(g.Min(t, clip_value_max), clip_value_min)
 
 
 @tf_op("SelectV2")
 def select_v2(g: Graph, condition: ir.Value, t: ir.Value, e: ir.Value) -> ir.Value:
     """What a comparison of known sizes chooses is known too: `tf.linspace` finds its axis so."""
-    first = _static_condition(g, condition)
-    if first is not None and t.shape is not None and e.shape is not None and g.shape(t) == g.shape(e):
+    first, dims = _static_condition(g, condition), known_dims(t)
+    if first is not None and dims is not None and None not in dims and dims == known_dims(e):
         return t if first else e
     return g.Where(drop_true_mask(g, condition, t), t, e)
 

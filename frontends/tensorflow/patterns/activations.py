@@ -139,8 +139,9 @@ def _is_scaled(value: ir.Value, x: ir.Value, factor: float) -> bool:
 
 
 def _is_complement(value: ir.Value, x: ir.Value) -> bool:
-    """Whether `value` is erfc(-x / √2), which is lowered as 1 - erf(-x / √2)."""
-    difference = inputs_of(value, "Sub")
+    """Whether `value` is erfc(-x / √2), which is lowered as 1 - erf(-x / √2), and otherwise where that is small."""
+    sides = inputs_of(value, "Where")
+    difference = inputs_of(sides[2] if sides else value, "Sub")
     erf = inputs_of(difference[1], "Erf") if difference and is_close(scalar_content(difference[0]), 1.0) else []
     if not erf:
         return False

@@ -122,6 +122,11 @@ ROWS = [
     case("AddN", [f32(2, 3), f32(2, 3, low=0), f32(2, 3, low=1)]),
     case("AccumulateNV2", [f32(2, 3), f32(2, 3, low=0)], shape=[2, 3]),
     case("ClipByValue", f32(2, 3), -0.5, 0.5),
+    case("ClipByValue", f32(2, 3), 0.5, -0.5).named("crossed"),
+    *(
+        case("Erfc", np.float32(far)).named(f"{far}")
+        for far in ([0.4, 0.5, 0.6, 1.2], [4, 4.5], [9.1], [np.inf, np.nan])
+    ),
     case("SelectV2", boolean(2, 1), f32(2, 3), f32(3)),
     case("Select", boolean(2, 3), f32(2, 3), f32(2, 3, low=0)),
     case("Select", boolean(2), f32(2, 3), f32(2, 3, low=0)).named("rows"),
