@@ -118,8 +118,16 @@ def _minimum(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> An
         maker, found = other.producer(), content(size)
         among = map(content, maker.inputs) if maker is not None and maker.op_type == "Max" else ()
         if found is not None and found.tolist() in [c.tolist() for c in among if c is not None and c.tolist()]:
-            return found
+            return _broadcast_to(found, other)
     return _LEAST(g, args, attributes)
+
+
+def _broadcast_to(known: Content, other: ir.Value) -> Content | None:
+    """`known` in the shape that it has together with `other`; None where that is open, or of many elements."""
+    if other.shape is None or not other.shape.is_static():
+        return None
+    shape = np.broadcast_shapes(known.shape, tuple(int(d) for d in other.shape.numpy()))
+    return np.broadcast_to(known, shape) if math.prod(shape) <= _LARGEST else None
 
 
 _LEAST = _binary_rule(min, None)
@@ -289,8 +297,16 @@ def _select(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any
     if here is None or here.size > _LARGEST:
         return None
     if here.ndim == 0:
-        return a if here.item() else b
+        taken, other = (a, args[2]) if here.item() else (b, args[1])
+        return None if taken is None else _broadcast_to(taken, other)
     return None if a is None or b is None else np.where(here, a, b)
+
+
+def _select_rows(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    """Of the old Select, a condition of rank 1 takes whole rows: that is left to its rule."""
+    condition, t = args[0].shape, args[1].shape
+    by_rows = condition is None or t is None or 0 < len(condition) != len(t)
+    return None if by_rows else _select(g, args, attributes)
 
 
 def _list_diff(g: Graph, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
@@ -336,7 +352,7 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "LessEqual": _compare(lambda a, b: a <= b),
     "Greater": _compare(lambda a, b: a > b),
     "GreaterEqual": _compare(lambda a, b: a >= b),
-    "Select": _select,
+    "Select": _select_rows,
     "SelectV2": _select,
     "ListDiff": _list_diff,
     "Prod": _reduce_rule(dim_product),

@@ -27,6 +27,13 @@ ROWS = [
     row("shape_wide", lambda x: tf.shape(x, tf.int64), [X]),
     row("dim_of", lambda x: tf.shape(x)[1] * 2, [X]),
     row("zeros_like", lambda x: [tf.zeros_like(x), tf.ones_like(x)], [X], forms="static open old unranked"),
+    row("chosen_by_a_constant", lambda x: [x + 1, tf.where(tf.constant(True), 0, tf.constant([1, 2, 3]))], [X]),
+    row(
+        "chosen_by_a_size",
+        lambda x: tf.where(tf.equal(tf.shape(x)[1], 3), 0, tf.range(4)) + tf.cast(x[0, 0] * 0, tf.int32),
+        [X],
+    ),
+    row("between_five_and_five", lambda v: tf.minimum(tf.maximum(v, 5), 5), [i32([1, 7, 9])], forms=FED),
     row("zeros_of_fed", lambda s: tf.zeros(s), [i32([2, 3])], [i32([1, 0])]),
     row("broadcast_to_fed", tf.broadcast_to, [f32(3, 1), i32([2, 3, 4])], forms=FED),
     row("tiled_by_fed", tf.tile, [f32(2, 3), i32([2, 1])], [f32(2, 3), i32([1, 0])], forms=FED),
