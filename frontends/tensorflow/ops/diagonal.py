@@ -49,6 +49,27 @@ def _static_dims(g: Graph, x: ir.Value, count: int) -> list[int]:
     return [int(d or 0) for d in dims]
 
 
+@tf_op("Diag")
+def diag(g: Graph, diagonal: ir.Value) -> ir.Value:
+    """Of [a, b, …] it is [a, b, …, a, b, …], zero where the two halves of the indices differ."""
+    places = g.Range(0, g.Size(diagonal), 1)
+    own = g.Equal(g.Unsqueeze(places, [1]), places)
+    whole = g.Where(own, g.Reshape(diagonal, [-1]), g.const(0, diagonal.dtype))
+    sizes = g.Shape(diagonal)
+    return g.facts(g.Reshape(whole, g.Concat(sizes, sizes, axis=0), allowzero=1), shape=g.shape(diagonal) * 2)
+
+
+@tf_op("DiagPart")
+def diag_part(g: Graph, input: ir.Value) -> ir.Value:
+    """Of [a, b, …, a, b, …], the elements with the same indices in both halves: one in a·b·… + 1."""
+    half = g.rank(input) // 2
+    sizes = g.Shape(input, start=0, end=half)
+    count = g.ReduceProd(sizes, [0], keepdims=0)
+    places = g.Mul(g.Range(0, count, 1), g.Add(count, np.int64(1)))
+    found = g.Gather(g.Reshape(input, [-1]), places, axis=0)
+    return g.facts(g.Reshape(found, sizes, allowzero=1), shape=g.shape(input)[:half])
+
+
 @tf_op("MatrixDiagPart")
 def matrix_diag_part(g: Graph, input: ir.Value) -> ir.Value:
     return _extract_diagonal(g, input, 0, 0, g.const(0, input.dtype), "RIGHT_LEFT")

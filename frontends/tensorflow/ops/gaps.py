@@ -30,6 +30,14 @@ tf_op.gap(
     "gives what text or numbers are hashed to, byte by byte, by a function that ONNX has no operator for",
     "SparseCross", "SparseCrossHashed", "SparseCrossV2",
 )  # fmt: skip
+tf_op.gap(
+    "is a special function that ONNX has no operator for: rules for it are not written",
+    "Expint", "Spence", "Dawsn", "FresnelCos", "FresnelSin",
+)  # fmt: skip
+tf_op.gap(
+    "transforms along dims that it names; transforms along the last one, two or three dims convert",
+    "FFTND", "IFFTND", "RFFTND", "IRFFTND",
+)  # fmt: skip
 tf_op.gap("draws on pictures, for people to look at", "DrawBoundingBoxes", "DrawBoundingBoxesV2")
 tf_op.gap(
     "is found by a Schur decomposition, for which there are no operators in ONNX; `tf.linalg.eigh` of a symmetric "

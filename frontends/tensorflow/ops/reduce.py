@@ -36,11 +36,9 @@ tf_op.same(
 @tf_op("Mean")
 def mean(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool) -> ir.Value:
     if input.dtype not in FLOATS:
-        kind = g.dtype(input)
-        wide = input if kind in (ir.DataType.INT32, ir.DataType.INT64) else g.Cast(input, to=ir.DataType.INT64)
-        total = _emit_reduce(g, "ReduceSum", wide, reduction_indices, keep_dims)
+        total = _emit_reduce(g, "ReduceSum", cast(g, input, ir.DataType.INT64), reduction_indices, keep_dims)
         count = g.Div(g.Size(input), g.Max(g.Size(total), np.int64(1)))
-        return cast(g, g.Div(total, cast(g, count, g.dtype(wide))), kind)
+        return cast(g, g.Div(total, count), g.dtype(input))
     found = _emit_reduce(g, "ReduceMean", input, reduction_indices, keep_dims)
     if all(isinstance(d, int) and d for d in known_dims(input) or (None,)):
         return found
@@ -110,17 +108,33 @@ def arg_min(g: Graph, input: ir.Value, dimension: ir.Value, *, output_type: ir.D
 
 
 def _search(g: Graph, operator: str, x: ir.Value, dimension: ir.Value) -> ir.Value:
+    """(ONNX's searches take numbers, TensorFlow's truth values too.)"""
+    x = cast(g, x, ir.DataType.UINT8) if x.dtype == ir.DataType.BOOL else x
     if shape_values.is_known(dimension):
         return g.node(operator, [x], {"axis": shape_values.integer(dimension, "dimension"), "keepdims": 0})
     view = view_around(g, x, dimension)
     return restore(g, view, g.node(operator, [view.whole], {"axis": MIDDLE, "keepdims": 0}), None, g.rank(x) - 1)
 
 
+tf_op.limit("TopKV2", "sorted=False gives the elements in order all the same, TensorFlow's kernel as they come")
+
+
 @tf_op("TopKV2")
 @in_float32(BFLOAT16)
 def top_k_v2(g: Graph, input: ir.Value, k: ir.Value, *, sorted: bool, index_type: ir.DataType) -> list[ir.Value]:
+    """In order in any case: without `sorted`, TensorFlow leaves open in which, and its kernel has one of its own."""
     values, indices = g.TopK(input, g.Reshape(int64(g, k), [1]), axis=-1, sorted=1, outputs=2)
     return [values, cast(g, indices, index_type)]
+
+
+@tf_op("NthElement")
+@in_float32(BFLOAT16)
+def nth_element(g: Graph, input: ir.Value, n: ir.Value, *, reverse: bool) -> ir.Value:
+    """The one with n smaller ones in the last dim, or n larger ones."""
+    place = int64(g, n)
+    count = g.Reshape(g.Add(place, np.int64(1)), [1])
+    values, _ = g.TopK(input, count, axis=-1, largest=int(reverse), sorted=1, outputs=2)
+    return g.Gather(values, place, axis=-1)
 
 
 @tf_op("Cumprod")
@@ -158,19 +172,22 @@ def _products_along(g: Graph, x: ir.Value, along: int, exclusive: bool, reverse:
 
 @tf_op("InTopKV2")
 def in_top_k(g: Graph, predictions: ir.Value, targets: ir.Value, k: ir.Value) -> ir.Value:
-    """Whether fewer than k classes are above the target's, which has to be a class and finite."""
+    """Whether fewer than k classes are above the target's, which has to be a class, and all of them finite."""
     places = g.Range(0, g.Squeeze(g.Shape(predictions, start=1, end=2), [0]), 1)
     chosen = g.Equal(g.Unsqueeze(int64(g, targets), [1]), places)
     own = g.ReduceSum(g.Where(chosen, predictions, 0.0), [1])
     above = g.ReduceSum(g.Cast(g.Greater(predictions, own), to=ir.DataType.INT64), [1], keepdims=0)
     is_class = g.Greater(g.ReduceMax(g.Cast(chosen, to=ir.DataType.INT32), [1], keepdims=0), 0)
-    value = g.Squeeze(own, [1])
-    finite = g.Not(g.Or(g.IsInf(value), g.IsNaN(value)))
+    odd = g.Cast(g.Or(g.IsInf(predictions), g.IsNaN(predictions)), to=ir.DataType.INT32)
+    finite = g.Equal(g.ReduceMax(odd, [1], keepdims=0), 0)
     return g.And(g.And(is_class, finite), g.Less(above, int64(g, k)))
 
 
 @tf_op("Cumsum")
 def cumsum(g: Graph, x: ir.Value, axis: ir.Value, *, exclusive: bool, reverse: bool) -> ir.Value:
+    """(Of narrow integers in 32 bits, cut to fewer as the sum in fewer is.)"""
+    if x.dtype in _NARROW:
+        return g.Cast(g.CumSum(g.Cast(x, to=ir.DataType.INT32), axis, exclusive=exclusive, reverse=reverse), to=x.dtype)
     return g.CumSum(x, axis, exclusive=exclusive, reverse=reverse)
 
 

@@ -167,9 +167,15 @@ def unique_with_counts(g: Graph, x: ir.Value, *, out_idx: ir.DataType) -> list[i
 @tf_op("UniqueV2")
 @in_float32(BFLOAT16)
 def unique_v2(g: Graph, x: ir.Value, axis: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
+    return unique_with_counts_v2(g, x, axis, out_idx=out_idx)[:2]
+
+
+@tf_op("UniqueWithCountsV2")
+@in_float32(BFLOAT16)
+def unique_with_counts_v2(g: Graph, x: ir.Value, axis: ir.Value, *, out_idx: ir.DataType) -> list[ir.Value]:
     axes = shape_values.ints(axis, "axis")
-    values, where, _ = _emit_unique(g, x, axes[0] if axes else None)
-    return [values, cast(g, where, out_idx)]
+    values, where, counts = _emit_unique(g, x, axes[0] if axes else None)
+    return [values, cast(g, where, out_idx), cast(g, counts, out_idx)]
 
 
 def _emit_unique(g: Graph, x: ir.Value, axis: int | None) -> tuple[ir.Value, ir.Value, ir.Value]:

@@ -132,6 +132,16 @@ def sparse_reshape(g: Graph, input_indices: ir.Value, input_shape: ir.Value, new
     return [g.Mod(g.Div(flat, dense_strides(g, new)), new), new]
 
 
+@tf_op("UnravelIndex")
+def unravel_index(g: Graph, indices: ir.Value, dims: ir.Value) -> ir.Value:
+    """The same way back from numbers in the whole tensor, one row for each dim."""
+    sizes = int64(g, dims)
+    strides = dense_strides(g, sizes)
+    if g.rank(indices):
+        sizes, strides = g.Unsqueeze(sizes, [1]), g.Unsqueeze(strides, [1])
+    return cast(g, g.Mod(g.Div(int64(g, indices), strides), sizes), g.dtype(indices))
+
+
 def dense_strides(g: Graph, shape: ir.Value) -> ir.Value:
     """How many elements one step along each dim passes."""
     count = g.shape(shape)[0]
@@ -149,10 +159,14 @@ def dense_strides(g: Graph, shape: ir.Value) -> ir.Value:
 def histogram(
     g: Graph, values: ir.Value, value_range: ir.Value, nbins: ir.Value, *, dtype: ir.DataType = ir.DataType.INT32
 ) -> ir.Value:
-    """⌊(x - low) / ((high - low) / n)⌋ from 0 to n - 1, counted (histogram_op.cc)."""
+    """⌊(x - low) / ((high - low) / n)⌋ from 0 to n - 1, counted: differences in T, quotients in float64.
+
+    (tensorflow/core/kernels/histogram_op.cc)
+    """
     bins = shape_values.integer(nbins, "nbins")
     low, high = g.Split(value_range, axis=0, num_outputs=2, outputs=2)
-    step = g.Div(g.Sub(high, low), g.const(bins, value_range.dtype))
-    place = g.Clip(g.Floor(g.Div(g.Sub(g.Reshape(values, [-1]), low), step)), 0.0, float(bins - 1))
-    hits = g.Equal(int64(g, cast(g, place, ir.DataType.INT64)), np.arange(bins).reshape(-1, 1))
+    step = g.Div(cast(g, g.Sub(high, low), ir.DataType.DOUBLE), g.const(bins, ir.DataType.DOUBLE))
+    above = cast(g, g.Sub(g.Max(g.Reshape(values, [-1]), low), low), ir.DataType.DOUBLE)
+    place = g.Min(g.Div(above, step), g.const(bins - 1, ir.DataType.DOUBLE))
+    hits = g.Equal(cast(g, place, ir.DataType.INT64), np.arange(bins).reshape(-1, 1))
     return cast(g, g.ReduceSum(cast(g, hits, ir.DataType.INT64), [1], keepdims=0), dtype)

@@ -9,6 +9,8 @@ from tests.frontends.tensorflow.ops.tf_support import check, with_batch
 from tests.support.cases import Case, case, f32, params
 
 ROWS = [
+    *(case("Diag", f32(*dims)).named(f"rank {len(dims)}") for dims in ((3,), (2, 3))),
+    *(case("DiagPart", f32(*dims, *dims)).named(f"rank {2 * len(dims)}") for dims in ((3,), (2, 3))),
     case("MatrixDiagPart", f32(2, 3, 4)),
     case("MatrixDiagPartV2", f32(2, 3, 4), [-1, 1], np.float32(9)),
     *(

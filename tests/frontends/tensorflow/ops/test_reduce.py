@@ -26,10 +26,24 @@ ROWS = [
         for name in ("ArgMax", "ArgMin")
         for kind in ("int32", "int64")
     ),
+    *(case(name, boolean(3, 5), 1, output_type="int64").named("bool") for name in ("ArgMax", "ArgMin")),
     case("TopKV2", f32(3, 5), 2),
+    *(case("NthElement", f32(3, 5), np.int32(1), reverse=r).named(f"reverse {r}") for r in (False, True)),
+    case("NthElement", f32(3, 5), 4).named("the last"),
     *(case("Cumprod", f32(3, 5), 1, exclusive=e, reverse=r) for e in (False, True) for r in (False, True)),
     case("InTopKV2", f32(3, 5), np.array([0, 3, 9], np.int32), 2),
+    *(
+        case("InTopKV2", np.float32([[odd, 1, 2], [3, 1, 2], [1, 2, odd]]), np.array([2, 0, 1], np.int32), 1).named(
+            f"beside {odd}"
+        )
+        for odd in (-np.inf, np.inf, np.nan)
+    ),
     *(case("Cumsum", f32(3, 5), 1, exclusive=e, reverse=r) for e in (False, True) for r in (False, True)),
+    *(
+        case("Cumsum", np.array([[100, 100, 100]], kind), 1, exclusive=e).named(f"{np.dtype(kind).name} {e}")
+        for kind in (np.uint8, np.int8, np.int16, np.uint16)
+        for e in (False, True)
+    ),
     case("CumulativeLogsumexp", f32(2, 4, 3), 1),
     case("CumulativeLogsumexp", f32(2, 4, 3, low=-80, high=80), 1, reverse=True),
     case("CumulativeLogsumexp", f32(2, 4), 1, exclusive=True),
@@ -37,6 +51,7 @@ ROWS = [
         case("Mean", WHOLE.astype(kind), [1], keep_dims=False).named(np.dtype(kind).name)
         for kind in (np.int32, np.int64, np.int8, np.uint8, np.int16)
     ),
+    case("Mean", np.int32([[2_000_000_000, 2_000_000_000], [1, 3]]), [1]).named("int32, whose sum runs over"),
     case("Sum", i32(2, 3, 4), np.int32(1), keep_dims=False).named("axis by data"),
     *(
         case(name, f32(2, 3, 4), np.array(axes, np.int32), keep_dims=True).named(f"{axes} by data")

@@ -37,6 +37,7 @@ ROWS = [
     ),
     *(case(name, np.array([5, 1, 5, 2, 1, 7], np.int32)) for name in ("Unique", "UniqueWithCounts")),
     case("UniqueV2", np.array([5, 1, 5, 2, 1, 7], np.float32), [0], out_idx="int64"),
+    case("UniqueWithCountsV2", np.array([5, 1, 5, 2, 1, 7], np.float32), [0], out_idx="int64"),
     case("ListDiff", np.array([5, 1, 5, 2, 1, 7], np.int32), np.array([1, 7], np.int32)),
     case("DynamicPartition", f32(5, 2), np.array([1, 0, 2, 1, 0], np.int32), num_partitions=3),
     case("DynamicPartition", f32(2, 3), np.array([[1, 0, 2], [1, 0, 1]], np.int32), num_partitions=3).named("rank 2"),

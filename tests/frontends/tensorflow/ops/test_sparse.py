@@ -34,6 +34,15 @@ ROWS = [
     case("SparseReshape", INDICES, np.int64([3, 4]), np.int64([2, -1, 3])),
     case("HistogramFixedWidth", f32(20), np.float32([-1.5, 1.0]), 5),
     case("HistogramFixedWidth", i64(4, 5).astype(np.float32), np.float32([-4.0, 4.0]), 3, dtype="int64"),
+    case("HistogramFixedWidth", np.float32(np.arange(10) / 10), np.float32([0, 1]), 10).named("at the ends of bins"),
+    case("HistogramFixedWidth", f32(20).astype(np.float64), np.array([-1.5, 1.0]), 5).named("float64"),
+    case("HistogramFixedWidth", np.int32([1, 5, 9, 9, 3, -4, 12]), np.int32([0, 10]), 4).named("int32"),
+    case("HistogramFixedWidth", np.int64([1, 5, 9, 9, 3, -4, 1 << 40]), np.int64([0, 10]), 4).named("int64"),
+    *(
+        case("UnravelIndex", np.array(places, kind), np.array(dims, kind)).named(f"{places} {np.dtype(kind).name}")
+        for places, dims in (([1, 7, 11], [3, 4]), (5, [2, 3, 2]))
+        for kind in (np.int32, np.int64)
+    ),
     case("SparseSegmentSqrtNWithNumSegments", f32(6, 3), np.int32([4, 0, 5, 1]), np.int32([0, 0, 2, 2]), np.int32(4)),
 ]
 
