@@ -78,13 +78,10 @@ def _emit_pool(
     data_format: str,
     explicit_paddings: Sequence[int] = (),
 ) -> ir.Value:
-    kind = g.dtype(input)
-    if kind in _WIDER:  # exactly: ONNX's has floating kinds and bytes
-        wide = g.Cast(input, to=_WIDER[kind])
+    wide = widened_for_pool(g, input)
+    if wide is not input:
         found = _emit_pool(g, operator, wide, ksize, strides, padding, data_format, explicit_paddings)
-        return g.Cast(found, to=kind)
-    if kind == ir.DataType.INT64:
-        raise Unsupported("a pool of int64, which ONNX has not, and float64 does not hold")
+        return g.Cast(found, to=g.dtype(input))
     x = to_channels_first(g, input, data_format)
     kernel, steps = spatial_entries(ksize, data_format, "ksize"), spatial_entries(strides, data_format, "strides")
     if padding == "EXPLICIT":
@@ -95,6 +92,17 @@ def _emit_pool(
         below = all(p < k for p, k in zip((*unpadded[1], *unpadded[2]), kernel * 2, strict=True))
         x, pads = (unpadded[0], {"pads": [*unpadded[1], *unpadded[2]]}) if below else (x, pads)
     return to_data_format(g, g.node(operator, [x], {"kernel_shape": kernel, "strides": steps, **pads}), data_format)
+
+
+def widened_for_pool(g: Graph, x: ir.Value) -> ir.Value:
+    """`x` in a dtype that ONNX has pools of, and that holds it exactly: floating kinds and bytes stay what they are.
+
+    Raises `Unsupported` for int64.
+    """
+    kind = g.dtype(x)
+    if kind == ir.DataType.INT64:
+        raise Unsupported("a pool of int64, which ONNX has not, and float64 does not hold")
+    return g.Cast(x, to=_WIDER[kind]) if kind in _WIDER else x
 
 
 @tf_op("Dilation2D")
@@ -110,9 +118,12 @@ def dilation_2d(
     numbers = [int(k or 0) for k in kernel]
     pads = padding_attributes(sizes, numbers, steps, spread, padding)["pads"]
     assert isinstance(pads, list)
-    least = g.const(np.finfo(g.dtype(input).numpy()).min, input.dtype)
+    kind, floating = g.dtype(input).numpy(), g.dtype(input).is_floating_point()
+    least = g.const((np.finfo(kind) if floating else np.iinfo(kind)).min, input.dtype)
     x = g.Pad(input, np.array([0, *pads[:2], 0, 0, *pads[2:], 0], np.int64), least) if any(pads) else input
     whole = [int(s or 0) + pads[i] + pads[i + 2] for i, s in enumerate(sizes)]
+    inside = np.zeros(whole, bool)
+    inside[pads[0] : whole[0] - pads[2], pads[1] : whole[1] - pads[3]] = True
     reach = [w - (k - 1) * r for w, k, r in zip(whole, numbers, spread, strict=True)]
     found = None
     for row in range(numbers[0]):
@@ -122,6 +133,9 @@ def dilation_2d(
             part = g.Slice(x, start, end, [1, 2], steps)
             weight = g.Slice(filter, [row, column], [row + 1, column + 1], [0, 1])
             shifted = g.Add(part, g.Squeeze(weight, [0]))
+            real = inside[start[0] : end[0] : steps[0], start[1] : end[1] : steps[1], None]
+            if not floating and not real.all():  # the least integer and a negative one run over
+                shifted = g.Where(real, shifted, least)
             found = shifted if found is None else g.Max(found, shifted)
     if found is None:
         raise Unsupported("a kernel of no size")

@@ -14,6 +14,7 @@ from ..common.conv_layout import padding_attributes, spatial_entries, to_channel
 from ..common.half_precision import FLOAT16, in_float32
 from ..common.lazy_reshape import cast, int64
 from ..rules import tf_op
+from .pool import widened_for_pool
 
 
 @tf_op("ExtractImagePatches")
@@ -52,7 +53,8 @@ def max_pool_with_argmax(
     include_batch_in_index: bool,
 ) -> list[ir.Value]:
     """ONNX counts indices in NCHW and over the whole batch; TensorFlow in HWC, over one picture unless it is told."""
-    x = to_channels_first(g, input, "NHWC")
+    wide = widened_for_pool(g, input)
+    x = to_channels_first(g, wide, "NHWC")
     kernel, steps = spatial_entries(ksize, "NHWC", "ksize"), spatial_entries(strides, "NHWC", "strides")
     pads = padding_attributes(g.shape(x)[2:], kernel, steps, [1, 1], padding)
     values, where = g.MaxPool(x, kernel_shape=kernel, strides=steps, outputs=2, **pads)
@@ -64,7 +66,7 @@ def max_pool_with_argmax(
         batch = g.Range(0, g.Squeeze(g.Shape(input, start=0, end=1), [0]), 1)
         start = g.Mul(batch, g.Mul(area, channels))
         place = g.Add(place, g.Unsqueeze(start, [1, 2, 3]))
-    return [to_data_format(g, values, "NHWC"), cast(g, place, Targmax)]
+    return [cast(g, to_data_format(g, values, "NHWC"), g.dtype(input)), cast(g, place, Targmax)]
 
 
 @tf_op("NonMaxSuppressionV2")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.frontends.tensorflow.ops.tf_support import check, with_batch
-from tests.support.cases import Case, case, f32, params
+from tests.support.cases import Case, case, f32, i32, i64, params
 
 NHWC = f32(2, 7, 6, 4)
 PICTURE = f32(2, 5, 7, 3)
@@ -31,6 +32,18 @@ ROWS = [
     ),
     case("Dilation2D", PICTURE, f32(2, 3, 3), strides=[1, 1, 1, 1], rates=[1, 1, 1, 1], padding="SAME"),
     case("Dilation2D", PICTURE, f32(2, 2, 3), strides=[1, 2, 1, 1], rates=[1, 2, 3, 1], padding="VALID"),
+    *(
+        case(
+            "Dilation2D",
+            whole(2, 5, 7, 3),
+            whole(2, 3, 3) - 4,
+            strides=[1, 2, 1, 1],
+            rates=[1, 1, 2, 1],
+            padding=padding,
+        ).named(f"{padding} of {np.dtype(kind).name}")
+        for padding in ("SAME", "VALID")
+        for kind, whole in ((np.int32, i32), (np.int64, i64))
+    ),
 ]
 
 

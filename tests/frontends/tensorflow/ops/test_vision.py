@@ -26,6 +26,17 @@ ROWS = [
         ).named(f"{whole}")
         for whole in (False, True)
     ),
+    *(
+        case(
+            "MaxPoolWithArgmax",
+            (np.arange(90) * 7 % 91).reshape(1, 5, 6, 3).astype(kind),
+            ksize=[1, 2, 2, 1],
+            strides=[1, 2, 2, 1],
+            padding="SAME",
+            Targmax="int64",
+        ).named(np.dtype(kind).name)
+        for kind in (np.int32, np.int16, np.uint16, np.uint8, np.int8)
+    ),
     case("NonMaxSuppressionV2", BOXES, SCORES, 4, np.float32(0.5)),
     case("NonMaxSuppressionV3", BOXES, SCORES, 4, np.float32(0.5), np.float32(0.2)),
     *(
