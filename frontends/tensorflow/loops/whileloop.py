@@ -176,7 +176,8 @@ def _counter_value(g: Graph, iteration: ir.Value, start: ir.Value, step: int) ->
     first = shape_values.content(start)
     moved = iteration if step == 1 else g.Mul(iteration, g.const(step, ir.DataType.INT64))
     value = cast(g, moved, g.dtype(start))
-    return value if first is not None and first.item() == 0 else g.Add(value, start)
+    # A vector may count as well, all of its elements by the same.
+    return value if first is not None and first.ndim == 0 and first.item() == 0 else g.Add(value, start)
 
 
 def _invariant_dims(

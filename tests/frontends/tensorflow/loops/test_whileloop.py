@@ -175,11 +175,22 @@ def columns(x: Any) -> Any:
     return state
 
 
+@function(X, N)
+def counting_vectors(x: Any, n: Any) -> Any:
+    """States of several elements, and of one, that all grow by a number."""
+    places, one, total = tf.zeros([3], tf.int32), tf.zeros([1], tf.int32), tf.zeros([2])
+    for _ in tf.range(n):
+        total += tf.squeeze(tf.gather([[1.0, 2.0], [3.0, 5.0], [7.0, 9.0], [4.0, 6.0], [8.0, 0.5]], one), 0)
+        places += 2
+        one += 1
+    return tf.cast(places, tf.float32) + x, one, total
+
+
 FUNCTIONS = {
     f.python_function.__name__: f
     for f in (branch, switch, counted, stepped, conditional, left_early, growing, nested, written_in_order,
               written_backwards_and_read, never_written_are_zeros, pushed, list_operators, below_nothing,
-              longer_than_written, overflowing, columns)
+              longer_than_written, overflowing, columns, counting_vectors)
 }  # fmt: skip
 
 
