@@ -182,8 +182,9 @@ class GraphWalker:
                     raise error.with_location(at) from error
             found = shape_values.evaluate(g, operator, inputs, decoded)
             if found is not None and all(isinstance(i, int) for f in found for i in f.ravel()):
-                dtype = attribute_dtype(operator, inputs, decoded)
-                return [g.const(shape_values.wrap_integers(f, dtype).astype(np.int64), dtype) for f in found]
+                dtypes = [attribute_dtype(operator, inputs, decoded, number) for number in range(len(found))]
+                wrapped = map(shape_values.wrap_integers, found, dtypes)
+                return [g.const(f.astype(np.int64), dtype) for f, dtype in zip(wrapped, dtypes, strict=True)]
             outputs = self._apply_rule(g, operator, decoded, at, inputs)
             for output, content in zip(outputs, found or (), strict=False):
                 shape_values.set_content(output, content)
@@ -270,10 +271,12 @@ class FunctionRegion:
         return self.walker.body(name)
 
 
-def attribute_dtype(operator: str, inputs: Sequence[Any], decoded: Mapping[str, Any]) -> Any:
-    """The dtype of an operator whose integer result is known."""
+def attribute_dtype(operator: str, inputs: Sequence[Any], decoded: Mapping[str, Any], number: int = 0) -> Any:
+    """The dtype of result `number` of an operator whose integer results are known."""
     if operator in ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"):
         return attributes.DTYPES[10]
+    if operator == "ListDiff" and number == 1:
+        return decoded["out_idx"]
     for name in ("out_type", "DstT", "output_type"):
         if decoded.get(name) is not None:
             return decoded[name]

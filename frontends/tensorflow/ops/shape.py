@@ -133,7 +133,15 @@ def ones_like(g: Graph, x: ir.Value) -> ir.Value:
 @tf_op("Range")
 @in_float32(BFLOAT16, FLOAT16)
 def range_(g: Graph, start: ir.Value, limit: ir.Value, delta: ir.Value) -> ir.Value:
-    return g.Range(start, limit, delta)
+    """Of float32, TensorFlow counts the steps in float32 (sequence_ops.cc), ONNX's runtimes in float64."""
+    if start.dtype != ir.DataType.FLOAT:
+        return g.Range(start, limit, delta)
+    first, last, step = (g.static(v) for v in (start, limit, delta))
+    if first is not None and last is not None and step is not None:
+        count = g.const(int(np.ceil(np.abs((last - first) / step)).item()))
+    else:
+        count = g.Cast(g.Ceil(g.Abs(g.Div(g.Sub(limit, start), delta))), to=ir.DataType.INT64)
+    return g.Add(start, g.Mul(g.Cast(g.Range(0, count, 1), to=ir.DataType.FLOAT), delta))
 
 
 @tf_op("LinSpace")

@@ -25,6 +25,11 @@ ROWS = [
     case("Tile", f32(2, 3), [2, 1]),
     case("Range", np.int32(2), np.int32(11), np.int32(3)),
     case("Range", np.float32(0), np.float32(1), np.float32(0.25)).named("float"),
+    *(
+        case("Range", np.float32(0), np.float32(n / 10), np.float32(0.1)).named(f"{n} tenths")
+        for n in (3, 6, 7, 14, 21)
+    ),
+    case("Range", np.float32(1), np.float32(-0.5), np.float32(-0.3)).named("down"),
     case("LinSpace", np.float32(1), np.float32(4), 7),
 ]
 
