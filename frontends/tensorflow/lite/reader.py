@@ -51,7 +51,7 @@ _ACTIVATION = "fused_activation_function"
 # Options that say how a kernel works or what its inputs are anyhow, not what it computes.
 _IMMATERIAL = frozenset(
     {"pot_scale_int16", "asymmetric_quantize_inputs", "quantized_bias_type", "values_count", "num_splits", "num",
-     "in_data_type", "validate_indices", "depth_multiplier", "quant_spec"}
+     "in_data_type", "out_data_type", "validate_indices", "depth_multiplier", "quant_spec"}
 )  # fmt: skip
 
 

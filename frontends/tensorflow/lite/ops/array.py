@@ -33,11 +33,11 @@ tflite_op.same(
 def reshape(
     g: Graph, x: ir.Value, shape: ir.Value | None = None, *, new_shape: Sequence[int] | None = None
 ) -> ir.Value:
-    """The input counts where there is one (kernels/reshape.cc)."""
+    """The input counts where there is one; [0] as an option is a scalar in old files (kernels/reshape.cc)."""
     if shape is None:
         if new_shape is None:
             raise Unsupported("a reshape to nothing")
-        shape = g.const(np.array(new_shape, np.int32))
+        shape = g.const(np.array([] if list(new_shape) == [0] else new_shape, np.int32))
     target = shape_values.content(shape)
     source = shape_values.named_dims(g, x) if target is not None and target.ndim == 1 else None
     if target is not None and source is not None:
@@ -105,12 +105,26 @@ def strided_slice(
     shrink_axis_mask: int,
     offset: bool,
 ) -> ir.Value:
-    """With `offset`, ends are counted from begins."""
+    """With `offset`, ends are counted from where the begins are found (kernels/internal/strided_slice_logic.h)."""
     masks = {"begin_mask": begin_mask, "end_mask": end_mask, "ellipsis_mask": ellipsis_mask}
     masks |= {"new_axis_mask": new_axis_mask, "shrink_axis_mask": shrink_axis_mask}
     if offset:
-        end = emit_tf(g, "AddV2", [begin, end])
+        end = emit_tf(g, "AddV2", [_found_begin(g, x, begin, begin_mask | ellipsis_mask | new_axis_mask), end])
     return emit_tf(g, "StridedSlice", [x, begin, end, strides], masks)
+
+
+def _found_begin(g: Graph, x: ir.Value, begin: ir.Value, masks: int) -> ir.Value:
+    """`begin` counted from the front. Raises `Unsupported` for `masks`, under which it does not count as it is."""
+    known = shape_values.content(begin)
+    if known is not None and all(isinstance(b, int) and b >= 0 for b in known) and not (masks and any(known)):
+        return begin
+    if masks:
+        raise Unsupported("offset=True together with begin_mask, ellipsis_mask or new_axis_mask")
+    sizes = emit_tf(g, "Shape", [x], {"out_type": g.dtype(begin)})
+    sizes = emit_tf(g, "Slice", [sizes, g.const(np.zeros(1, np.int32)), emit_tf(g, "Shape", [begin])])
+    zero = g.const(0, g.dtype(begin))
+    counted = emit_tf(g, "SelectV2", [emit_tf(g, "Less", [begin, zero]), emit_tf(g, "AddV2", [begin, sizes]), begin])
+    return emit_tf(g, "Maximum", [counted, zero])
 
 
 @tflite_op("GATHER")

@@ -17,7 +17,7 @@ from ..file import Tensor
 from ..quantization import INTEGERS, requantize
 from ..rules import AS_STORED, emit_tf, tf_rule, tflite_op
 
-AS_STORED.add("QUANTIZE")
+AS_STORED.update(["QUANTIZE", "CAST"])  # a cast knows no scale (kernels/cast.cc)
 
 tflite_op.same(
     tf_rule, ABS="Abs", CEIL="Ceil", COS="Cos", EXP="Exp", FLOOR="Floor", LOG="Log", LOGICAL_NOT="LogicalNot",

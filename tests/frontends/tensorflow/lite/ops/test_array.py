@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.frontends.tensorflow.lite.ops.lite_files import Result, handmade
+from tests.frontends.tensorflow.lite.ops.lite_files import Result, constant, handmade
 from tests.frontends.tensorflow.lite.ops.lite_support import check, file_case, lite_case
 from tests.support.cases import Case, f32, params
 
@@ -13,6 +13,7 @@ tf = pytest.importorskip("tensorflow", reason="TensorFlow makes the files")
 
 
 X = f32(2, 3, 4)
+LINE = f32(5)
 RAW = tf.raw_ops
 Q = "int8"
 
@@ -24,6 +25,9 @@ ROWS = [
     lite_case("RESHAPE", lambda x: tf.reshape(x, [3, -1]), X),
     lite_case("RESHAPE", lambda x: tf.reshape(x, [-1, 12]), X, dynamic=True),
     lite_case("RESHAPE", lambda x: tf.reshape(x, [tf.shape(x)[0], 2, 6]), X, dynamic=True).named("computed"),
+    file_case("RESHAPE", handmade("RESHAPE", [LINE[:1]], [Result(())], ("Reshape", {"newShape": [0]})), LINE[:1]).named(
+        "to an old scalar"
+    ),
     lite_case("SHAPE", lambda x: tf.shape(x), X, dynamic=True),
     lite_case("SHAPE", lambda x: tf.shape(x, tf.int64), X, dynamic=True),
     lite_case("EXPAND_DIMS", lambda x: tf.expand_dims(x, 1), X, dynamic=True),
@@ -37,8 +41,27 @@ ROWS = [
     lite_case("STRIDED_SLICE", lambda x: x[:, ::-2, 1], X),
     lite_case("STRIDED_SLICE", lambda x: x[0, ..., tf.newaxis, 1:3], X),
     lite_case("STRIDED_SLICE", lambda x: x[:1, 1:], X, dynamic=True),
+    *(
+        file_case(
+            "STRIDED_SLICE",
+            handmade(
+                "STRIDED_SLICE",
+                [LINE, *(constant(np.int32([n])) for n in (begin, size, 1))],
+                [Result((size,))],
+                ("StridedSlice", {"offset": True}),
+            ),
+            LINE,
+        ).named(f"{size} from {begin}")
+        for begin, size in ((-3, 2), (1, 3), (-5, 5))
+    ),
     lite_case("GATHER", lambda x: tf.gather(x, [2, 0], axis=1), X),
     lite_case("GATHER", lambda x, i: tf.gather(x, i, axis=2, batch_dims=1), X, np.int32([[3, 0], [1, 1]])),
+    file_case(
+        "GATHER",
+        handmade("GATHER", [X, np.int32([2, 0])], [Result((2, 4))], ("Gather", {"axis": 1, "batchDims": 1})),
+        X,
+        np.int32([2, 0]),
+    ),
     lite_case("GATHER_ND", lambda x, i: tf.gather_nd(x, i), X, np.int32([[1, 2], [0, 0]])),
     lite_case("SCATTER_ND", lambda i, u: tf.scatter_nd(i, u, [5, 2]), np.int32([[3], [0], [3]]), f32(3, 2)),
     lite_case("TILE", lambda x: tf.tile(x, [1, 2, 3]), X),

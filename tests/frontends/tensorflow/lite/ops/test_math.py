@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.frontends.tensorflow.lite.ops.lite_files import Result, densified, handmade
+from tests.frontends.tensorflow.lite.ops.lite_files import Result, densified, handmade, schema
 from tests.frontends.tensorflow.lite.ops.lite_support import check, file_case, lite_case
 from tests.support.cases import Case, f32, i32, params
 
@@ -36,6 +36,20 @@ ROWS = [
     lite_case("CAST", lambda x: tf.cast(x, tf.int32), X),
     lite_case("CAST", lambda x: tf.cast(x, tf.bool), X),
     lite_case("CAST", lambda x: tf.cast(x, tf.float32), INTEGERS),
+    *(
+        file_case(
+            "CAST",
+            handmade(
+                "CAST",
+                [Result((1, 4), before, scale=[0.5], zero=[1])],
+                [Result((1, 4), after)],
+                ("Cast", {"inDataType": getattr(schema.TensorType, before.upper()), "outDataType": number}),
+            ),
+            np.array([[3, 0, 5, 100]], before),
+        ).named(f"{before} with a scale to {after}")
+        for before in ("int8", "uint8")
+        for after, number in (("float32", schema.TensorType.FLOAT32), ("int32", schema.TensorType.INT32))
+    ),
     lite_case("ADD", tf.add, X, f32(4)),
     lite_case("ADD", tf.add, INTEGERS, i32(3, 1)),
     lite_case("ADD", lambda x, y: tf.nn.relu(x + y), X, f32(4)),
