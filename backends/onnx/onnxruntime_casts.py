@@ -13,10 +13,13 @@ import onnx_ir as ir
 from convert.graph.values import input_at
 
 _BOOL, _UINT8, _INT8, _INT16 = ir.DataType.BOOL, ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.INT16
+_FLOAT, _DOUBLE = ir.DataType.FLOAT, ir.DataType.DOUBLE
 _UINT16, _INT32, _UINT32, _INT64 = ir.DataType.UINT16, ir.DataType.INT32, ir.DataType.UINT32, ir.DataType.INT64
 
 _SHORT = {_INT16: _INT32, _UINT16: _INT32}
 _BYTES_AND_SHORT = {_INT8: _INT32, _UINT8: _INT32, **_SHORT}
+
+_MOVED = {**dict.fromkeys((_BOOL, _INT8, _INT16, _UINT16), _FLOAT), **dict.fromkeys((_INT32, _UINT32), _DOUBLE)}
 
 # What each operator is computed in, by its dtype. A sum is cut back to 32 bits, as it is in 32 bits. (A product is not:
 # onnxruntime's of int64 does not wrap around.)
@@ -33,6 +36,14 @@ KERNELS: dict[str, Mapping[ir.DataType, ir.DataType]] = {
     "ReduceMax": {_UINT32: _INT64},
     "ReduceMin": {_UINT32: _INT64},
     "BitShift": {_UINT16: _UINT32},
+    # Pixels are moved: a floating dtype that holds them all serves where there is no wider integer.
+    "Resize": {**_SHORT, _BOOL: _UINT8},
+    "SpaceToDepth": {**_MOVED, _UINT8: _FLOAT},
+    "DepthToSpace": _MOVED,
+    "Unique": {**dict.fromkeys((_UINT8, _INT16, _UINT16, _INT32, _UINT32), _INT64), _BOOL: _INT8},
+    "TopK": {**_BYTES_AND_SHORT, _UINT32: _INT64},
+    "CumSum": {_UINT32: _INT64},
+    "Relu": {_INT16: _INT32},
     # Whether a number is zero is all that counts.
     "NonZero": dict.fromkeys((_INT8, _INT16, _UINT16, _UINT32, ir.DataType.UINT64, ir.DataType.DOUBLE), _BOOL),
 }
@@ -47,6 +58,12 @@ SINCE = {
     ("Where", _UINT32): (1, 31),
     ("Trilu", _INT32): (1, 29),
     ("BitShift", _UINT16): (1, 32),
+    ("TopK", _INT8): (1, 26),
+    ("TopK", _UINT8): (1, 26),
+    ("TopK", _INT16): (1, 26),
+    ("SpaceToDepth", _INT8): (1, 28),
+    ("SpaceToDepth", _UINT8): (1, 28),
+    ("DepthToSpace", _INT8): (1, 28),
 }
 
 

@@ -37,8 +37,20 @@ WANTED: dict[str, Any] = {
     "ReduceMin": lambda x: x.min(keepdims=True),
     "BitShift": lambda x, y: np.left_shift(x, y),
     "NonZero": lambda x: np.stack(np.nonzero(x)),
+    "Resize": lambda x, region, scales: np.repeat(x, 2, 0),
+    "SpaceToDepth": lambda x: x.reshape(1, 4, 1, 1),
+    "DepthToSpace": lambda x: x.reshape(1, 1, 2, 2),
+    "Unique": lambda x: np.unique(x),
+    "TopK": lambda x, k: np.sort(x)[:, :0:-1],
+    "CumSum": lambda x, axis: x.cumsum(axis, dtype=x.dtype),
+    "Relu": lambda x: np.maximum(x, 0),
 }
-ATTRIBUTES = {"BitShift": {"direction": "LEFT"}}
+ATTRIBUTES: dict[str, Any] = {
+    "BitShift": {"direction": "LEFT"},
+    "Resize": {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    "SpaceToDepth": {"blocksize": 2},
+    "DepthToSpace": {"blocksize": 2},
+}
 
 
 def feeds_of(operator: str, x: np.ndarray) -> list[np.ndarray]:
@@ -52,6 +64,12 @@ def feeds_of(operator: str, x: np.ndarray) -> list[np.ndarray]:
         return [x, np.array([1, 0, 0, 2]), x.dtype.type(9)]
     if operator == "BitShift":
         return [x, np.full_like(x, 12)]
+    if operator == "Resize":
+        return [x, np.zeros(0, np.float32), np.float32([2, 1])]
+    if operator in ("SpaceToDepth", "DepthToSpace"):
+        return [x[:, :2].reshape((1, 1, 2, 2) if operator == "SpaceToDepth" else (1, 4, 1, 1))]
+    if operator in ("TopK", "CumSum"):
+        return [x, np.array([2]) if operator == "TopK" else np.array(1)]
     return [x]
 
 
@@ -61,7 +79,8 @@ def test_it_loads_and_computes_what_numpy_does(operator: str, dtype: Any, tmp_pa
     want = WANTED[operator](*feeds)
     inputs = [info(f"x{i}", v.shape, helper.np_dtype_to_tensor_dtype(v.dtype)) for i, v in enumerate(feeds)]
     out = info("y", [None] * want.ndim, helper.np_dtype_to_tensor_dtype(want.dtype))
-    node = helper.make_node(operator, [v.name for v in inputs], ["y"], **ATTRIBUTES.get(operator, {}))
+    results = ["y", "places"] if operator == "TopK" else ["y"]
+    node = helper.make_node(operator, [v.name for v in inputs], results, **ATTRIBUTES.get(operator, {}))
     proto = model([node], inputs, [out], opset=20)
     if SINCE.get((operator, dtype), (99,)) > RUNTIME:
         with pytest.raises(Exception, match="NOT_IMPLEMENTED"):
