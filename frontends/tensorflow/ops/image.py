@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import onnx_ir as ir
 
@@ -11,6 +13,7 @@ from convert.graph import Graph
 from ..common import shape_values
 from ..common.conv_layout import to_channels_first, to_data_format
 from ..common.lazy_reshape import cast, int64
+from ..common.nearest_places import is_resize_of_onnx, nearest_places
 from ..patterns import dilated
 from ..rules import tf_op
 from .blocks_computed import batch_to_space_computed, space_to_batch_computed
@@ -27,11 +30,29 @@ def resize_bilinear(
     return to_data_format(g, y, "NHWC")
 
 
+_WIDE = (ir.DataType.INT64, ir.DataType.UINT32, ir.DataType.UINT64)
+"""Integers that runtimes neither resize nor put into blocks, and that no floating dtype holds."""
+
+tf_op.limit(
+    "ResizeNearestNeighbor",
+    "of sizes that are not static, the pixels are those of ONNX's Resize, which rounds otherwise for a few pairs",
+)
+
+
 @tf_op("ResizeNearestNeighbor")
 def resize_nearest(
     g: Graph, images: ir.Value, size: ir.Value, *, align_corners: bool, half_pixel_centers: bool
 ) -> ir.Value:
+    """Where TensorFlow's arithmetic takes other pixels than ONNX's Resize, and of wide integers, by their places."""
     mode = _coordinate_mode(align_corners, half_pixel_centers)
+    sizes, wanted = g.shape(images)[1:3], shape_values.content(size)
+    pairs = [] if wanted is None else zip(sizes, wanted.tolist(), strict=True)
+    known = [(old, new) for old, new in pairs if isinstance(old, int) and isinstance(new, int)]
+    if len(known) == 2 and (images.dtype in _WIDE or not all(is_resize_of_onnx(*pair, mode) for pair in known)):
+        rows, columns = (nearest_places(*pair, mode) for pair in known)
+        return g.Gather(g.Gather(images, rows, axis=1), columns, axis=2)
+    if images.dtype in _WIDE:
+        raise Unsupported(f"a resize of {g.dtype(images).name.lower()} to or from sizes that are not static")
     x = to_channels_first(g, images, "NHWC")
     # ⌊(i + ½)·scale⌋ is (i + ½)·scale - ½ rounded half up.
     rounding = "floor" if mode == "asymmetric" else "round_prefer_ceil"
@@ -60,13 +81,27 @@ def _emit_resize(g: Graph, x: ir.Value, size: ir.Value, **attributes: object) ->
 @tf_op("SpaceToDepth")
 def space_to_depth(g: Graph, input: ir.Value, *, block_size: int, data_format: str) -> ir.Value:
     x = to_channels_first(g, input, data_format)
-    return to_data_format(g, g.SpaceToDepth(x, blocksize=block_size), data_format)
+    if input.dtype not in _WIDE:
+        return to_data_format(g, g.SpaceToDepth(x, blocksize=block_size), data_format)
+    n, depth, *inner = g.shape(x)
+    rows, columns = (_block_count(d, block_size) for d in inner)
+    parts = _reshape_to_dims(g, x, [n, depth, rows, block_size, columns, block_size])
+    whole = depth * block_size**2 if isinstance(depth, int) else None
+    y = _reshape_to_dims(g, g.Transpose(parts, perm=[0, 3, 5, 1, 2, 4]), [n, whole, rows, columns])
+    return to_data_format(g, y, data_format)
 
 
 @tf_op("DepthToSpace")
 def depth_to_space(g: Graph, input: ir.Value, *, block_size: int, data_format: str) -> ir.Value:
     x = to_channels_first(g, input, data_format)
-    return to_data_format(g, g.DepthToSpace(x, blocksize=block_size, mode="DCR"), data_format)
+    if input.dtype not in _WIDE:
+        return to_data_format(g, g.DepthToSpace(x, blocksize=block_size, mode="DCR"), data_format)
+    n, depth, *inner = g.shape(x)
+    left = depth // block_size**2 if isinstance(depth, int) else None
+    parts = _reshape_to_dims(g, x, [n, block_size, block_size, left, *inner])
+    rows, columns = (d * block_size if isinstance(d, int) else None for d in inner)
+    y = _reshape_to_dims(g, g.Transpose(parts, perm=[0, 3, 4, 1, 5, 2]), [n, left, rows, columns])
+    return to_data_format(g, y, data_format)
 
 
 @tf_op("SpaceToBatchND")
@@ -95,7 +130,8 @@ def space_to_batch(g: Graph, input: ir.Value, block_shape: ir.Value, paddings: i
     x = _reshape_to_dims(g, x, [g.shape(x)[0], *split, *tail])
     order = [*range(2, 2 * m + 1, 2), 0, *range(1, 2 * m, 2), *range(2 * m + 1, rank + m)]
     moved = g.Transpose(x, perm=order)
-    y = _reshape_to_dims(g, moved, [None, *split[0::2], *tail])
+    batch = g.shape(x)[0]
+    y = _reshape_to_dims(g, moved, [batch * prod(blocks) if isinstance(batch, int) else None, *split[0::2], *tail])
     dilated.remember_blocks(g, y, input, blocks, paddings)
     return y
 

@@ -9,6 +9,7 @@ from tests.suites.frozen_graphs.row import above, f32, i32, row
 
 X = above(2, 6, 8, 3)
 W = f32(3, 3, 3, 4)
+PIXELS = (np.arange(128) * 37 % 127).reshape(2, 4, 4, 4)
 BOXES = np.float32([[0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1], [-0.2, 0.3, 1.4, 0.6]])
 FED = "static open old"
 
@@ -205,6 +206,15 @@ ROWS = [
         tf.image.non_max_suppression,
         [BOXES, np.float32([0.5, 0.9, 0.2]), i32(2)],
         [BOXES, np.float32([0.5, 0.9, 0.2]), i32(1)],
+    ),
+    *(
+        row(f"{name}_of_{np.dtype(kind).name}", function, [PIXELS.astype(kind)])
+        for kind in (np.uint8, np.int8, np.int16, np.uint16, np.int32, np.int64)
+        for name, function in (
+            ("nearest", lambda x: tf.image.resize(x, [6, 7], "nearest")),
+            ("space_to_depth", lambda x: tf.nn.space_to_depth(tf.ensure_shape(x, [None, 4, 4, 4]), 2)),
+            ("depth_to_space", lambda x: tf.nn.depth_to_space(tf.ensure_shape(x, [None, 4, 4, 4]), 2)),
+        )
     ),
     row("channels_first", lambda x: tf.transpose(x, [0, 3, 1, 2]) * 2, [X], forms=FED),
     row("mean_of_pixels", lambda x: tf.reduce_mean(x, [1, 2]), [X], forms=FED),

@@ -1,0 +1,41 @@
+"""Which pixels a resize to the nearest takes, in TensorFlow's arithmetic and as ONNX has it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+HALF, ALIGNED, PLAIN = "half_pixel", "align_corners", "asymmetric"
+"""ONNX's names of the three ways in which pixels lie."""
+
+
+def nearest_places(size: int, wanted: int, mode: str) -> np.ndarray:
+    """For each of `wanted` pixels its place among `size`, as the kernel finds it in float32.
+
+    (tensorflow/core/kernels/image/resize_nearest_neighbor_op.cc, image_resizer_state.h)
+    """
+    steps, one = np.arange(wanted, dtype=np.float32), np.float32(1)
+    aligned = mode == ALIGNED and wanted > 1
+    scale = (np.float32(size) - one) / (np.float32(wanted) - one) if aligned else np.float32(size) / np.float32(wanted)
+    at = (steps + np.float32(0.5)) * scale if mode == HALF else steps * scale
+    found = np.floor(at)
+    if mode == ALIGNED:
+        found += at - found >= 0.5  # at + 0.5 could be rounded up to the next pixel
+    return np.minimum(found.astype(np.int64), size - 1)
+
+
+def is_resize_of_onnx(size: int, wanted: int, mode: str) -> bool:
+    """Whether ONNX's Resize takes the same pixels, computed in float64 and in float32 (as onnxruntime does)."""
+    own = nearest_places(size, wanted, mode)
+    return all(np.array_equal(_places_of_onnx(size, wanted, mode, kind), own) for kind in (np.float64, np.float32))
+
+
+def _places_of_onnx(size: int, wanted: int, mode: str, kind: type[np.floating]) -> np.ndarray:
+    """By the formulas of Resize's specification, the last digit left to the order of operations in `kind`."""
+    steps, half = np.arange(wanted).astype(kind), kind(0.5)
+    scale = kind(wanted) / kind(size)
+    if mode == ALIGNED:
+        at = steps * kind(size - 1) / kind(max(wanted - 1, 1))
+    else:
+        at = (steps + half) / scale - half if mode == HALF else steps / scale
+    found = np.floor(at) if mode == PLAIN else np.floor(at + half)
+    return np.clip(found.astype(np.int64), 0, size - 1)
