@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Dim, Graph
-from convert.graph.tensors import dims_of, lazy_tensor, transposed_tensor
+from convert.graph.tensors import dims_of, lazy_tensor, tensor_of, transposed_tensor
 
 from . import shape_values
 from .dims import dim_quotient, sizes_tensor
@@ -21,12 +21,12 @@ LAST_KEY = "convert.tensorflow.last"
 
 
 def cast(g: Graph, x: ir.Value, dtype: ir.DataType) -> ir.Value:
-    """`x` in another dtype; itself where it has that one. Small constants are converted here."""
+    """`x` in another dtype; itself where it has that one. Small constants are converted here, and wrap around."""
     if x.dtype == dtype:
         return x
     content = shape_values.content(x)
     if content is not None and all(isinstance(i, int) for i in content.ravel()):
-        return g.const(content.astype(dtype.numpy()), dtype)
+        return g.const(content.astype(np.int64).astype(dtype.numpy()), dtype)
     result = g.Cast(x, to=dtype)
     if content is not None:
         shape_values.set_content(result, content)
@@ -61,8 +61,20 @@ def transpose(g: Graph, x: ir.Value, perm: Sequence[int]) -> ir.Value:
         return g.Transpose(x, perm=perm)
     done = x.meta.setdefault(_KEY, {})
     if tuple(perm) not in done:
-        done[tuple(perm)] = g.initializer(x.name or "const", transposed_tensor(x.const_value, perm))
+        tensor = x.const_value
+        done[tuple(perm)] = (
+            _view(g, x, (), lambda: np.transpose(tensor.numpy(), perm))
+            if tensor.dtype == ir.DataType.STRING
+            else g.initializer(x.name or "const", transposed_tensor(tensor, perm))
+        )
     return done[tuple(perm)]
+
+
+def _view(g: Graph, x: ir.Value, shape: Sequence[int], make: Callable[[], np.ndarray]) -> ir.Value:
+    """A constant of the dtype of `x` that is made when it is asked for; of strings, which are never lazy, at once."""
+    dtype = g.dtype(x)
+    tensor = tensor_of(make()) if dtype == ir.DataType.STRING else lazy_tensor(dtype, shape, make)
+    return g.initializer(x.name or "const", tensor)
 
 
 def reshape(g: Graph, x: ir.Value, shape: Sequence[int]) -> ir.Value:
@@ -76,7 +88,7 @@ def reshape(g: Graph, x: ir.Value, shape: Sequence[int]) -> ir.Value:
     if -1 in shape:
         rest = int(np.prod([d for d in shape if d != -1], dtype=np.int64))
         shape[shape.index(-1)] = int(tensor.size) // rest if rest else 0
-    return g.initializer(x.name or "const", lazy_tensor(tensor.dtype, shape, lambda: tensor.numpy().reshape(shape)))
+    return _view(g, x, shape, lambda: tensor.numpy().reshape(shape))
 
 
 def unsqueeze(g: Graph, x: ir.Value, axes: Sequence[int]) -> ir.Value:
@@ -114,4 +126,4 @@ def slice_weight(g: Graph, x: ir.Value, items: tuple[Any, ...]) -> ir.Value:
     tensor = x.const_value
     assert tensor is not None
     shape = np.broadcast_to(np.empty(()), dims_of(tensor))[items].shape
-    return g.initializer(x.name or "const", lazy_tensor(tensor.dtype, shape, lambda: tensor.numpy()[items]))
+    return _view(g, x, shape, lambda: np.asarray(tensor.numpy()[items]))

@@ -31,6 +31,31 @@ ROWS = [
     row("upper_of_a_matrix", tf.strings.upper, [text([["dog", "a"], ["b", ""]])]),
     row("joined", lambda a, b: tf.strings.join([a, b]), [text(["a", "b"]), text(["c", ""])]),
     row("joined_with_a_space", lambda a, b: tf.strings.join([a, b, a], " "), [text(["a", "b"]), text(["c", ""])]),
+    row("stacked_on_a_constant", lambda s: tf.stack([tf.constant("a"), s]), [text("b")]),
+    row("behind_a_constant", lambda s: tf.concat([tf.expand_dims(tf.constant("a"), 0), s], 0), [text(["b", "c"])]),
+    row(
+        "joined_with_one_of_two", lambda s: tf.strings.join([tf.unstack(tf.constant(["a", "b"]))[1], s]), [text(["b"])]
+    ),
+    row(
+        "joined_with_a_column",
+        lambda s: tf.strings.join([s, tf.reshape(tf.constant(["a", "b"]), [2, 1])]),
+        [text([["x"], ["y"]])],
+    ),
+    row(
+        "joined_with_a_part",
+        lambda s: tf.strings.join([s, tf.split(tf.constant(["a", "b", "c", "d"]), 2)[1]]),
+        [text(["x", "y"])],
+    ),
+    row(
+        "joined_with_what_was_squeezed",
+        lambda s: tf.strings.join([s, tf.squeeze(tf.constant([["a", "b"]]), 0)]),
+        [text(["x", "y"])],
+    ),
+    row(
+        "joined_with_what_was_transposed",
+        lambda s: tf.strings.join([s, tf.transpose(tf.constant([["a", "b"], ["c", "d"]]))]),
+        [text([["x", "y"], ["z", ""]])],
+    ),
     row("added", lambda a, b: a + b, [text(["a", "b"]), text("c")]),
     row("joined_with_a_constant", lambda a: tf.strings.join(["<", a, ">"]), [text(["a", "b"])]),
     row(
