@@ -22,7 +22,15 @@ def _activation_rule(operator: str) -> Callable[..., ir.Value]:
     return lambda g, features: g.node(operator, [features])
 
 
-tf_op.same(_activation_rule, Relu="Relu", Softplus="Softplus", Softsign="Softsign")
+tf_op.same(_activation_rule, Softplus="Softplus", Softsign="Softsign")
+
+
+@tf_op("Relu")
+def relu(g: Graph, features: ir.Value) -> ir.Value:
+    """(Of integers a maximum: ONNX has no Relu of unsigned ones, and onnxruntime none of int64.)"""
+    if g.dtype(features).is_floating_point():
+        return g.Relu(features)
+    return g.Max(features, g.const(0, g.dtype(features)))
 
 
 @tf_op("Elu")
@@ -92,7 +100,8 @@ def fuse_bias_into_producer(g: Graph, value: ir.Value, bias: ir.Value) -> ir.Val
     if maker is None or not _is_weight(bias):
         return None
     if maker.op_type == "MatMul" and value.shape is not None and len(value.shape) == 2:
-        return g.Gemm(*maker.inputs, bias)
+        # onnxruntime has Gemm of floating kinds alone.
+        return g.Gemm(*maker.inputs, bias) if g.dtype(value).is_floating_point() else None
     if maker.op_type == "Squeeze" and len(maker.inputs) == 2 and maker.inputs[0] is not None:
         longer = maker.inputs[0]  # a convolution over one dim, which TensorFlow has over two
         last = value.shape is not None and longer.shape is not None and value.shape[-1] == longer.shape[-1] != 1

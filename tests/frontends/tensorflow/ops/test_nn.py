@@ -18,6 +18,7 @@ ROWS = [
         case(name, f32(2, 3))
         for name in ("Relu", "Relu6", "Elu", "Selu", "Softplus", "Softsign", "LogSoftmax", "Softmax", "L2Loss")
     ),
+    *(case("Relu", np.array([-3, 0, 4], kind)).named(np.dtype(kind).name) for kind in (np.int32, np.int64)),
     case("LeakyRelu", f32(2, 3), alpha=0.3),
     case("BiasAdd", NHWC, f32(4)),
     case("BiasAdd", NCHW, f32(4), data_format="NCHW").named("nchw"),
