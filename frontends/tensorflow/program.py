@@ -20,7 +20,7 @@ from convert.passes.clean import drop_unused
 from convert.report import Report
 
 from . import ops  # noqa: F401  (fills the table of rules)
-from .common.complexes import Complex, split_parts, stack_parts
+from .common.complexes import Complex, split_constant, split_parts, stack_parts
 from .common.decimal_constants import unrounded_number
 from .common.dims import NamingGraph
 from .common.unify_dims import name_input_dims, share_names
@@ -102,7 +102,8 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
         _add_argument(g, i, shapes[i.name], specs.get(i.name), bounds, report) for i in program.inputs
     ]
     arguments += [
-        c if isinstance(c, (Variable, LookupTable)) else g.const(c, name="captured") for c in program.captured
+        c if isinstance(c, (Variable, LookupTable)) else split_constant(g, g.const(c, name="captured"))
+        for c in program.captured
     ]
     states = _add_states(g, program, walker, body, bounds)
     befores = [state.read(g) for state in states]

@@ -16,7 +16,8 @@ from .polar import arctangent, length_of
 
 PARTWISE = frozenset(
     """
-    Add AddN AddV2 BroadcastTo Concat ConcatV2 DynamicStitch ExpandDims Gather GatherNd GatherV2 MatrixDiagPart Mean Neg
+    Add AddN AddV2 BroadcastTo Concat ConcatV2 Diag DiagPart DynamicStitch ExpandDims Fill Gather GatherNd GatherV2
+    MatrixDiagPart Mean Neg
     Pack Pad Reshape ReverseV2 Roll Select SelectV2 Slice Split SplitV Squeeze StridedSlice Sub Sum Tile Transpose
     Unpack ZerosLike
     """.split()  # noqa: SIM905 (a table)
@@ -26,7 +27,10 @@ PARTWISE = frozenset(
 SHAPES = frozenset(["Shape", "Size", "Rank", "ShapeN"])
 PASSING = frozenset(["Identity", "IdentityN", "StopGradient", "PreventGradient", "Snapshot"])
 AWARE = frozenset(
-    ["Real", "Imag", "Conj", "Angle", "ComplexAbs", "Cast", "FFT", "IFFT", "FFT2D", "IFFT2D", "IRFFT", "IRFFT2D"]
+    """
+    Real Imag Conj ConjugateTranspose Angle ComplexAbs Cast FFT IFFT FFT2D IFFT2D FFT3D IFFT3D IRFFT IRFFT2D
+    IRFFT3D
+    """.split()  # noqa: SIM905 (a table)
 )
 """Operators whose rules take complex tensors."""
 
@@ -57,6 +61,12 @@ def stack_parts(g: Graph, z: Complex) -> ir.Value:
 def split_parts(g: Graph, pair: ir.Value) -> Complex:
     """The complex tensor that is shown so."""
     return Complex(g.Gather(pair, np.int64(0), axis=-1), g.Gather(pair, np.int64(1), axis=-1))
+
+
+def split_constant(g: Graph, value: Any) -> Any:
+    """A complex constant as the two real ones; any other value as it is."""
+    complex_kind = isinstance(value, ir.Value) and value.dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128)
+    return _as_complex(g, value) if complex_kind and value.const_value is not None else value
 
 
 def is_complex(values: Sequence[Any]) -> bool:

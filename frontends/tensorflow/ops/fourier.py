@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..common import shape_values
 from ..common.complexes import Complex
 from ..common.polar import arctangent, length_of
 from ..rules import tf_op
+from .shape import transpose_
 
 
 @tf_op("Complex")
@@ -37,6 +39,13 @@ def conj(g: Graph, input: Any) -> Any:
     return Complex(input.real, g.Neg(input.imag)) if isinstance(input, Complex) else input
 
 
+@tf_op("ConjugateTranspose")
+def conjugate_transpose(g: Graph, x: Any, perm: ir.Value) -> Any:
+    if isinstance(x, Complex):
+        return Complex(transpose_(g, x.real, perm), g.Neg(transpose_(g, x.imag, perm)))
+    return transpose_(g, x, perm)
+
+
 @tf_op("Angle")
 def angle(g: Graph, input: Complex) -> ir.Value:
     return arctangent(g, input.imag, input.real)
@@ -47,59 +56,47 @@ def complex_abs(g: Graph, x: Complex) -> ir.Value:
     return length_of(g, x.real, x.imag)
 
 
-@tf_op("RFFT")
+@tf_op("RFFT", "RFFT2D", "RFFT3D")
 def rfft(g: Graph, input: ir.Value, fft_length: ir.Value) -> Complex:
-    (length,) = shape_values.ints(fft_length, "fft_length")
-    return _pair_to_complex(g, _dft(g, g.Unsqueeze(input, [-1]), length, -2, onesided=1))
+    """Along the last dims, one for each length; of the last one, which is of real numbers, half is given."""
+    pair = g.Unsqueeze(input, [-1])
+    for place, length in enumerate(reversed(shape_values.ints(fft_length, "fft_length"))):
+        pair = _dft(g, pair, length, -2 - place, onesided=int(place == 0))
+    return _pair_to_complex(g, pair)
 
 
-@tf_op("RFFT2D")
-def rfft2d(g: Graph, input: ir.Value, fft_length: ir.Value) -> Complex:
-    rows, columns = shape_values.ints(fft_length, "fft_length")
-    half = _dft(g, g.Unsqueeze(input, [-1]), columns, -2, onesided=1)
-    return _pair_to_complex(g, _dft(g, half, rows, -3))
+def _fourier_rule(transform: tuple[int, int]) -> Callable[[Graph, Complex], Complex]:
+    """Along the last dims, as many as `transform` says, and which way."""
+    count, inverse = transform
+
+    def rule(g: Graph, input: Complex) -> Complex:
+        pair = _complex_to_pair(g, input)
+        for axis in range(-2, -2 - count, -1):
+            pair = _dft(g, pair, None, axis, inverse=inverse)
+        return _pair_to_complex(g, pair)
+
+    return rule
 
 
-@tf_op("FFT")
-def fft(g: Graph, input: Complex) -> Complex:
-    return _pair_to_complex(g, _dft(g, _complex_to_pair(g, input), None, -2))
+tf_op.same(_fourier_rule, FFT=(1, 0), FFT2D=(2, 0), FFT3D=(3, 0), IFFT=(1, 1), IFFT2D=(2, 1), IFFT3D=(3, 1))
 
 
-@tf_op("IFFT")
-def ifft(g: Graph, input: Complex) -> Complex:
-    return _pair_to_complex(g, _dft(g, _complex_to_pair(g, input), None, -2, inverse=1))
-
-
-@tf_op("FFT2D")
-def fft2d(g: Graph, input: Complex) -> Complex:
-    return _pair_to_complex(g, _dft(g, _dft(g, _complex_to_pair(g, input), None, -2), None, -3))
-
-
-@tf_op("IFFT2D")
-def ifft2d(g: Graph, input: Complex) -> Complex:
-    return _pair_to_complex(g, _dft(g, _dft(g, _complex_to_pair(g, input), None, -2, inverse=1), None, -3, inverse=1))
-
-
-@tf_op("IRFFT")
+@tf_op("IRFFT", "IRFFT2D", "IRFFT3D")
 def irfft(g: Graph, input: Complex, fft_length: ir.Value) -> ir.Value:
-    """Products with the matrices of the real inverse: every frequency but the first (and the middle) counts twice."""
-    (length,) = shape_values.ints(fft_length, "fft_length")
-    return _inverse_real_dft(g, input, length)
-
-
-@tf_op("IRFFT2D")
-def irfft2d(g: Graph, input: Complex, fft_length: ir.Value) -> ir.Value:
-    """Along the rows first, which are cut to fft_length; there a transform of numbers that are not real."""
-    rows, columns = shape_values.ints(fft_length, "fft_length")
-    have = g.shape(input.real)[-2]
-    if not isinstance(have, int) or have < rows:
-        raise Unsupported("a spectrum with fewer rows than fft_length, or with an unknown number of them")
-    if have > rows:
-        input = Complex(*(g.Slice(p, [0], [rows], [-2]) for p in (input.real, input.imag)))
-    return _inverse_real_dft(g, _pair_to_complex(g, _dft(g, _complex_to_pair(g, input), None, -3, inverse=1)), columns)
+    """Along rows (and planes) first, cut to fft_length; there it is a transform of numbers that are not real."""
+    *outer, last = shape_values.ints(fft_length, "fft_length")
+    for axis, length in zip(range(-2, -2 - len(outer), -1), reversed(outer), strict=True):
+        have = g.shape(input.real)[axis]
+        if not isinstance(have, int) or have < length:
+            raise Unsupported("a spectrum with fewer rows than fft_length, or with an unknown number of them")
+        if have > length:
+            input = Complex(*(g.Slice(p, [0], [length], [axis]) for p in (input.real, input.imag)))
+        input = _pair_to_complex(g, _dft(g, _complex_to_pair(g, input), None, axis - 1, inverse=1))
+    return _inverse_real_dft(g, input, last)
 
 
 def _inverse_real_dft(g: Graph, input: Complex, length: int) -> ir.Value:
+    """Products with the matrices of the real inverse: every frequency but the first (and the middle) counts twice."""
     have, want = g.shape(input.real)[-1], length // 2 + 1
     if not isinstance(have, int) or have < want:
         raise Unsupported("a spectrum that is shorter than half of fft_length, or of unknown length")

@@ -11,14 +11,15 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..common.complexes import Complex, split_constant
 from ..common.ragged_rows import RaggedTensor
 from ..graph.variables import Variable
 from ..rules import tf_op
 
 
 @tf_op("Const")
-def const(g: Graph, *, value: ir.TensorProtocol) -> ir.Value:
-    return g.const(value, name=None if value.size <= 16 else g.location.node)
+def const(g: Graph, *, value: ir.TensorProtocol) -> ir.Value | Complex:
+    return split_constant(g, g.const(value, name=None if value.size <= 16 else g.location.node))
 
 
 @tf_op("Identity", "StopGradient", "PreventGradient", "Snapshot", "DebugGradientIdentity")
@@ -46,8 +47,8 @@ def identity_n(g: Graph, input: Sequence[Any]) -> list[Any]:
 
 
 @tf_op("ReadVariableOp")
-def read_variable(g: Graph, resource: Variable) -> ir.Value:
-    return resource.read(g)
+def read_variable(g: Graph, resource: Variable) -> ir.Value | Complex:
+    return split_constant(g, resource.read(g))
 
 
 @tf_op("ResourceGather")

@@ -11,6 +11,10 @@ SCALAR, ANY = "static old", "static open unranked"
 X = f32(3, 4)
 
 
+TURNS = np.exp(1j * np.outer(np.arange(8), [1.0, 0.1, 0.3, 2.0])).astype(np.complex64)
+WIDE = i64([1, 2, 3])
+
+
 def _parts(z: tf.Tensor) -> list[tf.Tensor]:
     return [tf.math.real(z), tf.math.imag(z)]
 
@@ -42,6 +46,24 @@ ROWS = [
     row("halves", lambda a: [tf.exp(a), tf.nn.softmax(a)], [X.astype(np.float16)]),
     row("doubles", lambda a: [tf.sin(a), tf.matmul(a, a, transpose_b=True)], [X.astype(np.float64)]),
     row("bytes", lambda a, b: [a + b, tf.bitwise.bitwise_xor(a, b)], [np.uint8([200, 3]), np.uint8([100, 5])]),
+    *(
+        row(
+            f"{name}_of_{np.dtype(kind).name}",
+            function,
+            [np.arange(-3 if np.dtype(kind).kind == "i" else 0, 6).astype(kind)],
+        )
+        for kind in (np.uint8, np.int8, np.int16, np.uint16, np.int64)
+        for name, function in (
+            ("quotients", lambda x: [x // 2, x % 3]),
+            ("sums", lambda x: [x + x, x - 1, x * 2]),
+            ("comparisons", lambda x: [x > 2, x == 3, x <= 1]),
+            ("the_largest", lambda x: list(tf.math.top_k(x, 2))),
+            ("distinct", lambda x: tf.unique(tf.concat([x, x], 0)).y),
+            ("no_less_than_zero", tf.nn.relu),
+            ("sign_changed", lambda x: -x),
+        )
+        if (name, kind) != ("sign_changed", np.uint8) and (name, kind) != ("sign_changed", np.uint16)
+    ),
     row("cast_to_each", lambda x: [tf.cast(x, t) for t in ("int32", "int64", "float64", "bool", "int8")], [X * 3]),
     *(
         row(f"complex_{f.__name__}", lambda a, b, f=f: _parts(f(tf.complex(a, b))), [X, X + 1])
@@ -49,6 +71,32 @@ ROWS = [
     ),
     row("complex_magnitude", lambda a, b: tf.abs(tf.complex(a, b)), [X, X + 1]),
     row("complex_product", lambda a, b: tf.math.real(tf.complex(a, b) * tf.complex(b, a)), [X, X + 1]),
+    row("complex_rows_of_a_table", lambda x: _parts(tf.complex(x, x + 1) * tf.constant(TURNS)[: tf.shape(x)[0]]), [X]),
+    row("complex_rows_gathered", lambda x: _parts(tf.complex(x, x + 1) * tf.gather(TURNS, [0, 2, 4])), [X]),
+    row("complex_number", lambda x: x * tf.math.real(tf.constant(2 + 1j, tf.complex64)), [X]),
+    row("complex_exponential", lambda x: _parts(tf.complex(x, x) * tf.exp(tf.constant(0.5j, tf.complex64))), [X]),
+    row("complex_spectrum", lambda x: _parts(tf.complex(x, x) * tf.signal.fft(tf.constant(TURNS[0]))), [X]),
+    row("complex_adjoint", lambda x: _parts(tf.linalg.adjoint(tf.complex(x, x + 1))), [X]),
+    row("complex_filled", lambda x: _parts(tf.fill([3, 4], tf.constant(1 - 2j, tf.complex64)) * tf.complex(x, x)), [X]),
+    row("complex_diagonal", lambda x: _parts(tf.linalg.tensor_diag(tf.complex(x, x + 1))), [f32(3)]),
+    row(
+        "cast_that_wraps_around",
+        lambda x: [tf.cast(tf.constant([200, 300, -1]), tf.uint8), tf.cast(x, tf.uint32) + tf.cast(-1, tf.uint32)],
+        [np.float32([3, 4])],
+    ),
+    row(
+        "bias_of_integers",
+        lambda x: tf.nn.bias_add(tf.matmul(x, [[1, -2], [3, 4]]), [10, 20]),
+        [i32([[1, 2], [3, 4]])],
+    ),
+    row(
+        "counted_in_tenths",
+        lambda n, step: tf.range(0.0, n, step),
+        *([np.float32(n / 10), np.float32(0.1)] for n in (3, 6, 7, 12, 23)),
+        forms=SCALAR,
+    ),
+    row("counted_in_tenths_of_constants", lambda x: x + tf.range(0.0, 0.3, 0.1), [f32(2, 1)]),
+    row("list_difference", lambda x: [x + 1, tf.raw_ops.ListDiff(x=WIDE, y=WIDE[1:2])[1]], [X]),
     row("negated", lambda x: -x, [X], forms=ANY),
     row("activations", lambda x: [tf.nn.relu6(x), tf.nn.elu(x), tf.nn.selu(x), tf.nn.softplus(x)], [X], forms=ANY),
     row("leaky", lambda x: [tf.nn.leaky_relu(x, 0.1), tf.nn.swish(x), tf.nn.gelu(x)], [X], forms=ANY),

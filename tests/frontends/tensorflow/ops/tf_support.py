@@ -25,7 +25,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
 
 # `tf.raw_ops` calls some arguments by other names than the operator's schema.
-OF_COMPLEX = {"Real", "Imag", "Angle", "ComplexAbs", "Conj", "FFT", "IFFT", "FFT2D", "IFFT2D", "IRFFT", "IRFFT2D"}
+OF_COMPLEX = {"Real", "Imag", "Angle", "ComplexAbs", "Conj", "ConjugateTranspose", "FFT", "IFFT", "FFT2D", "IFFT2D",
+              "FFT3D", "IFFT3D", "IRFFT", "IRFFT2D", "IRFFT3D"}  # fmt: skip
 DTYPES = {"dtype", "DstT", "out_type", "output_type", "Tout", "out_idx", "Targmax", "output_idx_type", "Tsplits", "T",
           "type"}  # fmt: skip
 OF_STORED = {"Dequantize", "QuantizeDownAndShrinkRange", "Requantize", "RequantizationRange"} | {
