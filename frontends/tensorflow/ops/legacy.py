@@ -11,6 +11,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common import shape_values
+from ..common.conv_layout import to_channels_first, to_data_format
 from ..common.lazy_reshape import int64
 from ..common.tensor_lists import TensorList
 from ..graph.variables import Variable
@@ -19,6 +20,7 @@ from .array import reverse_along
 from .gather import gather_nd
 from .image import batch_to_space, space_to_batch
 from .reduce import in_top_k, top_k_v2
+from .shape import ones_like
 from .vision import non_max_suppression_v2
 
 
@@ -55,6 +57,23 @@ def non_max_suppression(
     g: Graph, boxes: ir.Value, scores: ir.Value, max_output_size: ir.Value, *, iou_threshold: float
 ) -> ir.Value:
     return non_max_suppression_v2(g, boxes, scores, max_output_size, g.const(iou_threshold, ir.DataType.FLOAT))
+
+
+@tf_op("BatchNormWithGlobalNormalization")
+def batch_norm_with_global_normalization(
+    g: Graph,
+    t: ir.Value,
+    m: ir.Value,
+    v: ir.Value,
+    beta: ir.Value,
+    gamma: ir.Value,
+    *,
+    variance_epsilon: float,
+    scale_after_normalization: bool,
+) -> ir.Value:
+    scale = gamma if scale_after_normalization else ones_like(g, gamma)
+    y = g.BatchNormalization(to_channels_first(g, t, "NHWC"), scale, beta, m, v, epsilon=variance_epsilon)
+    return to_data_format(g, y, "NHWC")
 
 
 @tf_op("ResourceGatherNd")

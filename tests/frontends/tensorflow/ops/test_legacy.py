@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.frontends.tensorflow.ops.tf_support import check, with_batch
+from convert.source import Source
+from tests.frontends.tensorflow.ops.tf_support import check, run, same, tf, with_batch
 from tests.support.cases import Case, case, f32, params
+from tests.support.tensorflow_helper import read
 
 BOXES = np.array([[0, 0, 1, 1], [0, 0.05, 1, 1.05], [0, 2, 1, 3], [0, 2.4, 1, 3.4], [5, 5, 6, 6]], np.float32)
 SCORES = np.array([0.9, 0.8, 0.3, 0.7, 0.1], np.float32)
@@ -33,3 +35,20 @@ def test_operator(row: Case) -> None:
 @pytest.mark.parametrize("row", params(with_batch(ROWS)))
 def test_operator_with_dynamic_batch(row: Case) -> None:
     check(row, dynamic=True)
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_batch_norm_of_graphs_of_the_first_versions(scaled: bool) -> None:
+    """TensorFlow builds no such node any more, but has its function of that name."""
+    statistics = {"m": f32(4), "v": f32(4, low=0.2), "beta": f32(4, low=0), "gamma": f32(4, low=0.5)}
+    with tf.Graph().as_default() as graph:
+        tf.compat.v1.placeholder(tf.float32, [None, 3, 2, 4], "t")
+        for name, array in statistics.items():
+            tf.constant(array, name=name)
+    made = graph.as_graph_def()
+    node = made.node.add(op="BatchNormWithGlobalNormalization", name="y", input=["t", *statistics])
+    node.attr["T"].type = 1
+    node.attr["variance_epsilon"].f, node.attr["scale_after_normalization"].b = 0.01, scaled
+    x = f32(2, 3, 2, 4)
+    expected = tf.nn.batch_norm_with_global_normalization(x, *statistics.values(), 0.01, scaled)
+    same(run(read(Source("graphdef-object", model=made)), {"t": x})["y"], expected.numpy())
