@@ -50,7 +50,7 @@ def attention(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None
         boolean = g.dtype(mask) == ir.DataType.BOOL
         scores = g.Where(mask, scores, lowest) if boolean else g.Add(scores, mask)
     weights = g.Softmax(scores, axis=-1)
-    if mask is not None and not _every_row_sees_something(mask):
+    if mask is not None and not _every_row_sees_something(mask, bool(attributes.get_int("is_causal", 0))):
         # A row without any key gives zeros, not NaN.
         blind = g.Equal(g.ReduceMax(scores, np.array([-1]), keepdims=1), lowest)
         weights = g.Where(blind, g.const(np.zeros((), g.dtype(scores).numpy()), g.dtype(scores)), weights)
@@ -98,9 +98,12 @@ def _future_mask(g: Graph, q: ir.Value, k: ir.Value) -> ir.Value:
     return g.Less(g.Unsqueeze(numbers(q), [1]), g.Unsqueeze(numbers(k), [0]))
 
 
-def _every_row_sees_something(mask: ir.Value) -> bool:
-    """Whether a mask is known and hides no query from all keys."""
+def _every_row_sees_something(mask: ir.Value, causal: bool) -> bool:
+    """Whether a mask is known and hides no query from all keys, of which a `causal` one does not see the later ones."""
     if mask.const_value is None:
         return False
     content = mask.const_value.numpy()
-    return bool((content if content.dtype == bool else content > -np.inf).any(axis=-1).all())
+    seen = content if content.dtype == bool else content > -np.inf
+    if causal and (seen.ndim < 2 or seen.shape[-2] == 1):  # one row for all queries
+        return bool(seen[..., 0].all())
+    return bool((np.tril(seen) if causal else seen).any(axis=-1).all())

@@ -133,14 +133,19 @@ def normalize(g: Graph, node: ir.Node, x: ir.Value | None, axes: np.ndarray) -> 
     variance = g.ReduceMean(g.Mul(centred, centred), axes, keepdims=1)
     deviation = g.Sqrt(g.Add(variance, node.attributes.get_float("epsilon", 1e-5)))
     inverse = g.Reciprocal(deviation) if len(node.outputs) > 2 else deviation
-    return g.Div(centred, deviation), mean, inverse
+    kept = [v if g.dtype(v) == _stash_dtype(node) else g.Cast(v, to=_stash_dtype(node)) for v in (mean, inverse)]
+    return g.Div(centred, deviation), kept[0], kept[1]
 
 
 def _cast_to_stash(g: Graph, node: ir.Node, x: ir.Value | None) -> ir.Value:
-    """`x` in the dtype that the operator computes in (`stash_type`)."""
-    wanted = ir.DataType(node.attributes.get_int("stash_type", 1))
+    """`x` in the dtype that the operator computes in: `stash_type`, and float64 for float64, as runtimes have it."""
+    wanted = _stash_dtype(node)
     assert x is not None
-    return x if g.dtype(x) == wanted else g.Cast(x, to=wanted)
+    return x if g.dtype(x) in (wanted, ir.DataType.DOUBLE) else g.Cast(x, to=wanted)
+
+
+def _stash_dtype(node: ir.Node) -> ir.DataType:
+    return ir.DataType(node.attributes.get_int("stash_type", 1))
 
 
 def _cast_back(g: Graph, y: ir.Value, x: ir.Value | None) -> ir.Value:

@@ -88,7 +88,8 @@ def write_element(g: Graph, items: TensorList, index: ir.Value, item: ir.Value) 
         raise Unsupported("a list of ragged or complex tensors")
     element = merge_dims(items.element, None if item.shape is None else g.shape(item))
     if items.blank:
-        return replace(items, element=element, item=item)
+        count = g.Add(int64(g, items.count), np.int64(1)) if items.longer else items.count
+        return replace(items, element=element, item=item, count=count)
     parts = write_part(g, items, index, item)
     if parts is not None:
         return parts

@@ -20,9 +20,9 @@ class TensorList:
     """A list as a value: `stacked` is [count, *element], or None where nothing was written to it.
 
     `element` are the dims of one element, None where its rank is not known; `count` is an integer scalar. `blank`
-    is set inside a loop that writes one element a round: then `item` is what this round wrote. Elements whose first
-    dims differ stand in `parts` where each was written at a known place (None: not written), else end to end in
-    `joined`, with their `lengths`, [count].
+    is set inside a loop that writes one element a round: then `item` is what this round wrote, and `longer` whether
+    the list has one element more for it. Elements whose first dims differ stand in `parts` where each was written at a
+    known place (None: not written), else end to end in `joined`, with their `lengths`, [count].
     """
 
     dtype: ir.DataType
@@ -31,6 +31,7 @@ class TensorList:
     stacked: ir.Value | None = None
     blank: bool = False
     item: ir.Value | None = None
+    longer: bool = False
     parts: tuple[ir.Value | None, ...] | None = None
     joined: ir.Value | None = None
     lengths: ir.Value | None = None

@@ -63,7 +63,7 @@ def emit_recurrent(
     if copies:
         own, before, after = ([s[k] for k in range(len(inner)) if k not in copies] for s in (inner, initial, results))
         rest = emit_recurrent(g, body, iteration, own, before, after, items, rounds, sizes)
-        return None if rest is None else _insert_copied_states(g, rest, copies)
+        return None if rest is None else _insert_copied_states(rest, copies)
     here = {o for n in body.graph for o in n.outputs}
     advanced = [split_guard(value, iteration, here) for value in results]
     added = [split_guard(value, iteration, here) for value in items]
@@ -138,11 +138,11 @@ def _emit_layers(
     return RecurrentOutputs([states[k] for k in range(len(initial))], found, last)
 
 
-def _insert_copied_states(g: Graph, found: RecurrentOutputs, copies: Mapping[int, int]) -> RecurrentOutputs:
+def _insert_copied_states(found: RecurrentOutputs, copies: Mapping[int, int]) -> RecurrentOutputs:
     """With states that nothing reads in a round: each holds what was added to a list, by its number, last."""
     states = list(found.states)
     for k in sorted(copies):
-        states.insert(k, _last_step(g, found.outputs[copies[k]]))
+        states.insert(k, found.last[copies[k]])
     return RecurrentOutputs(states, found.outputs, found.last)
 
 

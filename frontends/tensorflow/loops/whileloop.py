@@ -164,8 +164,9 @@ def _emit_body(
         if k in lists:
             inner[k] = tensor_list_from_stacked(inside, inner[k])
     for k in scanned:
-        length = iteration if k in loop.pushes else arguments[k].count
-        inner[k] = replace(arguments[k], blank=True, count=length)
+        longer = _is_empty(arguments[k])  # by one element a round, from none on
+        length = iteration if longer else arguments[k].count
+        inner[k] = replace(arguments[k], blank=True, longer=longer, count=length)
     if count is not None:
         for k, step in loop.steps.items():
             inner[k] = _counter_value(inside, iteration, arguments[k], step)

@@ -7,10 +7,14 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.numerics.factor import lu
+from convert.numerics.matrices import LARGEST, matrix_shape
+from convert.numerics.solve import sign_and_log_det
 
 from ..common.lazy_reshape import cast, transpose
 from ..patterns.attention import attention
 from ..rules import tf_op
+from .special import cast_like, to_float64
 
 
 @tf_op("MatMul")
@@ -47,14 +51,35 @@ def _transpose_if(g: Graph, x: ir.Value, wanted: bool) -> ir.Value:
 
 @tf_op("MatrixDeterminant")
 def matrix_determinant(g: Graph, input: ir.Value) -> ir.Value:
-    return g.Det(input)
+    """onnxruntime has ONNX's operator for float32 alone."""
+    if g.dtype(input) != ir.DataType.DOUBLE:
+        return g.Det(input)
+    sign, log = _sign_and_log(g, input)
+    return g.Mul(sign, g.Exp(log))
 
 
 @tf_op("LogMatrixDeterminant")
 def log_matrix_determinant(g: Graph, input: ir.Value) -> list[ir.Value]:
-    """Sign and logarithm of the determinant itself, which has to be a number that its dtype holds."""
-    det = g.Det(input)
-    return [g.Sign(det), g.Log(g.Abs(det))]
+    """From the factors of the matrix: the determinant itself may be no number that its dtype holds."""
+    known = all(isinstance(size, int) and size <= LARGEST for size in g.shape(input)[-2:])
+    return list(_sign_and_log(g, input) if known else _by_rows_of_one(g, input))
+
+
+def _sign_and_log(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    wide = to_float64(g, x)
+    if not matrix_shape(g, x)[0]:
+        none = g.ReduceSum(wide, [-2, -1], keepdims=0)
+        return cast_like(g, g.Add(none, np.float64(1)), x), cast_like(g, none, x)
+    sign, log = sign_and_log_det(g, *lu(g, wide))
+    return cast_like(g, sign, x), cast_like(g, log, x)
+
+
+def _by_rows_of_one(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The determinant of the rows divided by their lengths, which is 1 at the most (Hadamard), and these lengths."""
+    length = g.ReduceL2(x, [-1], keepdims=1)
+    length = g.Where(g.Equal(length, g.const(0, g.dtype(x))), g.const(1, g.dtype(x)), length)
+    det = g.Det(g.Div(x, length))
+    return g.Sign(det), g.Add(g.Log(g.Abs(det)), g.ReduceSum(g.Log(length), [-2, -1], keepdims=0))
 
 
 @tf_op("Cross")

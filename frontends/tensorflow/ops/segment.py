@@ -33,7 +33,7 @@ def _sorted_segment_rule(kind: str) -> Callable[..., ir.Value]:
     def rule(g: Graph, data: ir.Value, segment_ids: ir.Value) -> ir.Value:
         """Segments without rows are 0, or 1 for products."""
         ids = int64(g, segment_ids)
-        count = g.Add(g.ReduceMax(ids, [0]), np.ones(1, np.int64))
+        count = segment_count(g, ids)
         start = _neutral_element(kind, data)
         if kind in ("Max", "Min") and g.dtype(data).is_floating_point():
             start = -np.inf if kind == "Max" else np.inf
@@ -55,10 +55,15 @@ tf_op.same(_sorted_segment_rule, SegmentSum="Sum", SegmentProd="Prod", SegmentMa
 @tf_op("SegmentMean")
 def segment_mean(g: Graph, data: ir.Value, segment_ids: ir.Value) -> ir.Value:
     ids = int64(g, segment_ids)
-    count = g.Add(g.ReduceMax(ids, [0]), np.ones(1, np.int64))
+    count = segment_count(g, ids)
     rows = g.Max(segment_sizes(g, ids, count), np.ones(1, np.int64))
     total = reduce_segments(g, "Sum", data, ids, count, 0)
     return g.Div(total, g.Cast(align_rows(g, rows, data), to=data.dtype))
+
+
+def segment_count(g: Graph, ids: ir.Value) -> ir.Value:
+    """One more than the largest of the `ids`, [1]; 0 where there is none, of which ReduceMax is not defined."""
+    return g.Add(g.ReduceMax(g.Concat(ids, np.full(1, -1), axis=0), [0]), np.ones(1, np.int64))
 
 
 def _neutral_element(kind: str, data: ir.Value) -> float:
@@ -218,7 +223,7 @@ def dynamic_stitch(g: Graph, indices: Sequence[ir.Value], data: Sequence[ir.Valu
         rows.append(values if rank == 1 else g.Reshape(values, g.Concat(np.array([-1], np.int64), inner, axis=0)))
         flat.append(int64(g, index) if rank == 1 else g.Reshape(int64(g, index), [-1]))
     every = g.Concat(*flat, axis=0)
-    count = g.Add(g.ReduceMax(every, [0]), np.ones(1, np.int64))
+    count = segment_count(g, every)
     places = g.Range(0, g.Squeeze(g.Shape(every), [0]), 1)
     nowhere = g.Expand(g.const(0, ir.DataType.INT64), count)
     return g.Gather(g.Concat(*rows, axis=0), g.ScatterElements(nowhere, every, places, axis=0, reduction="max"), axis=0)

@@ -10,7 +10,7 @@ from convert.graph import Graph
 from ..common import shape_values
 from ..common.lazy_reshape import cast, int64, transpose
 from ..rules import tf_op
-from .segment import reduce_segments, segment_sizes, unsqueeze_trailing
+from .segment import reduce_segments, segment_count, segment_sizes, unsqueeze_trailing
 
 
 @tf_op("SparseSegmentSum")
@@ -58,11 +58,7 @@ def _segment_sums(
 ) -> ir.Value:
     """Sums of gathered rows by segment, over the number of rows to `power`; empty segments are zero."""
     ids = int64(g, ids)
-    if count is None:
-        last = g.ReduceMax(ids, [0])
-        number = g.Add(last, np.ones(1, np.int64))
-    else:
-        last, number = None, g.Reshape(int64(g, count), [1])
+    number = segment_count(g, ids) if count is None else g.Reshape(int64(g, count), [1])
     total = reduce_segments(g, "Sum", g.Gather(data, indices, axis=0), ids, number, 0)
     if not power:
         return total

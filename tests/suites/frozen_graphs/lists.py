@@ -31,6 +31,54 @@ def appended_at_its_size(x: tf.Tensor) -> tf.Tensor:
     return found.stack()
 
 
+def counted_as_written(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """How long a list is behind a write of the same round."""
+    found, total = tf.TensorArray(tf.float32, size=0, dynamic_size=True, element_shape=[4]), 0
+    for i in tf.range(tf.shape(x)[0]):
+        found = found.write(i, x[i])
+        total += found.size()
+    return found.stack(), total
+
+
+def filled_up_to(x: tf.Tensor, n: tf.Tensor) -> tf.Tensor:
+    """A condition that asks how long the list is."""
+    start = tf.TensorArray(tf.float32, size=0, dynamic_size=True, element_shape=[4])
+    (found,) = tf.while_loop(lambda t: t.size() < n, lambda t: (t.write(t.size(), x[0] * 2.0),), [start])
+    return found.stack()
+
+
+def written_until_long(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    start = tf.TensorArray(tf.float32, size=0, dynamic_size=True, element_shape=[4])
+    i, found = tf.while_loop(
+        lambda i, t: tf.logical_and(t.size() < 2, i < 3), lambda i, t: (i + 1, t.write(i, tf.gather(x, i))), [0, start]
+    )
+    return i, found.stack()
+
+
+def pushed_and_counted(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    start = tf.raw_ops.EmptyTensorList(element_shape=[4], max_num_elements=-1, element_dtype=tf.float32)
+
+    def body(i: tf.Tensor, total: tf.Tensor, items: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        items = tf.raw_ops.TensorListPushBack(input_handle=items, tensor=tf.gather(x, i))
+        return i + 1, total + tf.raw_ops.TensorListLength(input_handle=items), items
+
+    _, total, items = tf.while_loop(lambda i, total, items: i < 3, body, [0, 0, start])
+    return total, tf.raw_ops.TensorListStack(input_handle=items, element_shape=[4], element_dtype=tf.float32)
+
+
+def last_of_some_steps(x: tf.Tensor, n: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """A recurrent loop that may end before the sequence does, and a state that remembers the last output."""
+    w, r = tf.constant(f32(4, 4, seed=1)), tf.constant(f32(4, 4, seed=2))
+
+    def body(t: tf.Tensor, h: tf.Tensor, last: tf.Tensor, ta: tf.TensorArray) -> tuple[object, ...]:
+        new = tf.tanh(tf.matmul(tf.gather(x, t), w) + tf.matmul(h, r))
+        return t + 1, new, new, ta.write(t, new)
+
+    start = [0, tf.zeros([2, 4]), tf.zeros([2, 4]), tf.TensorArray(tf.float32, size=5, element_shape=[2, 4])]
+    _, _, last, ta = tf.while_loop(lambda t, *_: tf.logical_and(t < 5, t < n), body, start)
+    return ta.stack(), last
+
+
 def filtered(x: tf.Tensor) -> tf.Tensor:
     found = tf.TensorArray(tf.float32, size=0, dynamic_size=True, element_shape=[4])
     n = 0
@@ -272,5 +320,11 @@ ROWS = [
     row("map_over_ragged", ragged_map, [f32(5), i64([2, 0, 3])], [f32(3), i64([3])]),
     row("map_from_ragged_to_ragged", ragged_to_ragged, [f32(5), i64([2, 0, 3])], gap="a list of ragged"),
     row("map_of_maxima_of_ragged", ragged_max, [f32(5), i64([2, 0, 3])]),
+    # Not in TensorFlow 1's form, whose rounds write ahead of each other: 9 for 1 + 2 + 3.
+    row("counted_as_written", autographed(counted_as_written), [X], [f32(5, 4)], forms="static open"),
+    row("filled_up_to_a_length", filled_up_to, [X, i32(3)]),
+    row("written_until_it_is_long", written_until_long, [X]),
+    row("pushed_and_counted", pushed_and_counted, [X]),
+    row("last_of_some_steps", last_of_some_steps, [f32(5, 2, 4), i32(3)]),
     row("stacked_over_time", lambda x: tf.stack([x[:, i] * i for i in range(3)], 1), [X]),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
@@ -33,8 +34,22 @@ tflite_op.same(tf_rule, SPACE_TO_BATCH_ND="SpaceToBatchND", BATCH_TO_SPACE_ND="B
 
 
 @tflite_op("NON_MAX_SUPPRESSION_V4")
-def non_max_suppression_v4(g: Graph, *inputs: ir.Value) -> list[ir.Value]:
-    return emit_tf(g, "NonMaxSuppressionV4", list(inputs), {"pad_to_max_output_size": True})
+def non_max_suppression_v4(
+    g: Graph, boxes: ir.Value, scores: ir.Value, count: ir.Value, overlap: ir.Value, *least: ir.Value
+) -> list[ir.Value]:
+    """Boxes that overlap by as much as the threshold are left out as well (kernels/internal/reference/
+    non_max_suppression.h), which is by more than the number below it.
+    """
+    below = g.Max(emit_tf(g, "NextAfter", [overlap, g.const(np.array(-np.inf, np.float32))]), np.float32(0))
+    found = [boxes, scores, count, below, *least]
+    chosen, valid = emit_tf(g, "NonMaxSuppressionV4", found, {"pad_to_max_output_size": True})
+    known = g.static(overlap)
+    if known is not None and known > 0:
+        return [chosen, valid]
+    # Any two boxes overlap by no less than 0: the best one is left.
+    valid = g.Where(g.LessOrEqual(overlap, np.float32(0)), g.Min(valid, np.int32(1)), valid)
+    places = g.Range(np.int32(0), g.Cast(g.Squeeze(g.Shape(chosen), [0]), to=ir.DataType.INT32), np.int32(1))
+    return [g.Where(g.Less(places, valid), chosen, np.int32(0)), valid]
 
 
 @tflite_op("RFFT2D")

@@ -121,6 +121,8 @@ case(
     lambda g, x: g.Slice(x, np.array([-1, 4]), np.array([-9, 0]), np.array([0, 1]), np.array([-2, -1])),
     *(7, 9),
 )
+case("LayerNormalization of float64", [normal(3, 6).astype(np.float64) + 1000],
+     lambda g, x: g.LayerNormalization(x, np.linspace(1, 2, 6), outputs=3)[0], *(13, 16))  # fmt: skip
 case("Slice", [normal(5, 6)], lambda g, x: g.Slice(x, np.array([1]), np.array([-1]), np.array([-1])), *(7, 9))
 case("Clip", [normal(9)], lambda g, x: g.Clip(x, np.float32(-0.5), np.float32(0.5)), *(7, 9))
 case("Clip by computed bounds", [normal(9), np.float32(-0.3)], lambda g, x, low: g.Clip(x, low, None), *(8, 9))
@@ -218,6 +220,23 @@ def test_a_dynamic_dim_broadcasts_before_opset_8(operator: str) -> None:
     for m in (1, 4):
         feeds = {"x": normal(2, 3, 1), "b": normal(m), "c": normal(2, 1, 4)}
         np.testing.assert_array_equal(answers(lowered, feeds)[0], answers(model(), feeds)[0])
+
+
+def test_norms_of_float64_keep_its_digits() -> None:
+    """ONNX's function bodies round to float32, as `stash_type` has it where nobody says otherwise."""
+    x = normal(2, 4, 3).astype(np.float64) + 1000
+    g = Graph(opset=23)
+    value = g.input("x", T.DOUBLE, x.shape)
+    g.output(g.GroupNormalization(value, np.ones(4), np.zeros(4), num_groups=2, epsilon=1e-5))
+    g.output(g.RMSNormalization(value, np.ones(3), epsilon=1e-5))
+    model = g.model()
+    convert_opset(model, 20)
+    grouped = x.reshape(2, 2, 6)
+    centred = grouped - grouped.mean(-1, keepdims=True)
+    normal_rows = centred / np.sqrt(np.square(centred).mean(-1, keepdims=True) + 1e-5)
+    by_power = x / np.sqrt(np.square(x).mean(-1, keepdims=True) + 1e-5)
+    for got, want in zip(answers(model, {"x": x}), (normal_rows.reshape(x.shape), by_power), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-9)
 
 
 def test_a_value_that_came_later_is_refused() -> None:

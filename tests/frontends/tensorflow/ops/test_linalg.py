@@ -21,6 +21,11 @@ ROWS = [
     case("MatrixDeterminant", f32(2, 3, 3)),
     case("Cross", f32(2, 3), f32(2, 3, low=0)),
     case("LogMatrixDeterminant", f32(2, 3, 3)),
+    case("LogMatrixDeterminant", f32(64, 64)).named("beyond float32"),
+    case("LogMatrixDeterminant", (0.1 * np.eye(50)).astype(np.float32)).named("below float32"),
+    case("LogMatrixDeterminant", np.zeros((2, 0, 0), np.float32)).named("of nothing"),
+    case("LogMatrixDeterminant", (f32(80, 80) * 9 + 50 * np.eye(80)).astype(np.float32)).named("of many rows"),
+    case("MatrixDeterminant", np.float64([[[1, 2], [3, 5]], [[0.5, 0.25], [2, 1]]])).named("float64"),
     case("BatchMatMulV3", BYTES, BYTES, Tout="int32", adj_x=False, adj_y=True).named("signed bytes"),
 ]
 

@@ -35,6 +35,14 @@ ROWS = [
         case(name, np.full(3, value, np.float32), np.array([0, 0, 2], np.int32)).named(f"of {value}")
         for name, value in (("SegmentMax", -np.inf), ("SegmentMin", np.inf))
     ),
+    *(
+        case(name, np.zeros((0, 2), np.float32), np.zeros(0, np.int32)).named("no rows")
+        for name in ("SegmentSum", "SegmentMean", "SegmentProd", "SegmentMax", "SegmentMin")
+    ),
+    *(
+        case(name, f32(3, 2), np.zeros(0, np.int32), np.zeros(0, np.int32)).named("no rows")
+        for name in ("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN")
+    ),
     *(case(name, np.array([5, 1, 5, 2, 1, 7], np.int32)) for name in ("Unique", "UniqueWithCounts")),
     case("UniqueV2", np.array([5, 1, 5, 2, 1, 7], np.float32), [0], out_idx="int64"),
     case("UniqueWithCountsV2", np.array([5, 1, 5, 2, 1, 7], np.float32), [0], out_idx="int64"),

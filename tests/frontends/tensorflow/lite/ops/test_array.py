@@ -16,6 +16,15 @@ X = f32(2, 3, 4)
 LINE = f32(5)
 RAW = tf.raw_ops
 Q = "int8"
+STORED = np.int8([12, -40, 3])
+
+
+def scaled_bytes(*shape: int) -> Result:
+    """Bytes of a scale, whose zero is not stored as 0."""
+    return Result(shape, Q, scale=[0.5], zero=[-10])
+
+
+BYTES = scaled_bytes(3)
 
 ROWS = [
     lite_case("ZEROS_LIKE", tf.zeros_like, X, dynamic=True),
@@ -77,6 +86,19 @@ ROWS = [
     lite_case("REVERSE_V2", lambda x: tf.reverse(x, [1]), X),
     lite_case("REVERSE_SEQUENCE", lambda x: tf.reverse_sequence(x, [2, 3], 1, 0), X),
     lite_case("WHERE", lambda x: tf.where(x), X > 0),
+    file_case("MATRIX_DIAG", handmade("MATRIX_DIAG", [BYTES], [scaled_bytes(3, 3)], ("MatrixDiag", {})), STORED).named(
+        "stored zeros"
+    ),
+    file_case(
+        "SCATTER_ND",
+        handmade(
+            "SCATTER_ND",
+            [constant(np.int32([[3], [0], [1]])), BYTES, constant(np.int32([5]))],
+            [scaled_bytes(5)],
+            ("ScatterNd", {}),
+        ),
+        STORED,
+    ).named("stored zeros"),
     lite_case("MATRIX_DIAG", lambda x: tf.linalg.diag(x), f32(2, 3)),
     lite_case("MATRIX_SET_DIAG", lambda x, d: tf.linalg.set_diag(x, d), X, f32(2, 3)),
     lite_case(

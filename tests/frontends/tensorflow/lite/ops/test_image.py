@@ -14,6 +14,7 @@ tf = pytest.importorskip("tensorflow", reason="TensorFlow makes the files")
 
 PICTURE = f32(2, 7, 6, 3)
 EVEN = f32(2, 4, 6, 8)
+HALVES = np.float32([[0, 0, 1, 2], [0, 0, 1, 1], [5, 5, 6, 6]])
 BOXES = np.float32([[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 2, 1, 3], [0.1, 0, 1.1, 1], [0, 2.2, 1, 3], [5, 5, 6, 6]])
 LIMITS = [constant(np.array(5, np.int32)), constant(np.float32(0.4)), constant(np.float32(0.1))]
 Q = "int8"
@@ -31,6 +32,26 @@ ROWS = [
     lite_case("RESIZE_NEAREST_NEIGHBOR", lambda x: tf.image.resize(x, [14, 4], "nearest"), PICTURE),
     lite_case("RESIZE_NEAREST_NEIGHBOR", lambda x: tf.compat.v1.image.resize_nearest_neighbor(x, [5, 13]), PICTURE),
     lite_case("RFFT2D", lambda x: tf.abs(tf.signal.rfft2d(x)), f32(2, 4, 8)),
+    *(
+        file_case(
+            "NON_MAX_SUPPRESSION_V4",
+            handmade(
+                "NON_MAX_SUPPRESSION_V4",
+                [
+                    HALVES,
+                    np.float32([0.9, 0.8, 0.7]),
+                    constant(np.array(3, np.int32)),
+                    constant(np.float32(overlap)),
+                    constant(np.float32(0)),
+                ],
+                [Result((3,), "int32"), Result((), "int32")],
+                ("NonMaxSuppressionV4", {}),
+            ),
+            HALVES,
+            np.float32([0.9, 0.8, 0.7]),
+        ).named(f"as much as {overlap}")
+        for overlap in (0.5, 0.0)
+    ),
     file_case(
         "NON_MAX_SUPPRESSION_V4",
         handmade(
