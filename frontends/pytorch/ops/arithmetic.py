@@ -75,14 +75,24 @@ def div(g, x, y, *, rounding_mode=None):
 
 @torch_op("floor_divide", "floordiv")
 def floor_divide(g, x, y):
-    """floor(x / y), exact for integers: the quotient towards zero, less one where it lies above."""
+    """floor(x / y), exact for integers: the quotient towards zero, less one where it lies above.
+
+    Of floats as `c10::div_floor_floating` has it: of -1 by infinity it is -1.
+    """
     a, b = promote_operands(g, x, y)
     if is_scalar(x) and is_scalar(y) and not is_float(g, a):  # Python's numbers, which are far from their limits
         return mark_if_scalars(g.Div(g.Sub(a, g.Mod(a, b)), b), x, y)
     if not is_float(g, a):
         return floor_divide_integers(g, a, b)
-    quotient = g.Round(g.Div(g.Sub(a, remainder(g, a, b)), b))
-    return g.Where(g.Equal(b, constant_like(g, 0, b)), g.Div(a, b), quotient)
+    rest, opposite = _truncated_remainder(g, a, b)
+    quotient = g.Round(g.Sub(g.Div(g.Sub(a, rest), b), cast(g, opposite, g.dtype(a))))
+    return mark_if_scalars(g.Where(g.Equal(b, constant_like(g, 0, b)), g.Div(a, b), quotient), x, y)
+
+
+def _truncated_remainder(g: Graph, a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Of floats, what a quotient towards zero leaves, and whether its sign is not the divisor's."""
+    rest, zero = g.Mod(a, b, fmod=1), constant_like(g, 0, a)
+    return rest, g.And(g.Not(g.Equal(rest, zero)), g.Xor(g.Less(rest, zero), g.Less(b, zero)))
 
 
 def floor_divide_integers(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -100,9 +110,8 @@ def remainder(g, x, y):
     a, b = promote_operands(g, x, y)
     if not is_float(g, a):
         return mark_if_scalars(g.Mod(a, b), x, y)
-    rest, zero = g.Mod(a, b, fmod=1), constant_like(g, 0, a)
-    wrong = g.And(g.Not(g.Equal(rest, zero)), g.Xor(g.Less(rest, zero), g.Less(b, zero)))
-    return g.Where(wrong, g.Add(rest, b), rest)
+    rest, opposite = _truncated_remainder(g, a, b)
+    return mark_if_scalars(g.Where(opposite, g.Add(rest, b), rest), x, y)
 
 
 @torch_op("fmod")
@@ -290,14 +299,14 @@ def clamp_max(g, x, max):
 
 @torch_op("addcmul")
 def addcmul(g, x, tensor1, tensor2, *, value=1):
-    a, b = promote_operands(g, tensor1, tensor2)
-    return add(g, x, _scale_by_alpha(g, g.Mul(a, b), value))
+    start, a, b = promote_operands(g, x, tensor1, tensor2)
+    return g.Add(start, _scale_by_alpha(g, g.Mul(a, b), value))
 
 
 @torch_op("addcdiv")
 def addcdiv(g, x, tensor1, tensor2, *, value=1):
-    a, b = _promote_to_floating(g, tensor1, tensor2)
-    return add(g, x, _scale_by_alpha(g, g.Div(a, b), value))
+    start, a, b = promote_operands(g, x, tensor1, tensor2)
+    return g.Add(start, _scale_by_alpha(g, g.Div(a, b), value))
 
 
 @torch_op("lerp")

@@ -19,6 +19,7 @@ from ..common.sizes import axis_of, reshape, size, vector
 from ..common.values import as_value, cast, constant_like, promote_operands, widen_bfloat16
 from ..rules import torch_op
 from .arithmetic import add, mul
+from .shape import roll
 
 
 @torch_op("matmul", "mm", "bmm", "mv", "dot", "linalg_matmul", "vdot")
@@ -170,14 +171,46 @@ def _cheapest_splits(lengths: Sequence[int]) -> dict[tuple[int, int], int]:
     return splits
 
 
-@torch_op("cross", "linalg_cross")
-def cross(g, x, y, *, dim=-1):
-    dim = -1 if dim is None else dim
+@torch_op("linalg_cross")
+def linalg_cross(g, x, y, *, dim=-1):
     a, b = promote_operands(g, x, y)
     axis = axis_of(g, a, dim)
     a1, a2 = (g.Gather(a, order, axis=axis) for order in ([1, 2, 0], [2, 0, 1]))
     b1, b2 = (g.Gather(b, order, axis=axis_of(g, b, dim)) for order in ([1, 2, 0], [2, 0, 1]))
     return g.Sub(g.Mul(a1, b2), g.Mul(a2, b1))
+
+
+@torch_op("cross")
+def cross(g, x, y, *, dim=None):
+    """Without a dim along the first one of length 3; where lengths before it are not known the run decides."""
+    if dim is not None:
+        return linalg_cross(g, x, y, dim=dim)
+    found = None
+    for axis in reversed(_dims_of_three(g, x)):
+        product = linalg_cross(g, x, y, dim=axis) if g.shape(x)[axis] == 3 else _rolled_cross(g, x, y, axis)
+        three = g.Equal(as_value(g, size(g, x, axis), ir.DataType.INT64), 3)
+        found = product if found is None else g.Where(three, product, found)
+    return found
+
+
+def _rolled_cross(g: Graph, x: ir.Value, y: ir.Value, axis: int) -> ir.Value:
+    """The same along an axis of any length, of whose elements there may be fewer than three to gather."""
+    a, b = promote_operands(g, x, y)
+    (a1, a2), (b1, b2) = ([roll(g, v, [-by], [axis]) for by in (1, 2)] for v in (a, b))
+    return g.Sub(g.Mul(a1, b2), g.Mul(a2, b1))
+
+
+def _dims_of_three(g: Graph, x: ir.Value) -> list[int]:
+    """The first dim of length 3, and those before it that may be of that length, in order."""
+    found = []
+    for axis, length in enumerate(g.shape(x)):
+        if length == 3 or not isinstance(length, int):
+            found.append(axis)
+        if length == 3:
+            break
+    if not found:
+        raise Unsupported("cross of tensors without a dim of length 3")
+    return found
 
 
 @torch_op("kron")

@@ -13,6 +13,7 @@ from convert.graph.tensors import transposed_tensor
 from ..common.sizes import axis_of, broadcast_to_rank, reshape, size, vector
 from ..common.values import cast, constant_like, torch_dtype
 from ..rules import torch_op
+from .create import filled_tensor
 from .repeat import broadcast_tensors
 
 # -- linear -----------------------------------------------------------------------------------------------------------
@@ -57,6 +58,14 @@ def embedding(g, weight, indices, padding_idx=-1, scale_grad_by_freq=False, spar
 
 def _filled_vector(g: Graph, length: int, number: float, x: ir.Value) -> ir.Value:
     return g.const(np.full(length, number, dtype=g.dtype(x).numpy()))
+
+
+def _ones(g: Graph, x: ir.Value, shape: list[int | ir.Value]) -> ir.Value:
+    known = [n for n in shape if isinstance(n, int)]
+    if len(known) < len(shape):
+        ones: ir.Value = filled_tensor(g, shape, 1, torch_dtype(g, x))
+        return ones
+    return g.const(np.ones(known, dtype=g.dtype(x).numpy()))
 
 
 def _channels(g: Graph, x: ir.Value) -> int:
@@ -149,11 +158,7 @@ def instance_norm(g, x, weight, bias, running_mean, running_var, use_input_stats
 
 @torch_op("layer_norm")
 def layer_norm(g, x, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
-    if weight is None:
-        shape = list(normalized_shape)
-        if not all(isinstance(d, int) for d in shape):
-            raise Unsupported("layer_norm without weight over dims of unknown length")
-        weight = g.const(np.ones(shape, dtype=g.dtype(x).numpy()))
+    weight = _ones(g, x, list(normalized_shape)) if weight is None else weight
     return g.LayerNormalization(x, weight, bias, axis=-len(normalized_shape), epsilon=eps)
 
 
@@ -178,9 +183,10 @@ def group_norm(g, x, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled
 
 @torch_op("rms_norm", "_fused_rms_norm")
 def rms_norm(g, x, normalized_shape, weight=None, eps=None):
-    eps = torch.finfo(torch_dtype(g, x)).eps if eps is None else eps
-    if weight is None:
-        weight = g.const(np.ones(list(normalized_shape), dtype=g.dtype(x).numpy()))
+    """An epsilon that is not given is that of the dtype which PyTorch computes in: float32 also for halves."""
+    if eps is None:
+        eps = torch.finfo(torch.float64 if g.dtype(x) == ir.DataType.DOUBLE else torch.float32).eps
+    weight = _ones(g, x, list(normalized_shape)) if weight is None else weight
     return g.RMSNormalization(x, weight, axis=-len(normalized_shape), epsilon=eps)
 
 

@@ -126,16 +126,19 @@ def argmin(g, x, dim=None, keepdim=False):
     return index_of_extreme(g, "ArgMin", x, dim, keepdim)
 
 
-@torch_op("all", "_is_all_true")
-def all_(g, x, dim=None, keepdim=False):
-    found = emit_reduce(g, "ReduceMin", cast(g, cast_to_bool(g, x), torch.int32), dim, keepdim)
-    return cast(g, found, torch.bool)
+def _truth_rule(operator: str) -> Any:
+    def rule(g: Graph, x: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
+        """Of bytes PyTorch gives bytes; a list of no dims reduces nothing."""
+        found = cast(g, cast_to_bool(g, x), torch.int32)
+        if dim != []:
+            found = emit_reduce(g, operator, found, dim, keepdim)
+        found = g.Greater(found, constant_like(g, 0, found))  # the maximum of no elements is the least integer
+        return cast(g, found, torch.uint8) if g.dtype(x) == ir.DataType.UINT8 else found
+
+    return rule
 
 
-@torch_op("any", "_is_any_true")
-def any_(g, x, dim=None, keepdim=False):
-    found = emit_reduce(g, "ReduceMax", cast(g, cast_to_bool(g, x), torch.int32), dim, keepdim)
-    return g.Greater(found, 0)  # of no elements it is the least integer
+torch_op.same(_truth_rule, all="ReduceMin", any="ReduceMax", _is_all_true="ReduceMin", _is_any_true="ReduceMax")
 
 
 @torch_op("count_nonzero")
@@ -159,7 +162,7 @@ def count_of(g: Graph, x: ir.Value, axes: list[int], dtype: ir.DataType) -> int 
     return g.Cast(g.ReduceProd(vector(g, lengths), keepdims=0), to=dtype)
 
 
-def variance(g: Graph, x: ir.Value, dim: Any, correction: float, keepdim: bool) -> tuple[ir.Value, ir.Value]:
+def _variance(g: Graph, x: ir.Value, dim: Any, correction: float, keepdim: bool) -> tuple[ir.Value, ir.Value]:
     """Mean squared distance from the mean, over n - correction, and the mean."""
     axes = axes_of(g, x, dim)
     centre = emit_mean(g, x, axes, True)
@@ -175,49 +178,35 @@ def variance(g: Graph, x: ir.Value, dim: Any, correction: float, keepdim: bool) 
     return spread, centre if keepdim or g.rank(x) == 0 else g.Squeeze(centre, axes)
 
 
-def _correction(unbiased: bool, correction: Any) -> float:
-    return float(unbiased) if correction is None else float(correction)
+def _spread_rule(root: bool, mean: bool) -> Any:
+    """Of halves in float32, as PyTorch adds them: their squares are soon infinite, and so is a variance."""
+
+    def rule(
+        g: Graph, x: ir.Value, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None
+    ) -> Any:
+        wide = cast(g, x, torch.float32) if g.dtype(x) in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16) else x
+        spread, centre = _variance(g, wide, dim, float(unbiased) if correction is None else float(correction), keepdim)
+        spread = cast(g, g.Sqrt(spread) if root else spread, g.dtype(x))
+        return [spread, cast(g, centre, g.dtype(x))] if mean else spread
+
+    return rule
 
 
-@torch_op("var")
-def var(g, x, dim=None, unbiased=True, keepdim=False, *, correction=None):
-    return variance(g, x, dim, _correction(unbiased, correction), keepdim)[0]
+def _whole_spread_rule(root: bool, mean: bool) -> Any:
+    def rule(g: Graph, x: ir.Value, unbiased: bool = True) -> Any:
+        return _spread_rule(root, mean)(g, x, None, unbiased)
+
+    return rule
 
 
-@torch_op("var.default")
-def var_default(g, x, unbiased=True):
-    return var(g, x, None, unbiased)
-
-
-@torch_op("std.default")
-def std_default(g, x, unbiased=True):
-    return g.Sqrt(var(g, x, None, unbiased))
-
-
-@torch_op("var_mean.default")
-def var_mean_default(g, x, unbiased=True):
-    return var_mean(g, x, None, unbiased)
-
-
-@torch_op("std_mean.default")
-def std_mean_default(g, x, unbiased=True):
-    return std_mean(g, x, None, unbiased)
-
-
-@torch_op("std")
-def std(g, x, dim=None, unbiased=True, keepdim=False, *, correction=None):
-    return g.Sqrt(var(g, x, dim, unbiased, keepdim, correction=correction))
-
-
-@torch_op("var_mean")
-def var_mean(g, x, dim=None, unbiased=True, keepdim=False, *, correction=None):
-    return list(variance(g, x, dim, _correction(unbiased, correction), keepdim))
-
-
-@torch_op("std_mean")
-def std_mean(g, x, dim=None, unbiased=True, keepdim=False, *, correction=None):
-    spread, centre = variance(g, x, dim, _correction(unbiased, correction), keepdim)
-    return [g.Sqrt(spread), centre]
+for _name, _root, _mean in (
+    ("var", False, False),
+    ("std", True, False),
+    ("var_mean", False, True),
+    ("std_mean", True, True),
+):
+    torch_op(_name)(_spread_rule(_root, _mean))
+    torch_op(f"{_name}.default")(_whole_spread_rule(_root, _mean))
 
 
 # -- norms ------------------------------------------------------------------------------------------------------------

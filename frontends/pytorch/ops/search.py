@@ -97,7 +97,8 @@ def searchsorted(g, sorted_sequence, x, *, out_int32=False, right=False, side=No
 def isin(g, elements, test_elements, *, assume_unique=False, invert=False):
     values, tests = promote_operands(g, elements, test_elements)
     same = g.Equal(g.Unsqueeze(values, [g.rank(values)]), flatten(g, tests))
-    found = g.Cast(g.ReduceMax(g.Cast(same, to=ir.DataType.INT32), [-1], keepdims=0), to=ir.DataType.BOOL)
+    found = g.ReduceMax(g.Cast(same, to=ir.DataType.INT32), [-1], keepdims=0)
+    found = g.Greater(found, constant_like(g, 0, found))  # of no elements it is the least integer
     return g.Not(found) if invert else found
 
 

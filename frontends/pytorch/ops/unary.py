@@ -11,7 +11,7 @@ import torch
 from convert.graph import Graph
 from convert.numerics import incomplete
 
-from ..common.values import cast_to_floating, constant_like, is_bool, is_float, torch_dtype
+from ..common.values import cast, cast_to_floating, constant_like, is_bool, is_float, torch_dtype
 from ..rules import torch_op
 
 
@@ -131,7 +131,7 @@ def rsqrt(g, x):
 
 @torch_op("square")
 def square(g, x):
-    return g.Identity(x) if is_bool(g, x) else g.Mul(x, x)
+    return cast(g, x, torch.int64) if is_bool(g, x) else g.Mul(x, x)
 
 
 @torch_op("log2")

@@ -73,6 +73,7 @@ ROWS = [
     case("linalg_multi_dot", [f32(2, 3) * np.float32(np.inf), f32(3, 4), f32(4, 2)]).named("order of infinities"),
     case("clamp_max", ODD, 1.0),
     *(case(name, LEFT, RIGHT) for name in ("atan2", "hypot", "fmod", "remainder", "logaddexp", "xlogy", "copysign")),
+    case("floor_divide", LEFT, RIGHT),
     case("threshold", ODD, 0.5, 7.0),
     case("softshrink", ODD),
     case("sign", ODD),

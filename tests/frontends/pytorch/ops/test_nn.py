@@ -30,6 +30,7 @@ ROWS = [
         case("group_norm", f32(2, 4, 5), 4).named("plain"),
         case("rms_norm", f32(2, 3, 8), [8], f32(8), 1e-6),
         case("rms_norm", f32(2, 3, 8), [8]).named("plain"),
+        case("rms_norm", np.full((2, 8), 2**-5, np.float16), [8]).named("epsilon of halves"),
         case("_fused_rms_norm", f32(2, 3, 8), [8], f32(8), 1e-6),
         case("cosine_similarity", f32(2, 5), f32(2, 5) + 1),
         case("cosine_similarity", X, X * 2 + 1, 1, 0.5).named("channels"),

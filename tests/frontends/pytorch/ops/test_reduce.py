@@ -11,6 +11,8 @@ from tests.support.cases import Case, boolean, case, f32, i64, params
 
 SCALAR = np.array(1.5, dtype=np.float32)
 
+BYTES = np.array([[3, 0], [255, 1]], np.uint8)
+
 ROWS = [
     *(
         case(name, f32(2, 3, 4))
@@ -52,6 +54,9 @@ ROWS = [
     case("all.dim", boolean(2, 3), 1).named("dim"),
     *(case(name, boolean(2, 3)) for name in ("_is_all_true", "_is_any_true")),
     case("any.dims", boolean(2, 3), [0, 1]).named("dims"),
+    *(case(f"{name}.dims", boolean(2, 3), []).named("no dims") for name in ("any", "all")),
+    *(case(name, BYTES).named("bytes") for name in ("any", "all")),
+    *(case(f"{name}.dim", BYTES, 1, True).named("bytes") for name in ("any", "all")),
     case("count_nonzero", i64(2, 3), 0).named("dim"),
     case("logsumexp", f32(2, 3), [1]),
     case("special_logsumexp", f32(2, 3), [1]),
@@ -69,6 +74,10 @@ ROWS = [
     case("norm", f32(2, 3)),
     case("norm", f32(2, 3), 1, [1]).named("dim"),
     case("frobenius_norm", f32(2, 3), [0, 1]),
+    case("std", np.array([[300, -300] * 3], np.float16), [1], correction=0).named("of large halves"),
+    case("std.default", np.array([300, -300] * 3, np.float16), False).named("of large halves"),
+    case("var", np.tile(np.array([4, -4], np.float16), 4100), [0], correction=0).named("of many halves"),
+    case("var_mean", np.tile(np.array([4, -4], np.float16), 4100), [0], correction=0).named("of many halves"),
     case("mean", f32(0, 5)).named("nothing"),
     case("var_mean.correction", f32(0, 5), [0], correction=0).named("nothing"),
 ]

@@ -19,6 +19,7 @@ ROWS = [
     ),
     case("searchsorted", f32(0), f32(2, 3)).named("nothing"),
     case("isin", i64(2, 3), np.array([0, 1])),
+    case("isin", i64(2, 3), np.zeros(0, np.int64)).named("nothing"),
     case("isin", i64(2, 3), np.array([0, 1]), invert=True).named("not"),
     *(case("histc", f32(20), 5, *ends).named(f"{ends}") for ends in ((), (-1, 1), (0, 0))),
     case("histogram", f32(20), 4),

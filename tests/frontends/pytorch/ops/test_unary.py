@@ -107,7 +107,7 @@ ROWS = [
             "deg2rad",
         )
     ),
-    *(case(name, boolean(2, 3)).named("bool") for name in ("sign", "signbit", "exp")),
+    *(case(name, boolean(2, 3)).named("bool") for name in ("sign", "signbit", "exp", "square")),
     *(
         case(name, ODD).named("odd")
         for name in (
