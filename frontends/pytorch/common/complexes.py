@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import torch
+from torch.utils import _pytree as pytree
 
 from convert.graph import Graph
 
 from ..inputs.complex_inputs import _is_complex
-from .values import as_value, cast, is_float, onnx_dtype
+from .values import as_value, cast, is_float, is_scalar, onnx_dtype, torch_dtype
 
 PREFIX = "complex::"
 """Rules whose operands are complex are kept under this name; those that only give complex numbers are plain ones."""
@@ -34,14 +35,21 @@ def part_dtype(dtype: torch.dtype) -> torch.dtype:
     return _PARTS[dtype]
 
 
+def pair_dtype(g: Graph, x: ComplexPair) -> torch.dtype:
+    """PyTorch's dtype of a complex tensor."""
+    return torch_dtype(g, x.real).to_complex()
+
+
 def has_pair(values: Iterable[Any]) -> bool:
-    """True if a value, or one in a list, is complex."""
-    return any(isinstance(v, ComplexPair) or (isinstance(v, (list, tuple)) and has_pair(v)) for v in values)
+    """True if a value, or one in a list, is a complex tensor or number."""
+    return any(isinstance(v, (ComplexPair, complex)) or (isinstance(v, (list, tuple)) and has_pair(v)) for v in values)
 
 
 def takes_complex(node: torch.fx.Node) -> bool:
-    """True if an operand of a captured call is a complex tensor."""
-    return any(_is_complex(n.meta.get("val")) for n in node.all_input_nodes)
+    """True if an operand of a captured call is a complex tensor or number."""
+    if any(_is_complex(n.meta.get("val")) for n in node.all_input_nodes):
+        return True
+    return any(isinstance(a, complex) for a in pytree.tree_leaves((node.args, node.kwargs)))
 
 
 def pair_of(g: Graph, x: Any, dtype: torch.dtype | None = None) -> ComplexPair:
@@ -49,12 +57,17 @@ def pair_of(g: Graph, x: Any, dtype: torch.dtype | None = None) -> ComplexPair:
     if isinstance(x, ComplexPair):
         return x if dtype is None else ComplexPair(cast(g, x.real, dtype), cast(g, x.imag, dtype))
     if isinstance(x, complex):
-        dtype = dtype or torch.float32
+        dtype = dtype or torch.get_default_dtype()
         return ComplexPair(as_value(g, x.real, dtype), as_value(g, x.imag, dtype))
     if dtype is None:
-        dtype = torch.float64 if isinstance(x, ir.Value) and x.dtype == ir.DataType.DOUBLE else torch.float32
-    real = as_value(g, x, dtype)
-    return ComplexPair(real, as_value(g, 0.0, dtype) if g.rank(real) == 0 else g.Mul(real, as_value(g, 0.0, dtype)))
+        dtype = _pair_part_dtype(g, [x])
+    real, zero = as_value(g, x, dtype), as_value(g, 0.0, dtype)
+    return ComplexPair(real, zero if g.rank(real) == 0 else g.Expand(zero, g.dims(real)))
+
+
+def parts_of(x: Any) -> tuple[Any, Any]:
+    """Real and imaginary part of a complex tensor, or of a number, known or not."""
+    return (x, 0) if isinstance(x, ir.Value) else (x.real, x.imag)
 
 
 def split_parts(g: Graph, x: ir.Value) -> ComplexPair:
@@ -75,13 +88,19 @@ def input_pair(g: Graph, name: str, fake: torch.Tensor, dims: list[Any]) -> Comp
 def constant_pair(g: Graph, tensor: torch.Tensor) -> ComplexPair:
     """A complex weight."""
     parts = torch.view_as_real(tensor.detach().resolve_conj()).numpy()
-    return ComplexPair(*(g.const(np.ascontiguousarray(parts[..., i])) for i in (0, 1)))
+    return ComplexPair(*(g.const(np.array(parts[..., i], order="C")) for i in (0, 1)))
 
 
 def promote_to_pairs(g: Graph, *operands: Any) -> list[ComplexPair]:
     """The operands as pairs of the wider of their dtypes."""
     parts = [x.real if isinstance(x, ComplexPair) else x for x in operands]
-    values = [p for p in parts if isinstance(p, ir.Value) and is_float(g, p) and g.rank(p)]
-    values = values or [p for p in parts if isinstance(p, ir.Value) and is_float(g, p)]
-    double = any(p.dtype == ir.DataType.DOUBLE for p in values)
-    return [pair_of(g, x, torch.float64 if double else torch.float32) for x in operands]
+    return [pair_of(g, x, _pair_part_dtype(g, parts)) for x in operands]
+
+
+def _pair_part_dtype(g: Graph, parts: Sequence[Any]) -> torch.dtype:
+    """float64 where a floating operand is: those with dims decide, then those without, then the default dtype."""
+    floats = [p for p in parts if isinstance(p, ir.Value) and is_float(g, p)]
+    floats = [p for p in floats if g.rank(p)] or [p for p in floats if not is_scalar(p)]
+    if not floats:
+        return torch.float64 if torch.get_default_dtype() == torch.float64 else torch.float32
+    return torch.float64 if any(p.dtype == ir.DataType.DOUBLE for p in floats) else torch.float32

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -56,7 +55,7 @@ def cast(g: Graph, x: ir.Value, dtype: torch.dtype | ir.DataType) -> ir.Value:
 def cast_to_floating(g: Graph, x: ir.Value) -> ir.Value:
     """`x`, integers and booleans cast to PyTorch's default dtype: what `sin` and its like do first."""
     dtype = torch_dtype(g, x)
-    return x if dtype.is_floating_point or dtype.is_complex else cast(g, x, torch.float32)
+    return x if dtype.is_floating_point or dtype.is_complex else cast(g, x, torch.get_default_dtype())
 
 
 def widen_bfloat16(g: Graph, x: ir.Value) -> ir.Value:
@@ -89,7 +88,7 @@ def result_dtype(g: Graph, *operands: Operand | None) -> torch.dtype:
             rank = None if x.shape is None else len(x.shape)
             group = 2 if is_scalar(x) else 1 if rank == 0 else 0
             if group == 2 and dtype.is_floating_point:
-                dtype = torch.float32
+                dtype = torch.get_default_dtype()
         else:
             dtype, group = _number_dtype(x), 2
         before = groups[group]
@@ -101,8 +100,10 @@ def result_dtype(g: Graph, *operands: Operand | None) -> torch.dtype:
 
 
 def promote_operands(g: Graph, *operands: Operand) -> list[ir.Value]:
-    """The operands as values of their common dtype."""
+    """The operands as values of their common dtype; of Python's numbers alone, of Python's own."""
     dtype = result_dtype(g, *operands)
+    if dtype.is_floating_point and all(is_scalar(x) for x in operands):
+        dtype = torch.float64
     return [as_value(g, x, dtype) for x in operands]
 
 
@@ -153,16 +154,11 @@ def mark_if_scalars(value: ir.Value, *operands: Any) -> ir.Value:
 _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
 
 
-@cache
-def _number_dtype_of(kind: type) -> torch.dtype:
-    if kind is bool:
-        return torch.bool
-    return torch.int64 if issubclass(kind, int) else torch.complex64 if kind is complex else torch.float32
-
-
 def _number_dtype(number: Any) -> torch.dtype:
-    kind: type = type(number)
-    return _number_dtype_of(kind)
+    if isinstance(number, int):
+        return torch.bool if isinstance(number, bool) else torch.int64
+    dtype = torch.get_default_dtype()
+    return dtype.to_complex() if isinstance(number, complex) else dtype
 
 
 def _promoted_dtype(higher: torch.dtype | None, lower: torch.dtype | None) -> torch.dtype | None:

@@ -11,9 +11,9 @@ import torch
 from convert.graph import Graph
 
 from ..common.complexes import ComplexPair, pair_of, part_dtype
-from ..common.values import as_value, cast, mark_scalar, result_dtype, torch_dtype
+from ..common.values import as_value, cast, is_float, mark_scalar, promote_operands, result_dtype, torch_dtype
 from ..rules import torch_op
-from .compare import where
+from .compare import cast_to_bool
 
 
 @torch_op("to", "_to_copy", "type_as")
@@ -69,7 +69,8 @@ def item(g, x):
 
 @torch_op("sym_ite")
 def sym_ite(g, condition, x, y):
-    return mark_scalar(where(g, condition, x, y))
+    a, b = promote_operands(g, x, y)
+    return mark_scalar(g.Where(cast_to_bool(g, condition), a, b))
 
 
 @torch_op("sym_int")
@@ -82,6 +83,23 @@ def sym_truediv(g, x, y):
     return mark_scalar(g.Div(as_value(g, x, torch.float64), as_value(g, y, torch.float64)))
 
 
+def _whole_number_rule(operator: str) -> Any:
+    def rule(g: Graph, x: ir.Value) -> ir.Value:
+        """Python's, of a float that only the run knows: an integer."""
+        return mark_scalar(g.Cast(g.node(operator, [x]), to=ir.DataType.INT64)) if is_float(g, x) else x
+
+    return rule
+
+
+torch_op.same(_whole_number_rule, sym_ceil="Ceil", sym_floor="Floor", sym_round="Round")
+
+
+@torch_op("sym_sqrt")
+def sym_sqrt(g, x):
+    return mark_scalar(g.Sqrt(as_value(g, x, torch.float64)))
+
+
 @torch_op("scalar_tensor")
 def scalar_tensor(g, s, *, dtype=None):
-    return as_value(g, s, dtype or (torch.float32 if isinstance(s, ir.Value) else result_dtype(g, s)))
+    dtype = dtype or (torch.get_default_dtype() if isinstance(s, ir.Value) else result_dtype(g, s))
+    return g.Identity(cast(g, s, dtype)) if isinstance(s, ir.Value) else as_value(g, s, dtype)

@@ -19,6 +19,7 @@ from ..common.values import (
     is_float,
     mark_if_scalars,
     promote_operands,
+    result_dtype,
 )
 from ..rules import torch_op
 from .unary import isfinite
@@ -119,8 +120,8 @@ def where(g, condition, x=None, y=None):
     if x is None or y is None:
         places = g.NonZero(condition)
         return [g.Gather(places, i, axis=0) for i in range(g.rank(condition))]
-    a, b = promote_operands(g, x, y)
-    return g.Where(cast_to_bool(g, condition), a, b)
+    dtype = result_dtype(g, x, y)  # of two numbers PyTorch's, as the result is a tensor
+    return g.Where(cast_to_bool(g, condition), as_value(g, x, dtype), as_value(g, y, dtype))
 
 
 @torch_op("masked_fill")

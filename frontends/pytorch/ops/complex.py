@@ -10,8 +10,17 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..common.complexes import PREFIX, ComplexPair, promote_to_pairs, split_parts, stack_parts
-from ..common.values import as_value, constant_like
+from ..common.complexes import (
+    PREFIX,
+    ComplexPair,
+    has_pair,
+    pair_of,
+    parts_of,
+    promote_to_pairs,
+    split_parts,
+    stack_parts,
+)
+from ..common.values import as_value, constant_like, torch_dtype
 from ..rules import torch_op
 from .arithmetic import atan2, hypot
 
@@ -169,7 +178,8 @@ def _part_by_part_rule(operator: str) -> Any:
     """The real rule applied to both parts, for operators that are linear over the reals or only move elements."""
 
     def rule(g: Graph, *args: Any, **kwargs: Any) -> Any:
-        found = [torch_op.entries[operator].rule(g, *_select_part(args, name), **kwargs) for name in ("real", "imag")]
+        plain = torch_op.entries[operator].rule
+        found = [plain(g, *(_select_part(g, a, name) for a in args), **kwargs) for name in ("real", "imag")]
         if isinstance(found[0], list):
             return [ComplexPair(a, b) for a, b in zip(*found, strict=True)]
         return ComplexPair(*found)
@@ -177,9 +187,11 @@ def _part_by_part_rule(operator: str) -> Any:
     return rule
 
 
-def _select_part(value: Any, name: str) -> Any:
+def _select_part(g: Graph, value: Any, name: str) -> Any:
+    """The part `name` of an argument; of tensors in a list beside complex ones, the imaginary part is zero."""
     if isinstance(value, (list, tuple)):
-        return [_select_part(v, name) for v in value]
+        items = promote_to_pairs(g, *value) if has_pair(value) else value
+        return [_select_part(g, v, name) for v in items]
     if isinstance(value, ComplexPair):
         return getattr(value, name)
     if isinstance(value, complex):
@@ -225,9 +237,31 @@ for _name in (
     "repeat",
     "diagonal",
     "slice",
-    "constant_pad_nd",
 ):
     torch_op(PREFIX + _name)(_part_by_part_rule(_name))
+
+
+@torch_op("complex::constant_pad_nd")
+def constant_pad_nd(g, x, pad, value=0):
+    plain = torch_op.entries["constant_pad_nd"].rule
+    return ComplexPair(*(plain(g, part, pad, n) for part, n in zip(parts_of(x), parts_of(value), strict=True)))
+
+
+def _write_parts_rule(operator: str) -> Any:
+    """What is written into a tensor is of the tensor's dtype, a real one without its imaginary part."""
+
+    def rule(g: Graph, x: Any, src: Any, *args: Any, **kwargs: Any) -> Any:
+        plain = torch_op.entries[operator].rule
+        if not isinstance(x, ComplexPair):
+            return plain(g, x, src.real, *args, **kwargs)
+        pair = pair_of(g, src, torch_dtype(g, x.real))
+        return ComplexPair(plain(g, x.real, pair.real, *args, **kwargs), plain(g, x.imag, pair.imag, *args, **kwargs))
+
+    return rule
+
+
+for _name in ("copy", "slice_scatter", "select_scatter"):
+    torch_op(PREFIX + _name)(_write_parts_rule(_name))
 
 
 def _reduce_parts_rule(operator: str) -> Any:

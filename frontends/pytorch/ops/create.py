@@ -14,6 +14,7 @@ from convert.graph import Graph
 from convert.graph.metadata import DIM_KEY
 from convert.graph.tensors import rounded_tensor
 
+from ..common.complexes import ComplexPair, pair_dtype, part_dtype, parts_of
 from ..common.sizes import arange as places_up_to
 from ..common.sizes import vector
 from ..common.values import as_value, cast, onnx_dtype, result_dtype, torch_dtype
@@ -23,12 +24,14 @@ from ..rules import torch_op
 _SMALL = 256
 
 
-def filled_tensor(g: Graph, size: Any, number: Any, dtype: torch.dtype) -> ir.Value:
-    """A tensor of `size` (ints, some perhaps known at run time only) full of `number`."""
+def filled_tensor(g: Graph, size: Any, number: Any, dtype: torch.dtype) -> Any:
+    """A tensor of `size` (ints, some perhaps known at run time only) full of `number`; a pair of them if complex."""
+    if dtype.is_complex:
+        return ComplexPair(*(filled_tensor(g, size, part, part_dtype(dtype)) for part in parts_of(number)))
     target = onnx_dtype(dtype)
     if isinstance(number, ir.Value):
         return _annotate_shape(g, g.Expand(cast(g, number, target), vector(g, size)), size)
-    if isinstance(number, float) and not dtype.is_floating_point and not dtype.is_complex and dtype != torch.bool:
+    if isinstance(number, float) and not dtype.is_floating_point and dtype != torch.bool:
         number = int(number)
     if all(isinstance(d, int) for d in size) and math.prod(size) <= _SMALL:
         return g.const(_rounded_tensor(np.full(size, number), target))
@@ -50,7 +53,7 @@ def _rounded_tensor(exact: np.ndarray, dtype: ir.DataType) -> ir.TensorProtocol:
     return rounded_tensor(exact, dtype) if floats else ir.Tensor(exact.astype(dtype.numpy()), dtype=dtype)
 
 
-@torch_op("full")
+@torch_op("full", "complex::full")
 def full(g, size, fill_value, *, dtype=None):
     return filled_tensor(g, size, fill_value, dtype or result_dtype(g, fill_value))
 
@@ -58,53 +61,61 @@ def full(g, size, fill_value, *, dtype=None):
 @torch_op("zeros", "empty", "empty_strided", "empty_permuted")
 def zeros(g, size, layout=None, *, dtype=None):
     """`layout` (strides or order of dims in memory) does not show in the graph."""
-    return filled_tensor(g, size, 0, dtype or torch.float32)
+    return filled_tensor(g, size, 0, dtype or torch.get_default_dtype())
 
 
 @torch_op("ones")
 def ones(g, size, *, dtype=None):
-    return filled_tensor(g, size, 1, dtype or torch.float32)
+    return filled_tensor(g, size, 1, dtype or torch.get_default_dtype())
 
 
-def full_of_shape(g: Graph, x: ir.Value, number: Any, dtype: torch.dtype | None) -> ir.Value:
-    """A tensor shaped like `x`, full of `number`."""
+def full_of_shape(g: Graph, x: ir.Value | ComplexPair, number: Any, dtype: torch.dtype | None) -> Any:
+    """A tensor shaped like `x`, full of `number`; a pair of them if complex."""
+    if isinstance(x, ComplexPair):
+        return full_of_shape(g, x.real, number, dtype or pair_dtype(g, x))
     dtype = dtype or torch_dtype(g, x)
     if x.shape is not None and x.shape.is_static():
         return filled_tensor(g, list(g.shape(x)), number, dtype)
+    if dtype.is_complex:
+        return ComplexPair(*(full_of_shape(g, x, part, part_dtype(dtype)) for part in parts_of(number)))
     return g.Expand(as_value(g, number, dtype), g.Shape(x))
 
 
-@torch_op("full_like")
+def _dtype_of(g: Graph, x: ir.Value | ComplexPair) -> torch.dtype:
+    return pair_dtype(g, x) if isinstance(x, ComplexPair) else torch_dtype(g, x)
+
+
+@torch_op("full_like", "complex::full_like")
 def full_like(g, x, fill_value, *, dtype=None):
     return full_of_shape(g, x, fill_value, dtype)
 
 
-@torch_op("zeros_like", "empty_like")
+@torch_op("zeros_like", "empty_like", "complex::zeros_like", "complex::empty_like")
 def zeros_like(g, x, *, dtype=None):
     return full_of_shape(g, x, 0, dtype)
 
 
-@torch_op("ones_like")
+@torch_op("ones_like", "complex::ones_like")
 def ones_like(g, x, *, dtype=None):
     return full_of_shape(g, x, 1, dtype)
 
 
-@torch_op("new_zeros", "new_empty", "new_empty_strided")
+@torch_op("new_zeros", "new_empty", "new_empty_strided", "complex::new_zeros", "complex::new_empty")
 def new_zeros(g, x, size, stride=None, *, dtype=None):
-    return filled_tensor(g, size, 0, dtype or torch_dtype(g, x))
+    return filled_tensor(g, size, 0, dtype or _dtype_of(g, x))
 
 
-@torch_op("new_ones")
+@torch_op("new_ones", "complex::new_ones")
 def new_ones(g, x, size, *, dtype=None):
-    return filled_tensor(g, size, 1, dtype or torch_dtype(g, x))
+    return filled_tensor(g, size, 1, dtype or _dtype_of(g, x))
 
 
-@torch_op("new_full")
+@torch_op("new_full", "complex::new_full")
 def new_full(g, x, size, fill_value, *, dtype=None):
-    return filled_tensor(g, size, fill_value, dtype or torch_dtype(g, x))
+    return filled_tensor(g, size, fill_value, dtype or _dtype_of(g, x))
 
 
-@torch_op("fill")
+@torch_op("fill", "complex::fill")
 def fill(g, x, value):
     return full_of_shape(g, x, value, None)
 
@@ -115,7 +126,7 @@ def copy(g, x, src):
     return source if g.shape(source) == g.shape(x) and None not in g.shape(x) else g.Expand(source, g.dims(x))
 
 
-@torch_op("zero")
+@torch_op("zero", "complex::zero")
 def zero(g, x):
     return full_of_shape(g, x, 0, None)
 
@@ -131,22 +142,37 @@ def arange_from(g, start, end, step=1, *, dtype=None):
 
 
 def _emit_arange(g: Graph, start: Any, end: Any, step: Any, dtype: torch.dtype | None) -> ir.Value:
-    """start, start + step … below end; computed in int64 or float64 and cast, as PyTorch's kernel counts."""
-    numbers = (start, end, step)
+    """start, start + step … below end; computed in int64 or float64 and cast, as PyTorch's kernel counts.
+
+    Of int64 PyTorch takes what is before the point of each; of narrower integers only after it has counted.
+    """
+    numbers = start, end, step = [_truncated(g, n) if dtype == torch.int64 else n for n in (start, end, step)]
     whole = result_dtype(g, *numbers) == torch.int64
-    dtype = dtype or (torch.int64 if whole else torch.float32)
+    dtype = dtype or (torch.int64 if whole else torch.get_default_dtype())
+    narrow = not whole and not dtype.is_floating_point
     if not any(isinstance(n, ir.Value) for n in numbers):
         count = max(math.ceil((end - start) / step), 0)
-        array = start + np.arange(count, dtype=np.int64 if whole else np.float64) * step
+        if narrow:
+            start, step = int(start), int(step)
+        array = start + np.arange(count, dtype=np.int64 if whole or narrow else np.float64) * step
         return g.const(_rounded_tensor(array, onnx_dtype(dtype)))
     wide = torch.int64 if whole else torch.float64
+    if narrow:
+        first, last, by = (as_value(g, n, wide) for n in numbers)
+        count = g.Max(cast(g, g.Ceil(g.Div(g.Sub(last, first), by)), torch.int64), 0)
+        steps = g.Mul(places_up_to(g, count), cast(g, by, torch.int64))
+        return cast(g, g.Add(cast(g, first, torch.int64), steps), dtype)
     return cast(g, g.Range(*(as_value(g, n, wide) for n in numbers)), dtype)
+
+
+def _truncated(g: Graph, number: Any) -> Any:
+    return cast(g, number, torch.int64) if isinstance(number, ir.Value) else int(number)
 
 
 @torch_op("linspace")
 def linspace(g, start, end, steps, *, dtype=None):
     """Counted from both ends, each half from its own, as PyTorch does it."""
-    dtype = dtype or torch.float32
+    dtype = dtype or torch.get_default_dtype()
     if isinstance(steps, int) and not any(isinstance(n, ir.Value) for n in (start, end)):
         return g.const(_spaced_tensor(lambda wide: torch.linspace(start, end, steps, dtype=wide), dtype))
     wide = dtype if dtype.is_floating_point else torch.float32
@@ -168,7 +194,7 @@ def linspace(g, start, end, steps, *, dtype=None):
 
 @torch_op("logspace")
 def logspace(g, start, end, steps, base=10.0, *, dtype=None):
-    dtype = dtype or torch.float32
+    dtype = dtype or torch.get_default_dtype()
     if isinstance(steps, int) and not any(isinstance(n, ir.Value) for n in (start, end)):
         return g.const(_spaced_tensor(lambda wide: torch.logspace(start, end, steps, base, dtype=wide), dtype))
     powers = linspace(g, start, end, steps, dtype=dtype)
@@ -189,8 +215,8 @@ def eye(g, n, m=None, *, dtype=None):
     m = n if m is None else m
     if not isinstance(n, int) or not isinstance(m, int):
         shape = g.ConstantOfShape(vector(g, [n, m]), value=ir.Tensor(np.zeros(1, np.float32)))
-        return cast(g, g.EyeLike(shape), dtype or torch.float32)
-    return g.const(np.eye(n, m).astype(onnx_dtype(dtype or torch.float32).numpy()))
+        return cast(g, g.EyeLike(shape), dtype or torch.get_default_dtype())
+    return g.const(np.eye(n, m).astype(onnx_dtype(dtype or torch.get_default_dtype()).numpy()))
 
 
 def _triangle_rule(upper: int) -> Any:

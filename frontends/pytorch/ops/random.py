@@ -39,12 +39,12 @@ def normal_numbers(g: Graph, dims: Any) -> ir.Value:
 
 @torch_op("rand")
 def rand(g, size, *, dtype=None):
-    return cast(g, uniform_numbers(g, size), dtype or torch.float32)
+    return cast(g, uniform_numbers(g, size), dtype or torch.get_default_dtype())
 
 
 @torch_op("randn")
 def randn(g, size, *, dtype=None):
-    return cast(g, normal_numbers(g, size), dtype or torch.float32)
+    return cast(g, normal_numbers(g, size), dtype or torch.get_default_dtype())
 
 
 @torch_op("rand_like")
@@ -134,7 +134,7 @@ def normal_within(g, mean, std):
 
 @torch_op("normal.float_float")
 def normal_of_size(g, mean, std, size, *, dtype=None):
-    return _scale_and_shift(g, normal_numbers(g, size), mean, std, dtype or torch.float32)
+    return _scale_and_shift(g, normal_numbers(g, size), mean, std, dtype or torch.get_default_dtype())
 
 
 def _scale_and_shift(g: Graph, drawn: ir.Value, mean: Any, std: Any, dtype: Any) -> ir.Value:

@@ -12,7 +12,7 @@ from convert.graph import Graph
 
 from ..common.values import cast, constant_like, is_scalar, promote_operands, torch_dtype
 from ..rules import torch_op
-from .arithmetic import floor_divide_integers
+from .arithmetic import floor_divide, floor_divide_integers
 
 
 @torch_op("bitwise_left_shift", "__lshift__")
@@ -41,6 +41,8 @@ def right_shift(g, x, y):
     amount = y if is_scalar(y) and not isinstance(y, ir.Value) else None
     if dtype == torch.uint8:
         return _shift_bytes(g, a, b, amount, "RIGHT")
+    if is_scalar(x) and amount is not None and 0 <= amount < width - 1:
+        return floor_divide(g, x, 2**amount)  # of a size, as Python has it
     wide, most = _widened(g, a), width - 2
     sign = g.Where(g.Less(wide, constant_like(g, 0, wide)), constant_like(g, -1, wide), constant_like(g, 0, wide))
     if amount is not None:

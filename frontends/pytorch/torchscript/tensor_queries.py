@@ -220,7 +220,7 @@ def _tensor_of_list(walk: Walk, node: Any, args: list[Any]) -> Any:
 def _stack_numbers(walk: Walk, value: Any, dtype: torch.dtype) -> ir.Value:
     g = walk.g
     if isinstance(value, Number):
-        return cast(g, value.value, dtype)
+        return g.Identity(cast(g, value.value, dtype))  # a tensor, which promotes as one
     if isinstance(value, List) and isinstance(value.state, tuple):
         if dtype == torch.int64 and all(isinstance(v, (int, Number)) for v in value.state):
             return vector(g, [v.value if isinstance(v, Number) else v for v in value.state])
@@ -237,14 +237,15 @@ def _stack_numbers(walk: Walk, value: Any, dtype: torch.dtype) -> ir.Value:
 
 
 def _dtype_of_numbers(value: Any) -> torch.dtype:
+    floating = torch.get_default_dtype()
     if isinstance(value, List) and isinstance(value.state, Sequence):
-        kinds: dict[type, torch.dtype] = {float: torch.float32, bool: torch.bool}
+        kinds: dict[type, torch.dtype] = {float: floating, bool: torch.bool}
         return kinds.get(value.state.item, torch.int64)
     if isinstance(value, List) and not isinstance(value.state, Sequence):
         dtypes = [_dtype_of_numbers(v) for v in value.state]
-        return torch.float32 if torch.float32 in dtypes else dtypes[0] if dtypes else torch.float32
+        return floating if floating in dtypes or not dtypes else dtypes[0]
     kind = value.kind if isinstance(value, Number) else type(value)
-    return torch.float32 if kind is float else torch.bool if kind is bool else torch.int64
+    return floating if kind is float else torch.bool if kind is bool else torch.int64
 
 
 INSPECTIONS: dict[str, Inspection] = {

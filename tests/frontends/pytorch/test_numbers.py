@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -18,6 +19,7 @@ from convert.passes.to_float64 import widen_model
 from convert.reference import executor
 from convert.report import Report
 from convert.source import Source
+from tests.support.pytorch_tools import Calling, read, run
 
 CASES: dict[str, Callable[[Tensor], Tensor]] = {
     "a root as scale": lambda x: x * 128**-0.5,
@@ -67,3 +69,29 @@ def test_equal_roundings_of_two_numbers_stay_two_constants() -> None:
     (want,) = runner.run(source, [feed], precision="float64", options=options)
     got = executor.run(widen_model(model), feed)
     assert all(float64_error(want[name], got[name]) < FLOAT64_BOUND / 1000 for name in want)
+
+
+def made_of_numbers(n: Tensor) -> tuple[Tensor, ...]:
+    return (
+        torch.sin(n / 7),
+        n * 0.1,
+        torch.full((2,), 0.1) + torch.zeros(2) + torch.ones(2),
+        torch.arange(0, 1, 0.1),
+        torch.linspace(0, 1, 7),
+        torch.where(n > 2, 0.1, 0.7),
+        torch.eye(2) / 3,
+        (n + 0.1j).abs(),
+    )
+
+
+def test_what_numbers_make_has_the_default_dtype() -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        module = Calling(made_of_numbers)
+        model, n = read(module, "int64[5]"), torch.arange(1, 6)
+        want = module(n)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for got, wanted in zip(run(model, n), want, strict=True):
+        assert got.dtype == np.float64
+        np.testing.assert_allclose(got, wanted, rtol=1e-15, atol=1e-16)

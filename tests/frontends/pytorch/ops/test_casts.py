@@ -17,6 +17,8 @@ ROWS = [
     case("sym_truediv", SEVEN, TWO),
     case("sym_float", SEVEN),
     case("sym_int", np.array(2.7)),
+    *(case(f"sym_{name}", np.array(x)).named(f"{x}") for name in ("ceil", "floor", "round") for x in (2.5, 3.5, 3.2)),
+    case("sym_sqrt", SEVEN),
     case("sym_ite", np.array(True), SEVEN, TWO),
     case("to", i64(2, 3), dtype=torch.float32),
     case("to.dtype", f32(2, 3), torch.int64),

@@ -74,6 +74,7 @@ ROWS = [
     case("sym_not", np.array(True)),
     case("where", boolean(2, 3), f32(2, 3), f32(3)),
     case("where", boolean(2, 3), f32(2, 3), 0).named("number"),
+    case("where", boolean(2, 3), 1.5, 2.0).named("two numbers"),
     case("where", boolean(2, 3), i64(2, 3), f32(3)).named("mixed"),
     case("masked_fill", f32(2, 3), boolean(3), -np.inf),
     case("masked_fill", i64(2, 3), boolean(2, 3), 7).named("int"),

@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+import torch.nn.functional as F
 from convert.backends.onnx import to_proto
 from convert.frontends.pytorch.common.complexes import PREFIX
 from convert.frontends.pytorch.export.lower import lower
@@ -24,6 +25,20 @@ from convert.source import Source
 
 A, B = torch.randn(3, 4, dtype=torch.complex64), torch.randn(3, 4, dtype=torch.complex64)
 X = torch.randn(2, 6, 8)
+
+SPECIAL = torch.tensor([1.5, float("inf"), -float("inf"), 0.0])
+
+
+def written(a: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y, z = torch.zeros_like(a), torch.empty_like(a)
+    y[:, 1:3] = a[:, :2]
+    y[0] = x[0, 0, :4]
+    z.fill_(1j)
+    z[1] = 2
+    made = a.new_empty(4)
+    made.copy_(a[2])
+    return y, z, made.zero_()
+
 
 # What a module does with its inputs; complex inputs and outputs are real in the graph, with a last dim of 2.
 FUNCTIONS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = [
@@ -45,15 +60,52 @@ FUNCTIONS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = [
     ("compare", lambda a, b: (a == b, torch.where(a.real > 0, a, b)), (A, B)),
     ("cast", lambda a: (a.to(torch.complex128), a.to(torch.float32)), (A,)),
     ("from real", lambda x: x.to(torch.complex64), (X,)),
+    ("from infinities", lambda x: (x.to(torch.complex64), torch.cat([x + 0j, x])), (SPECIAL,)),
+    ("imaginary numbers", lambda x: (1j * x, x + 1j, x - 2j, torch.exp(1j * x), (x + 1j * x).abs()), (X,)),
+    ("numbers and integers", lambda x: (x * 2j, 1 - 1j + x, x / 2j), (torch.arange(5),)),
     ("reduce", lambda a: (a.sum(), a.sum(1), a.mean(0, True)), (A,)),
     ("shape", lambda a: (a.view(4, 3), a.reshape(2, 6), a.flatten(), a.unflatten(1, (2, 2)), a.permute(1, 0)), (A,)),
     ("order", lambda a: (a.transpose(0, 1), a.t(), a.movedim(0, 1), a.flip(0), a.roll(1, 0)), (A,)),
     ("rank", lambda a: (a[None], a[None].squeeze(), a[None].squeeze(0), a[None].squeeze((0,)), a[0]), (A,)),
     ("join", lambda a, b: (torch.cat([a, b]), torch.stack([a, b])), (A, B)),
+    (
+        "join real ones",
+        lambda a, b: (torch.cat([a, b.real]), torch.stack([b.imag, a]), torch.cat([a, b.real.double()])),
+        (A, B),
+    ),
     ("cut", lambda a: (*a.split(2, 1), *a.chunk(3), *a.unbind(0), a.narrow(1, 1, 2), a[:, 1:3]), (A,)),
     ("spread", lambda a: (a[:1].expand(3, 4), a[:1].expand_as(a), a.repeat(2, 1), torch.diagonal(a)), (A,)),
     ("same", lambda a: (a.clone(), a.contiguous(), a.detach(), -a, +a), (A,)),
     ("pick", lambda a: (a.index_select(0, torch.tensor([2, 0])), torch.nn.functional.pad(a, (1, 2))), (A,)),
+    ("pad", lambda a: (F.pad(a, (1, 2), value=1.5), torch.constant_pad_nd(a, [0, 1], 1 + 2j)), (A,)),
+    (
+        "make filled ones",
+        lambda a, x: (
+            torch.zeros(2, 3, dtype=torch.complex64) + a[0, 0],
+            torch.ones(2, dtype=torch.complex128),
+            torch.full((2, 2), 1 - 2j),
+            torch.zeros_like(x, dtype=torch.complex64),
+            torch.ones_like(a),
+            torch.full_like(a, 3j),
+            a.new_zeros(2),
+            a.new_ones(2),
+            a.new_full((2,), 1 + 1j),
+        ),
+        (A, X),
+    ),
+    (
+        "write",
+        lambda a, x: (
+            torch.slice_scatter(a, x[0, :3, :2], 1, 1, 3),
+            torch.select_scatter(a, a[1], 0, 0),
+            torch.ops.aten.copy(a, x[0, :3, :4]),
+            torch.ops.aten.copy(x[0, :3, :4], a),
+            torch.ops.aten.fill(a, 2j),
+            torch.ops.aten.zero(a),
+        ),
+        (A, X),
+    ),
+    ("write in place", written, (A, X)),
     (
         "after functionalisation",
         lambda a: (
