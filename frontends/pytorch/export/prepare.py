@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import operator
 import re
@@ -24,6 +23,7 @@ from .as_strided import is_dense
 from .dims import is_fixed
 from .explain import is_about_data
 from .patches.whole_rnn import infer_rnn_shapes
+from .silent_aliases import is_silent_alias, without_silent_aliases
 
 INLINED = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 """Higher-order operators that only mark a region: their graph is lowered where they stand."""
@@ -57,11 +57,15 @@ PYTHON: dict[Any, str] = {
     operator.le: "le",
     operator.gt: "gt",
     operator.ge: "ge",
-    operator.and_: "logical_and",
-    operator.or_: "logical_or",
+    operator.and_: "__and__",
+    operator.or_: "__or__",
+    operator.lshift: "__lshift__",
+    operator.rshift: "__rshift__",
     operator.not_: "sym_not",
     abs: "abs",
     round: "sym_round",
+    math.ceil: "sym_ceil",
+    math.floor: "sym_floor",
     torch.sym_max: "sym_max",
     torch.sym_min: "sym_min",
     torch.sym_not: "sym_not",
@@ -69,7 +73,7 @@ PYTHON: dict[Any, str] = {
     torch.sym_int: "sym_int",
     math.trunc: "sym_int",
     torch.sym_ite: "sym_ite",
-    torch.sym_sqrt: "sqrt",
+    torch.sym_sqrt: "sym_sqrt",
 }
 """Python's functions on sizes, by the rule that lowers them."""
 
@@ -82,7 +86,7 @@ def prepare_program(program: ExportedProgram, report: Report) -> ExportedProgram
     """
     asked = program
     if _has_visible_writes(program) or uses_vmap(program) or _has_subclasses(program):
-        program = _functionalize(_without_silent_aliases(program))
+        program = _functionalize(without_silent_aliases(program))
         if any(s.kind == OutputKind.USER_INPUT_MUTATION for s in program.graph_signature.output_specs):
             report.note(
                 "forward writes to one of its inputs in place; the converted model leaves its inputs as they are"
@@ -245,60 +249,6 @@ def _known_decompositions() -> Mapping[Any, Callable[..., Any]]:
 
 # -- writes -----------------------------------------------------------------------------------------------------------
 
-# Operators that may return their input itself although their schema does not say so.
-_SILENT_ALIASES = ("dropout", "feature_dropout", "alpha_dropout", "positive")
-
-
-_UNSAFE = {
-    torch.ops.aten.unsafe_chunk.default: torch.ops.aten.chunk.default,
-    torch.ops.aten.unsafe_split.Tensor: torch.ops.aten.split.Tensor,
-    torch.ops.aten.unsafe_split_with_sizes.default: torch.ops.aten.split_with_sizes.default,
-}
-"""Operators whose pieces are memory of the whole although their schema does not say so, with those that say it."""
-
-
-def _without_silent_aliases(program: ExportedProgram) -> ExportedProgram:
-    """The program with what `_SILENT_ALIASES` return replaced by what they are given, and `_UNSAFE` by their equals.
-
-    PyTorch's functionalisation takes their results for fresh memory. The rows of an unbind, which it puts together
-    again for one size of the other dims, are each selected. The program itself stays as it was.
-    """
-    if not any(_is_silent_alias(n) or n.target in _UNSAFE or _is_unbind(n) for n in program.graph.nodes):
-        return program
-    module = copy.deepcopy(program.graph_module)
-    for node in list(module.graph.nodes):
-        if _is_silent_alias(node):
-            node.replace_all_uses_with(node.args[0])
-            module.graph.erase_node(node)
-        elif _is_unbind(node):
-            _select_rows(node)
-        else:
-            node.target = _UNSAFE.get(node.target, node.target)
-    return program._update(module, program.graph_signature)
-
-
-def _is_unbind(node: torch.fx.Node) -> bool:
-    return node.target is torch.ops.aten.unbind.int and all(user.target is operator.getitem for user in node.users)
-
-
-def _select_rows(node: torch.fx.Node) -> None:
-    """Put a select in the place of each row that is taken out of the unbind `node`."""
-    whole, dim = node.args[0], node.args[1] if len(node.args) > 1 else 0
-    for row in list(node.users):
-        row.target, row.args = torch.ops.aten.select.int, (whole, dim, row.args[1])
-    node.graph.erase_node(node)
-
-
-def _is_silent_alias(node: torch.fx.Node) -> bool:
-    target = node.target
-    if (
-        not isinstance(target, torch._ops.OpOverload)
-        or target._schema.name.removeprefix("aten::") not in _SILENT_ALIASES
-    ):
-        return False
-    training = node.args[2] if len(node.args) > 2 else node.kwargs.get("train", False)
-    return not training
-
 
 def _has_visible_writes(program: ExportedProgram) -> bool:
     """True if an in-place operator writes to state, or to memory that is read later under another name.
@@ -367,7 +317,7 @@ def _aliased_arguments(node: torch.fx.Node) -> list[torch.fx.Node]:
         return [a for a in node.args[:1] if isinstance(a, torch.fx.Node)]
     if not isinstance(target, torch._ops.OpOverload):
         return []
-    if target._schema.name.removeprefix("aten::") in _SILENT_ALIASES or target in _UNSAFE:
-        return [a for a in node.args[:1] if isinstance(a, torch.fx.Node)]
+    if is_silent_alias(node):
+        return list(node.all_input_nodes)
     pairs = zip(target._schema.arguments, node.args, strict=False)
     return [given for a, given in pairs if a.alias_info is not None and isinstance(given, torch.fx.Node)]

@@ -144,7 +144,7 @@ def _wrap_result(
         shapes = example if isinstance(example, (list, tuple)) else [None] * len(result)
         for place, (item, shape) in enumerate(zip(result, shapes, strict=False)):
             tensor = walk.tensor(annotate_result(walk, item, shape, at), shape)
-            base = _aliased_argument(schema, args)
+            base = _aliased_argument(schema, args, place)
             if base is not None:
                 tensor.view = _make_view(walk, name, schema, base, contents, place, at)
                 tensor.state = replace(tensor.state, seen=tensor.view.versions)
@@ -160,12 +160,16 @@ def _wrap_result(
     return result
 
 
-def _aliased_argument(schema: torch.FunctionSchema, args: list[Any]) -> Tensor | None:
-    """The argument whose memory the result shares, as the schema says."""
+def _aliased_argument(schema: torch.FunctionSchema, args: list[Any], place: int = 0) -> Tensor | None:
+    """The argument whose memory the result shares, as the schema says or `views.is_silent`: for a list by its place."""
     for argument, value in zip(schema.arguments, args, strict=False):
         if argument.alias_info is not None and not argument.alias_info.is_write and isinstance(value, Tensor):
             return value
-    return None
+    if not views.is_silent(schema.name.removeprefix("aten::"), args):
+        return None
+    lists = [a.state for a in args if isinstance(a, List) and isinstance(a.state, tuple)]
+    tensors = [a for a in (lists[0][place : place + 1] if lists else args) if isinstance(a, Tensor)]
+    return tensors[0] if tensors else None
 
 
 def _make_view(

@@ -9,6 +9,8 @@ import torch
 
 from convert.graph import Graph
 
+from ..common.einsum_views import view_labels
+
 UNCERTAIN = frozenset(
     (
         "reshape",
@@ -20,10 +22,9 @@ UNCERTAIN = frozenset(
         "view_as_complex",
         "matrix_H",
         "mT",
-        "atleast_1d",
-        "atleast_2d",
-        "atleast_3d",
         "tensor_split",
+        "einsum",
+        "broadcast_tensors",
         "to_dense",
     )
 )
@@ -46,6 +47,27 @@ SAME = frozenset(
 )
 """Operators that return their argument itself where there is nothing to do."""
 
+_SILENT = frozenset(
+    (
+        "atleast_1d",
+        "atleast_2d",
+        "atleast_3d",
+        "broadcast_tensors",
+        "unsafe_chunk",
+        "unsafe_split",
+        "unsafe_split_with_sizes",
+    )
+)
+"""Operators whose result is memory of their argument although their schema does not say so."""
+
+
+def is_silent(name: str, args: list[Any]) -> bool:
+    """True for an operator whose schema hides that it gives a view."""
+    if name == "einsum":
+        return isinstance(args[0], str) and view_labels(args[0]) is not None
+    return name in _SILENT
+
+
 PASSING = frozenset(
     ("contiguous", "detach", "alias", "clone", "requires_grad_", "detach_", "resolve_conj", "resolve_neg")
 )
@@ -55,7 +77,11 @@ RESHAPED_IN_PLACE = frozenset(("squeeze_", "unsqueeze_", "transpose_", "t_", "sw
 """Operators that change what a tensor looks like and not what it holds."""
 
 _SCATTERS = {"select": "select_scatter", "slice": "slice_scatter", "diagonal": "diagonal_scatter"}
-_ROW_MAJOR = frozenset(("view", "_unsafe_view", "view_as", "unsqueeze", "squeeze", "detach", "alias", "data"))
+_ROW_MAJOR = frozenset(
+    (  # noqa: SIM905
+        "view _unsafe_view view_as unsqueeze squeeze detach alias data atleast_1d atleast_2d atleast_3d"
+    ).split()
+)
 
 Call = Callable[[Any, list[Any]], Any]
 
@@ -89,6 +115,7 @@ def piece_scatter_of(name: str, args: list[Any], place: int, call: Call) -> Call
     if name == "unbind":
         schema = torch.ops.aten.select_scatter.default._schema
         return lambda g, base, content: call(schema, [base, content, args[0], place])
+    name = name.removeprefix("unsafe_")
     if name not in ("split", "split_with_sizes", "chunk") or not isinstance(args[0], (int, list)):
         return None
     sizes, dim = args[0], args[1]

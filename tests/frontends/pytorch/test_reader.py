@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from convert.errors import Unsupported
 from convert.files.sniff import sniff
 from convert.options import Options
 from convert.source import Source
-from tests.support.pytorch_tools import FACTORY, FILES, Own, agrees, noise, read
+from tests.support.pytorch_tools import FACTORY, FILES, Calling, Own, agrees, noise, read
 
 # -- weights -----------------------------------------------------------------------------------------------------------
 
@@ -105,6 +106,44 @@ class Early(nn.Module):
         same = torch.nn.functional.dropout(y, 0.5, training=False)
         same.neg_()
         return y
+
+
+def same_dtype(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    y.type_as(x).add_(1)
+    y.type_as(x.long()).add_(1)
+    return y
+
+
+def more_dims(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y, row, number = x * 2, x[0] * 2, x[0, 0] * 2
+    for v in (y, row, number):
+        for more in (torch.atleast_1d, torch.atleast_2d, torch.atleast_3d):
+            more(v)[0] += 1
+    torch.atleast_3d([y, row])[1].mul_(3)
+    return y, row, number
+
+
+def permuted(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y, square = x * 2, x[:2, :2] * 2
+    torch.einsum("ij->ji", y)[0] += 1
+    torch.einsum("ba", y)[0] += 1
+    torch.einsum("ii->i", square).add_(1)
+    torch.einsum("ij->i", y).add_(1)
+    return y, square
+
+
+def broadcast(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    a, _ = torch.broadcast_tensors(y, x[0])
+    a += 1
+    return y
+
+
+@pytest.mark.parametrize("function", [same_dtype, more_dims, permuted, broadcast])
+def test_writes_to_what_hides_that_it_is_an_argument(function: Callable[..., Any]) -> None:
+    module = Calling(function)
+    agrees(module, read(module, "float32[batch,4]", examples={0: noise(3, 4)}), noise(5, 4))
 
 
 @pytest.mark.parametrize("kind", [Residual, Aliased, Stale, Early])

@@ -91,6 +91,50 @@ def test_write_that_no_other_name_reads() -> None:
     agree(program, converted(program, "x:float32[n,4]"), (torch.rand(3, 4),))
 
 
+def more_dims(x):
+    y = x * 2
+    z = torch.atleast_3d(y)
+    z += 1
+    row = x[0] * 2
+    torch.atleast_2d(row).mul_(3)
+    pieces = torch.unsafe_chunk(y, 2, 1)
+    pieces[1].neg_()
+    return y, row
+
+
+def summed(x):
+    y = x * 2
+    z = torch.einsum("ij->i", y)
+    z += 1
+    return y, z
+
+
+@pytest.mark.parametrize("function", [more_dims, summed])
+def test_writes_to_what_hides_whether_it_is_an_argument(function: Any) -> None:
+    program = torch.jit.script(function)
+    agree(program, converted(program, "x:float32[n,4]"), (torch.rand(3, 4),))
+
+
+def permuted(x):
+    y = x * 2
+    z = torch.einsum("ij->ji", y)
+    z += 1
+    return y, z
+
+
+def broadcast(x):
+    y = x * 2
+    z = torch.broadcast_tensors(y, x[0])[0]
+    z += 1
+    return y, z
+
+
+@pytest.mark.parametrize("function", [permuted, broadcast])
+def test_writes_that_the_argument_may_see_are_refused(function: Any) -> None:
+    with pytest.raises(Unsupported, match="may or may not share"):
+        converted(torch.jit.script(function), "x:float32[n,4]")
+
+
 # -- what cannot be converted ------------------------------------------------------------------------------------------
 
 
