@@ -13,7 +13,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.tensors import rounded_tensor
 
-from ..common.sizes import reshape, size, static_sizes, vector
+from ..common.sizes import dim_name_of, reshape, size, static_sizes, vector
 from ..common.values import constant_like, is_float
 from ..rules import torch_op
 from .conv import ensure_batch_dim, per_spatial_dim
@@ -110,7 +110,10 @@ def _avg_pool(dims: int) -> Any:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> ir.Value:
-        """Padding that counts is written as zeros; padding that ceil_mode adds at the end never counts."""
+        """Padding that counts is written as zeros; padding that ceil_mode adds at the end never counts.
+
+        Where a length is not known, a window that starts in zeros at the end is one too many.
+        """
         x, lone = ensure_batch_dim(g, x, dims)
         kernel, pads = per_spatial_dim(kernel_size, dims), per_spatial_dim(padding, dims)
         strides = per_spatial_dim(stride, dims) if stride or isinstance(stride, int) else kernel
@@ -120,10 +123,13 @@ def _avg_pool(dims: int) -> Any:
             out = average_pool_integers(g, x, how, pads if count_include_pad else [0] * dims, divisor_override)
             return g.Squeeze(out, [0]) if lone else out
         attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": strides}
+        counts: dict[int, int | ir.Value] = {}
         if divisor_override is not None or (count_include_pad and ceil_mode and any(pads)):
             own = ends if divisor_override is not None else pads
             rest = [e - o for e, o in zip(ends, own, strict=True)]
             zeros = [0, 0, *pads, 0, 0, *own]
+            if ceil:
+                counts = _window_counts(g, x, kernel, strides, pads)
             x = g.Pad(x, zeros, constant_like(g, 0, x)) if any(zeros) else x
             attributes |= {"pads": [*[0] * dims, *rest], "ceil_mode": int(ceil) or None}
             if ceil and divisor_override is not None:
@@ -132,11 +138,25 @@ def _avg_pool(dims: int) -> Any:
             attributes |= {"pads": [*pads, *ends], "ceil_mode": int(ceil) or None}
             attributes["count_include_pad"] = int(count_include_pad and any(pads)) or None
         out = g.node("AveragePool", [x], attributes)
+        if counts:
+            out = g.Slice(out, [0] * len(counts), vector(g, list(counts.values())), list(counts))
         if divisor_override is not None:
             out = g.Mul(out, constant_like(g, math.prod(kernel) / divisor_override, out))
         return g.Squeeze(out, [0]) if lone else out
 
     return rule
+
+
+def _window_counts(
+    g: Graph, x: ir.Value, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int]
+) -> dict[int, int | ir.Value]:
+    """How many windows of ceil_mode start before the padding at the end, of the axes where others may start in it."""
+    counts: dict[int, int | ir.Value] = {}
+    for axis, (k, s, p) in enumerate(zip(kernel, strides, pads, strict=True), 2):
+        length = size(g, x, axis)
+        if p and s + p > k:
+            counts[axis] = -(-(length + p) // s) if isinstance(length, int) else g.Div(g.Add(length, p + s - 1), s)
+    return counts
 
 
 torch_op.same(_avg_pool, avg_pool1d=1, avg_pool2d=2, avg_pool3d=3)
@@ -151,8 +171,10 @@ def _adaptive_windows(length: int, out: int) -> list[tuple[int, int]]:
 
 
 def _target_sizes(g: Graph, x: ir.Value, output_size: Any, dims: int) -> list[Any]:
+    """The sizes that are asked for; an axis of unknown length that keeps it has its name."""
     wanted = per_spatial_dim(output_size, dims)
-    return [size(g, x, i + 2) if n is None else n for i, n in enumerate(wanted)]
+    target = [size(g, x, i + 2) if n is None else n for i, n in enumerate(wanted)]
+    return [dim_name_of(g, n) if isinstance(n, ir.Value) else n for n in target]
 
 
 def _spatial_lengths(g: Graph, x: ir.Value, what: str) -> list[int]:
@@ -171,7 +193,8 @@ def _adaptive_pool(dims: int, operator: str) -> Any:
         elif target == list(g.shape(x)[2:]):
             out = x
         elif 0 in g.shape(x):
-            out = g.Expand(constant_like(g, 0, x), vector(g, [size(g, x, 0), size(g, x, 1), *target]))
+            known = static_sizes(target, "adaptive pool of nothing to a size that is not known")
+            out = g.Expand(constant_like(g, 0, x), vector(g, [size(g, x, 0), size(g, x, 1), *known]))
         else:
             out = _emit_adaptive_pool(g, x, target, operator)
         return g.Squeeze(out, [0]) if lone else out
@@ -179,15 +202,22 @@ def _adaptive_pool(dims: int, operator: str) -> Any:
     return rule
 
 
-def _emit_adaptive_pool(g: Graph, x: ir.Value, target: list[int], operator: str) -> ir.Value:
-    lengths = _spatial_lengths(g, x, f"adaptive {operator}")
-    if all(n % t == 0 for n, t in zip(lengths, target, strict=True)):
+def _emit_adaptive_pool(g: Graph, x: ir.Value, target: list[Any], operator: str) -> ir.Value:
+    """One pool where it has equal windows, else axis by axis."""
+    lengths = list(g.shape(x)[2:])
+    what = f"adaptive {operator} to more than one element from dims of unknown length"
+    pairs = list(zip(lengths, target, strict=True))
+    if all(isinstance(n, int) and isinstance(t, int) and n % t == 0 for n, t in pairs):
         kernel = [n // t for n, t in zip(lengths, target, strict=True)]
         return g.node(operator, [x], {"kernel_shape": kernel, "strides": kernel})
-    for i, (length, out) in enumerate(zip(lengths, target, strict=True)):
-        if length == out:
+    for i, (length, out) in enumerate(pairs):
+        if length == out is not None:
             continue
-        x = (_average_axis if operator == "AveragePool" else _max_axis)(g, x, i + 2, _adaptive_windows(length, out))
+        if out == 1:
+            x = g.node("ReduceMean" if operator == "AveragePool" else "ReduceMax", [x, [i + 2]])
+            continue
+        windows = _adaptive_windows(*static_sizes([length, out], what))
+        x = (_average_axis if operator == "AveragePool" else _max_axis)(g, x, i + 2, windows)
     return x
 
 
@@ -224,7 +254,7 @@ def _adaptive_max_pool(dims: int) -> Any:
         """The maxima, and their place inside each channel where ONNX can tell it."""
         x, lone = ensure_batch_dim(g, x, dims)
         target = _target_sizes(g, x, output_size, dims)
-        if isinstance(target[0], int) and all(isinstance(n, int) for n in g.shape(x)[2:]):
+        if all(isinstance(n, int) for n in (*target, *g.shape(x)[2:])):
             lengths = _spatial_lengths(g, x, "adaptive max pool")
             if all(n % t == 0 for n, t in zip(lengths, target, strict=True)):
                 kernel = [n // t for n, t in zip(lengths, target, strict=True)]
@@ -238,9 +268,10 @@ def _adaptive_max_pool(dims: int) -> Any:
 torch_op.same(_adaptive_max_pool, adaptive_max_pool1d=1, adaptive_max_pool2d=2, adaptive_max_pool3d=3)
 
 
-def _max_with_indices(g: Graph, x: ir.Value, target: list[int]) -> list[ir.Value]:
+def _max_with_indices(g: Graph, x: ir.Value, target: list[Any]) -> list[ir.Value]:
     """Maxima over windows of any size, and their places in the flattened plane; short windows repeat their end."""
     lengths = _spatial_lengths(g, x, "adaptive max pool")
+    target = static_sizes(target, "adaptive max pool to a size that is not known")
     places = np.zeros((1,) * 2 * len(lengths), dtype=np.int64)
     for i, (length, out) in enumerate(zip(lengths, target, strict=True)):
         windows = _adaptive_windows(length, out)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,10 +13,20 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.tensors import rounded_tensor
-from convert.semantics.interpolation import resized_length
+from convert.semantics.interpolation import (
+    Interpolation,
+    nearest_indices,
+    resized_length,
+    source_coordinates,
+    weight_matrix,
+)
 
-from ..common.sizes import size, static_sizes, vector
+from ..common.sizes import arange, size, static_sizes, vector
+from ..common.values import as_value, cast, constant_like
 from ..rules import torch_op
+from .arithmetic import mul
+from .casts import sym_int
+from .fourier import _matmul_along_axis
 
 # -- interpolation ----------------------------------------------------------------------------------------------------
 
@@ -28,9 +40,7 @@ def emit_resize(
     """
     known = [float(s) for s in scales or () if s is not None]
     if scales is not None and len(known) == len(scales):
-        factors = g.const(rounded_tensor(np.array([1.0, 1.0, *known]), ir.DataType.FLOAT))
-        if _same_sizes(g, x, output_size, known):
-            return g.Resize(x, None, factors, **attributes)
+        return _resize_by_factors(g, x, output_size, known, **attributes)
     if output_size is None:
         raise Unsupported("interpolation with neither sizes nor factors")
     if all(isinstance(n, int) for n in output_size):  # a batch of any size needs no computed shape then
@@ -40,14 +50,113 @@ def emit_resize(
     return g.Resize(x, None, None, vector(g, [*outer, *output_size]), **attributes)
 
 
-def _same_sizes(g: Graph, x: ir.Value, output_size: Any, scales: Sequence[float]) -> bool:
-    """True if the factors alone give the size that is asked for, also after ONNX has them in float32."""
-    if output_size is None:
-        return True
-    for length, wanted, scale in zip(g.shape(x)[2:], output_size, scales, strict=True):
-        if not isinstance(length, int) or not isinstance(wanted, int) or resized_length(length, scale) != wanted:
+def _resize_by_factors(
+    g: Graph, x: ir.Value, output_size: Any, factors: Sequence[float], **attributes: Any
+) -> ir.Value:
+    """A Resize where ONNX makes of the factors what PyTorch does, else each axis by itself.
+
+    PyTorch multiplies length and factor in float64 (90 · 0.7 is 62), ONNX in float32 (63).
+    """
+    lengths = list(g.shape(x)[2:])
+    wanted = output_size or [_scaled_length(g, size(g, x, i), f) for i, f in enumerate(factors, 2)]
+    method = Interpolation(
+        attributes["mode"], attributes["coordinate_transformation_mode"], attributes.get("nearest_mode", "floor")
+    )
+    if all(_is_a_resize(*row, method, output_size is None) for row in zip(lengths, wanted, factors, strict=True)):
+        return g.Resize(
+            x, None, g.const(rounded_tensor(np.array([1.0, 1.0, *factors]), ir.DataType.FLOAT)), **attributes
+        )
+    for axis, (n, factor) in enumerate(zip(wanted, factors, strict=True), 2):
+        x = _interpolated_axis(g, x, axis, n, factor, method)
+    return x
+
+
+def _scaled_length(g: Graph, length: int | ir.Value, factor: float) -> int | ir.Value:
+    """The length times a factor as Python has it, without what is behind the point."""
+    if isinstance(length, int):
+        return int(length * factor)
+    return sym_int(g, mul(g, length, factor))
+
+
+def _is_a_resize(length: Any, wanted: Any, factor: float, method: Interpolation, scaled: bool) -> bool:
+    """True if ONNX's Resize of an axis has PyTorch's length, and its neighbors where it takes the nearest one.
+
+    An axis of unknown length is taken to be shorter than `_LONG`. ONNX's inference multiplies in float64.
+    """
+    if not isinstance(length, int) or not isinstance(wanted, int):
+        if not scaled or not _lengths_agree(factor):
             return False
-    return True
+        length, wanted = _LONG, int(_LONG * factor)
+    if not resized_length(length, factor) == math.floor(length * float(np.float32(factor))) == wanted:
+        return False
+    if method.mode != "nearest":
+        return True
+    found = nearest_indices(source_coordinates(length, wanted, factor, method), length, method.nearest)
+    return np.array_equal(found, _nearest_places(np.arange(wanted), length, factor, method))
+
+
+_LONG = 1 << 14
+
+
+@functools.cache
+def _lengths_agree(factor: float) -> bool:
+    """True if float32 and float64 have the same whole part of the product of a length and `factor`."""
+    lengths = np.arange(1, _LONG + 1)
+    return np.array_equal(np.floor(lengths.astype(np.float32) * np.float32(factor)), np.floor(lengths * factor))
+
+
+def _nearest_places(places: np.ndarray, length: int, factor: float, method: Interpolation) -> np.ndarray:
+    """The formula of `nearest_idx` in `aten/src/ATen/native/UpSample.h`: floor(i / factor), or of i + 0.5."""
+    moved = places.astype(np.float32) + np.float32(0.5 if method.coordinates == "half_pixel" else 0)
+    return np.minimum(np.floor(moved * np.float32(1 / factor)).astype(np.int64), length - 1)
+
+
+def _interpolated_axis(
+    g: Graph, x: ir.Value, axis: int, wanted: int | ir.Value, factor: float, method: Interpolation
+) -> ir.Value:
+    """One axis: a product with a matrix of weights where its lengths are known, else a sum of what is gathered."""
+    length, nearest = size(g, x, axis), method.mode == "nearest"
+    if isinstance(length, int) and isinstance(wanted, int):
+        if nearest:
+            return g.Gather(x, _nearest_places(np.arange(wanted), length, factor, method), axis=axis)
+        return _matmul_along_axis(g, x, axis, weight_matrix(length, wanted, factor, method).T)
+    dtype = ir.DataType.FLOAT if nearest else ir.DataType.DOUBLE
+    half = as_value(g, 0.5 if method.coordinates == "half_pixel" else 0.0, dtype)
+    where = g.Mul(g.Add(g.Cast(arange(g, wanted), to=dtype), half), as_value(g, 1 / factor, dtype))
+    where = where if nearest else g.Sub(where, half)
+    where = g.Max(where, as_value(g, 0.0, dtype)) if method.mode == "linear" else where
+    floor = g.Floor(where)
+    first, last = g.Cast(floor, to=ir.DataType.INT64), g.Sub(as_value(g, length, ir.DataType.INT64), 1)
+    if nearest:
+        return g.Gather(x, g.Min(first, last), axis=axis)
+    behind = list(range(1, g.rank(x) - axis))
+    parts = []
+    for offset, weight in _tap_weights(g, cast(g, g.Sub(where, floor), g.dtype(x)), method):
+        part = g.Gather(x, g.Min(g.Max(g.Add(first, offset), 0), last), axis=axis)
+        parts.append(g.Mul(part, g.Unsqueeze(weight, behind) if behind else weight))
+    return functools.reduce(g.Add, parts)
+
+
+def _tap_weights(g: Graph, rest: ir.Value, method: Interpolation) -> list[tuple[int, ir.Value]]:
+    """Offsets of the inputs around a place and their weights, `rest` behind the first: a line, or Keys's cubic."""
+    one = constant_like(g, 1, rest)
+    if method.mode == "linear":
+        return [(0, g.Sub(one, rest)), (1, rest)]
+
+    def polynomial(t: ir.Value, *coefficients: float) -> ir.Value:
+        found = constant_like(g, coefficients[0], rest)
+        for c in coefficients[1:]:
+            found = g.Add(g.Mul(found, t), constant_like(g, float(c), rest))
+        return found
+
+    a, left = method.cubic, g.Sub(one, rest)
+    near, far = (a + 2, -(a + 3), 0.0, 1.0), (a, -5 * a, 8 * a, -4 * a)
+    return [
+        (-1, polynomial(g.Add(rest, one), *far)),
+        (0, polynomial(rest, *near)),
+        (1, polynomial(left, *near)),
+        (2, polynomial(g.Add(left, one), *far)),
+    ]
 
 
 def _nearest_rule(exact: bool) -> Any:

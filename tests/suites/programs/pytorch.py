@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tests.suites.programs.pytorch_modules import MODULES
+from tests.suites.programs.pytorch_sizes import SIZES
 from tests.suites.programs.pytorch_values import VALUES
 
-PROGRAMS = [*VALUES, *MODULES]
+PROGRAMS = [*VALUES, *SIZES, *MODULES]
 
 _ANY = {
     "outer and kron": "takes only one size of a dim",

@@ -34,6 +34,9 @@ ROWS = [
         case("avg_pool2d", X, 3, 2, 1, True, True, 5).named("ceil divisor"),
         case("avg_pool2d", X, 3, 2, 1, True, False, 2).named("ceil divisor not counted"),
         case("avg_pool1d", f32(2, 4, 9), 3, 2, 1),
+        case("avg_pool1d", f32(2, 4, 5), 3, 3, 1, True).named("ceil, a window in padding"),
+        case("avg_pool2d", f32(2, 4, 5, 8), 2, 2, 1, True).named("ceil, a window in padding"),
+        case("max_pool2d", f32(2, 4, 5, 8), 2, 2, 1, 1, True).named("ceil, a window in padding"),
         case("avg_pool3d", f32(1, 2, 4, 5, 6), 2),
         *(
             case("adaptive_avg_pool2d", X, list(target)).named(f"{target}")

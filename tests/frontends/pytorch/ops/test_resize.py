@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.frontends.pytorch.ops.support import check, check_unknown_sizes, layers
 from tests.support.cases import Case, case, f32, params
 
 X = f32(2, 4, 6, 7)
+
+
+def _ramp(length: int) -> np.ndarray:
+    """Two channels, in which an interpolated value is its place: rounding of the place stays small beside it."""
+    return np.stack([np.arange(1, length + 1), np.arange(2 * length, length, -1)])[None].astype(np.float32)
+
+
+ODD = ((90, 0.7), (780, 1.3), (49, 1.7), (61, 0.3), (10, 3.0), (7, 0.6))
+"""Lengths and factors: the product in float32 is more than that in float64, less, or the same."""
 
 ROWS = [
     *layers(
@@ -33,6 +43,19 @@ ROWS = [
         *(
             case(f"upsample_{n}.vec", f32(1, 2, *range(3, 3 + d)), None, False, [1.5] * d)
             for n, d in (("linear1d", 1), ("bilinear2d", 2), ("trilinear3d", 3), ("bicubic2d", 2))
+        ),
+        *(
+            case("upsample_linear1d.vec", _ramp(length), None, False, [factor]).named(f"{factor} of {length}")
+            for length, factor in ODD
+        ),
+        *(
+            case(f"{name}1d.vec", f32(1, 2, length), None, [factor]).named(f"{factor} of {length}")
+            for name in ("upsample_nearest", "_upsample_nearest_exact")
+            for length, factor in ODD
+        ),
+        case("upsample_bicubic2d.vec", f32(1, 2, 10, 20), None, False, [0.7, 1.3]).named("odd"),
+        case("upsample_bilinear2d", _ramp(90)[..., None] + _ramp(8)[:, :, None], [62, 12], False, 0.7, 1.5).named(
+            "sizes and factors"
         ),
         *(case(f"_upsample_{n}_aa", X, [3, 4], False) for n in ("bilinear2d", "bicubic2d")),
         *(case(f"_upsample_{n}_aa.vec", X, [3, 4], False, None) for n in ("bilinear2d", "bicubic2d")),
