@@ -10,6 +10,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
@@ -19,7 +20,7 @@ from convert.graph.metadata import state_output
 from convert.graph.state import write_states
 from convert.report import Report
 
-from .weights import tensor_of
+from .weights import identity_of, tensor_of
 
 
 def changed_buffers(program: ExportedProgram) -> dict[str, str]:
@@ -79,11 +80,15 @@ def track_assignments(module: nn.Module) -> Iterator[dict[str, Any]]:
     """Makes capture see buffers that forward replaces (`self.h = h`), which torch.export would drop without a word.
 
     They are written to in place when forward ends; what it returns is copied first, for it may be the old buffer.
-    Yields what other attributes of modules held before forward assigned to them, by path.
+    Yields what other attributes of modules, and lists and dicts in them, held before forward assigned to them, by path;
+    None for what it adds to a list or dict.
     """
     buffers: dict[str, torch.Tensor] = {}
     others: dict[str, Any] = {}
     assigned: dict[str, Any] = {}
+    modules = {path for path, _ in module.named_modules()}
+    plain = [(m, {k: v for k, v in vars(m).items() if k not in _OWN}) for m in module.modules()]
+    containers = [pair for _, content in plain for value in content.values() for pair in _containers(value)]
 
     def begin(_: nn.Module, args: Any, kwargs: Any) -> None:
         buffers.update(module.named_buffers(remove_duplicate=False))
@@ -92,6 +97,8 @@ def track_assignments(module: nn.Module) -> Iterator[dict[str, Any]]:
     def end(_: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
         now = _plain_attributes(module)
         assigned.update({path: old for path, old in others.items() if path in now and now[path] is not old})
+        added = [path for path in now if path not in others and path.rpartition(".")[0] not in modules]
+        assigned.update({path: None for path in added if isinstance(now[path], torch.Tensor)})
         replaced = {path: new for path, new in module.named_buffers(remove_duplicate=False) if new is not buffers[path]}
         if not replaced:
             return None
@@ -110,19 +117,57 @@ def track_assignments(module: nn.Module) -> Iterator[dict[str, Any]]:
     finally:
         for handle in handles:
             handle.remove()
-        for path, value in assigned.items():
-            owner, _, name = path.rpartition(".")
-            setattr(module.get_submodule(owner), name, value)
+        for container, content in containers:
+            _put_back(container, content)
+        for owner, content in plain:
+            vars(owner).update(content)
+
+
+_OWN = frozenset(vars(nn.Module()))
+"""What every module has: whether it trains, tables of its parts and hooks."""
 
 
 def _plain_attributes(module: nn.Module) -> dict[str, Any]:
-    """The tensors and numbers that modules hold as plain attributes, by path."""
-    found = {}
+    """The tensors and numbers that modules hold as plain attributes, or in lists and dicts of them, by path."""
+    found: dict[str, Any] = {}
     for path, owner in module.named_modules():
         for name, value in vars(owner).items():
-            if isinstance(value, (torch.Tensor, int, float)) and name != "training":
-                found[f"{path}.{name}" if path else name] = value
+            if name not in _OWN:
+                found.update(_leaves(value, f"{path}.{name}" if path else name))
     return found
+
+
+def _leaves(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, (torch.Tensor, int, float)):
+        yield path, value
+    for key, item in _items(value, depth):
+        yield from _leaves(item, f"{path}.{key}", depth + 1)
+
+
+_DEEPEST, _MOST_ITEMS = 3, 256
+
+
+def _items(value: Any, depth: int) -> Iterable[tuple[Any, Any]]:
+    """What a list, tuple or dict holds; long ones are tables, and no state."""
+    if type(value) not in (list, tuple, dict) or len(value) > _MOST_ITEMS or depth == _DEEPEST:
+        return ()
+    return value.items() if isinstance(value, dict) else enumerate(value)
+
+
+def _containers(value: Any, depth: int = 0) -> Iterator[tuple[Any, Any]]:
+    """The lists and dicts in a value, each with a copy of what it holds."""
+    if type(value) in (list, dict):
+        yield value, value.copy()
+    for _, item in _items(value, depth):
+        yield from _containers(item, depth + 1)
+
+
+def _put_back(container: Any, content: Any) -> None:
+    if isinstance(container, list):
+        container[:] = content
+    else:
+        container.clear()
+        container.update(content)
 
 
 def refuse_assignments(program: ExportedProgram, assigned: Mapping[str, Any], report: Report) -> None:
@@ -131,14 +176,22 @@ def refuse_assignments(program: ExportedProgram, assigned: Mapping[str, Any], re
     What it replaces and never reads is a by-product. A number that it changes is noted: the graph has its first value.
     """
     constants = {str(s.target) for s in program.graph_signature.input_specs if s.kind == InputKind.CONSTANT_TENSOR}
-    read = sorted(path for path, value in assigned.items() if isinstance(value, torch.Tensor) and path in constants)
+    tensors = {path: value for path, value in assigned.items() if isinstance(value, torch.Tensor)}
+    # A tensor of a list has a name that capture made up.
+    memory = {identity_of(t) for name, t in program.constants.items() if name in constants}
+    known = {
+        path for path, value in tensors.items() if not isinstance(value, FakeTensor) and identity_of(value) in memory
+    }
+    read = sorted(known | (tensors.keys() & constants))
     if read:
         raise Unsupported(
             problems=[Problem(f"forward replaces the tensor {path}, which is no buffer") for path in read],
             hint="register it with register_buffer: then it becomes an input and an output of the converted model",
         )
     for path, value in assigned.items():
-        if not isinstance(value, torch.Tensor):
+        if value is None:
+            report.note(f"forward puts a tensor into {path.rpartition('.')[0]}; the converted model keeps none of it")
+        elif path not in tensors:
             report.note(f"forward changes the number {path}; the converted model computes with {value} at every call")
 
 

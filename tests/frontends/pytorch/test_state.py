@@ -201,6 +201,58 @@ def test_what_forward_only_leaves_behind_is_no_state() -> None:
     assert module.t is before
 
 
+class Held(nn.Module):
+    """State in a list or a dict of a part, in the ways in which it may be written."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way = way
+        self.kept: list[Any] = [torch.zeros(3), [torch.ones(3)]]
+        self.named: dict[str, Any] = {"sum": torch.zeros(3), "calls": 0}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.way == "item":
+            self.kept[0] = self.kept[0] + x[0]
+            return x + self.kept[0]
+        if self.way == "deeper":
+            self.kept[1][0] = self.kept[1][0] * 2
+            return x + self.kept[1][0]
+        if self.way == "key":
+            self.named["sum"] = self.named["sum"] + x[0]
+            return x + self.named["sum"]
+        if self.way == "list":
+            self.kept = [self.kept[0] + x[0]]
+            return x + self.kept[0]
+        self.named["last"] = x
+        self.named["calls"] += 1
+        self.kept.append(x)
+        return x * 2
+
+
+@pytest.mark.parametrize(
+    ("way", "path"), [("item", "0.kept.0"), ("deeper", "0.kept.1.0"), ("key", "0.named.sum"), ("list", "0.kept.0")]
+)
+def test_state_in_a_list_or_dict_is_refused(way: str, path: str) -> None:
+    part = Held(way)
+    kept, named = part.kept, part.named
+    before = (list(kept), dict(named))
+    with pytest.raises(Unsupported, match=f"the tensor {path}, which is no buffer"):
+        read(nn.Sequential(part), "float32[rows,3]")
+    assert (part.kept is kept, part.named is named) == (True, True)
+    assert all(a is b for a, b in zip([*kept, *named.values()], [*before[0], *before[1].values()], strict=True))
+
+
+def test_what_forward_only_leaves_in_a_list_is_told() -> None:
+    module, report = Held("left"), Report("convert")
+    model = read(module, "x:float32[rows,3]", report=report)
+    assert [v.name for v in model.graph.inputs] == ["x"]
+    assert (len(module.kept), list(module.named), module.named["calls"]) == (2, ["sum", "calls"], 0)
+    assert any("the number named.calls" in note for note in report.notes)
+    assert {"kept", "named"} == {
+        note.split()[5].rstrip(";") for note in report.notes if note.startswith("forward puts a tensor into")
+    }
+
+
 def test_places_in_a_cache_are_verified_in_their_range(tmp_path: Path) -> None:
     """PyTorch refuses to write behind the end of a buffer."""
     torch.manual_seed(0)
