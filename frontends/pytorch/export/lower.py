@@ -30,7 +30,7 @@ from ..common.state import (
 from ..common.values import as_value, mark_scalar, onnx_dtype
 from ..common.weights import identity_of, tensor_of
 from ..dispatch import call
-from ..inputs.output_names import output_names
+from ..inputs.output_names import is_output, output_names
 from ..rules import is_inplace, torch_op
 from . import dims as naming
 from .as_strided import is_dense, lower_as_strided
@@ -115,12 +115,12 @@ def _inputs(program: ExportedProgram) -> list[torch.fx.Node]:
 
 
 def _outputs(program: ExportedProgram) -> list[tuple[str, Any]]:
-    """The name of each output and its node (or its number, where it is constant); None is left out."""
+    """The name of each output and its node (or its number, where it is constant); None and text are left out."""
     results = next(n for n in program.graph.nodes if n.op == "output").args[0]
     specs = program.graph_signature.output_specs
     users = [r for r, s in zip(results, specs, strict=True) if s.kind == OutputKind.USER_OUTPUT]
     names = output_names(program.call_spec.out_spec)
-    return [(name, node) for name, node in zip(names, users, strict=True) if node is not None]
+    return [(name, node) for name, node in zip(names, users, strict=True) if is_output(node)]
 
 
 def _node_named(program: ExportedProgram, name: str) -> torch.fx.Node:

@@ -32,10 +32,15 @@ def output_names(spec: pytree.TreeSpec) -> list[str]:
 
 
 def named_outputs(result: Any) -> dict[str, Any]:
-    """The tensors and numbers that `forward` returned, by name; None among them is left out."""
+    """The tensors and numbers that `forward` returned, by name; None and text among them are left out."""
     leaves, spec = pytree.tree_flatten(plain_containers(result))
     names = output_names(spec)
-    return {name: leaf for name, leaf in zip(names, leaves, strict=True) if leaf is not None}
+    return {name: leaf for name, leaf in zip(names, leaves, strict=True) if is_output(leaf)}
+
+
+def is_output(leaf: Any) -> bool:
+    """False for what `forward` returned and no graph can: None, and text."""
+    return leaf is not None and not isinstance(leaf, str)
 
 
 def plain_containers(result: Any) -> Any:

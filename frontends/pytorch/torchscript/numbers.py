@@ -111,6 +111,10 @@ def _rounding_formula(name: str) -> Callable[..., ir.Value]:
     return lambda g, a: a if g.dtype(a) == INT else g.node(name, [a])
 
 
+def _logarithm(g: Graph, a: ir.Value, base: ir.Value | None = None) -> ir.Value:
+    return g.Log(a) if base is None else g.Div(g.Log(a), g.Log(base))
+
+
 def _not_equal(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
     return g.Not(g.Equal(a, b))
 
@@ -152,7 +156,7 @@ _FORMULAS: dict[str, Callable[..., ir.Value]] = {
     "aten::round": _rounding_formula("Round"),
     "aten::sqrt": _float_formula(_node_formula("Sqrt")),
     "aten::exp": _float_formula(_node_formula("Exp")),
-    "aten::log": _float_formula(_node_formula("Log")),
+    "aten::log": _float_formula(_logarithm),
     "aten::__range_length": _range_length,
     "aten::__derive_index": lambda g, index, start, step: g.Add(start, g.Mul(index, step)),
     "aten::sym_int": lambda g, a: cast(g, a, INT),

@@ -295,6 +295,22 @@ def distances(x: Tensor) -> tuple[Tensor, ...]:
     return torch.cdist(x, x * 2), F.cosine_similarity(x, x.flip(0)), F.pairwise_distance(x, x + 1)
 
 
+def without_text(x: Tensor) -> dict[str, Any]:
+    return {"y": x * 2, "kind": "boxes", "none": None}
+
+
+def complex_by_hand(x: Tensor) -> tuple[Tensor, ...]:
+    z = x + 1j * x.flip(0)
+    out = torch.zeros(x.shape, dtype=torch.cfloat)
+    out[:, 1:] = z[:, :2]
+    joined = torch.cat([z, x])
+    return (z.abs(), torch.exp(1j * x).real, torch.view_as_real(out), torch.view_as_real(joined))
+
+
+def products_of_integers(x: Tensor, n: Tensor) -> Tensor:
+    return torch.addcmul(x, n[:, None], n[:, None] + 1, value=0.5)
+
+
 def lookups(n: Tensor) -> tuple[Tensor, ...]:
     table = torch.arange(15, dtype=torch.float32).view(5, 3)
     hot = F.one_hot(n, 5)
@@ -318,7 +334,8 @@ VALUES = [
     *(program(fn.__name__, fn, *ROWS3) for fn in (
         written_view, write_through_transpose, write_before_and_after_read, swap_columns, expand_then_write,
         masked_write, index_put_accumulate, stepped_write, written_pieces, dict_out, float_division,
-        complex_arithmetic, ranks, nonzero_rows, masks, positions, statistics, none_out, rounding, special, flat,
+        complex_arithmetic, ranks, nonzero_rows, masks, positions, statistics, none_out, rounding, without_text,
+        complex_by_hand, special, flat,
         shuffled, looped, running, cat_of_unequal, distances,
     )),
     *(program(fn.__name__, fn, *SQUARE) for fn in (
@@ -328,6 +345,8 @@ VALUES = [
         integer_division, shifts, unpack_nibbles, stable_sort_of_equals, unique_all, lookups,
     )),
     *(program(fn.__name__, fn, (f(4, 3), i(4)), (f(1, 3), i(1)), (f(7, 3), i(7))) for fn in (scatters, segment_mean)),
+    program("found_among_none", lambda n, m: torch.isin(n, m[m > 3]), (i(4), i(5)), (i(4), torch.zeros(5).long())),
+    program("products_of_integers", products_of_integers, (f(4, 3), i(4)), (f(1, 3), i(1)), (f(7, 3), i(7))),
     program("promote", promote, (f(4), i(4)), (f(1), i(1))),
     program("windows", windows, f(4, 3), f(2, 3)),
     program("masked mean", lambda x, m: (x * m).sum(0) / m.sum(0).clamp(min=1), (f(4, 3), b(4, 3)), (f(1, 3), b(1, 3))),

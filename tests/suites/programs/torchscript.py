@@ -363,3 +363,9 @@ def masked(x: Tensor) -> Tensor:
     y[y > 0] = 5.0
     y.masked_fill_(y < -1, 0.0)
     return y
+
+
+@script()
+def truth_of_bytes(x: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+    flags = (x[x > 0] > 1).to(torch.uint8)
+    return flags.any(), flags.all() + 1, torch.square(x[x > 0] > 1) * 3

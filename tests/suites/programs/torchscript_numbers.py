@@ -92,3 +92,9 @@ def functions(x: Tensor) -> Tensor:
     n = float(x.size(0))
     y = math.log10(n + 1) + math.tan(n) + math.sin(n) + math.cos(n) + math.tanh(n)
     return x * (y + math.copysign(n, -1.0) + math.degrees(n) + math.radians(n))
+
+
+@script()
+def logarithms(x: Tensor) -> Tensor:
+    n = float(x.size(0) + 1)
+    return x * (math.log(n) + math.log(n, 2.0) + math.log(8.0, n))
