@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -44,6 +45,11 @@ def _elementwise(function: Callable[[Any, Any], Any]) -> Rule:
         return _like(a, made)
 
     return rule
+
+
+def _folded(function: Callable[[Any, Any], Any]) -> Rule:
+    """Of one operand or more."""
+    return lambda *xs: functools.reduce(_elementwise(function), xs)
 
 
 def _quotient(a: Any, b: Any) -> Any:
@@ -168,8 +174,8 @@ _RULES: dict[str, Rule] = {
     "Sub": _elementwise(lambda a, b: a - b),
     "Mul": _elementwise(lambda a, b: a * b),
     "Div": _elementwise(_quotient),
-    "Max": _elementwise(lambda a, b: torch.sym_max(a, b)),
-    "Min": _elementwise(lambda a, b: torch.sym_min(a, b)),
+    "Max": _folded(lambda a, b: torch.sym_max(a, b)),
+    "Min": _folded(lambda a, b: torch.sym_min(a, b)),
     "Gather": _gather,
     "Slice": _slice,
     "Concat": _concat,

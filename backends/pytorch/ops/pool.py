@@ -76,7 +76,9 @@ def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, ker
     whole, given, strides, dilations = _window(x, kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
     equal = equal_pads(whole)
     plain = all(d == 1 for d in dilations) and rank <= 3
-    if plain and equal is not None and all(2 * p <= k for p, k in zip(equal, kernel_shape, strict=True)):
+    # PyTorch would count what ceil_mode adds beyond the pads.
+    own = equal is not None and (not count_include_pad or [tuple(p) for p in whole] == [tuple(p) for p in given])
+    if plain and own and all(2 * p <= k for p, k in zip(equal, kernel_shape, strict=True)):
         return _AVERAGE[rank](x, kernel_shape, strides, equal, False, bool(count_include_pad))
     if plain and all(isinstance(p, int) and p == 0 for pair in whole for p in pair):
         return _AVERAGE[rank](x, kernel_shape, strides)

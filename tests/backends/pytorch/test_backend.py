@@ -281,6 +281,24 @@ def test_a_slice_of_a_size_that_is_not_known(start: int, end: int, step: int) ->
     assert program.graph.find_nodes(op="call_function", target=torch.ops.aten.item.default) == []
 
 
+def test_the_largest_and_the_least_of_any_number_of_sizes() -> None:
+    graph = """g (float[p, q] x) => (float[r] largest, float[s] least) {
+        a = Shape<start = 0, end = 1>(x)
+        b = Shape<start = 1, end = 2>(x)
+        four = Constant<value_ints = [4]>()
+        most = Max(a, b, four)
+        few = Min(most, b, a, four)
+        one = Max(few)
+        largest = ConstantOfShape(most)
+        least = ConstantOfShape(one)
+    }"""
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]> {graph}')
+    program = export_model(ir.from_proto(model)).module()
+    for p, q in ((2, 3), (2, 7), (9, 5)):
+        found = program(torch.zeros(p, q))
+        assert (*found["largest"].shape, *found["least"].shape) == (max(p, q, 4), min(p, q, 4)), (p, q)
+
+
 @pytest.mark.long
 def test_a_trained_network_of_keras_reads_digits_as_well(tmp_path: Path) -> None:
     keras = pytest.importorskip("keras")

@@ -23,6 +23,8 @@ ROWS = [
     case("ThresholdedRelu", f32(2, 3), alpha=0.3),
     case("PRelu", f32(2, 3, 4), f32(3, 1)),
     case("PRelu", f32(2, 3), const(f32(3))),
+    case("PRelu", f32(2, 3, 4, 5), const(np.full((1, 1, 1), 0.25, np.float32))),
+    case("PRelu", f32(2, 3, 4), np.full((1, 1), 0.25, np.float32)),
     case("Shrink", f32(9), lambd=0.5, bias=0.2),
     case("Shrink", i32(9), lambd=2.0, bias=1.0),
     case("Gelu", f32(2, 3)),

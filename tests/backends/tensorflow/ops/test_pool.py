@@ -32,6 +32,7 @@ ROWS = [
         ceil_mode=1,
     ),
     case("AveragePool", f32(2, 3, 7, 8), kernel_shape=[3, 3], pads=[1, 0, 1, 0], strides=[2, 2], ceil_mode=1),
+    case("AveragePool", f32(1, 2, 4), kernel_shape=[2], pads=[1, 0], strides=[2], ceil_mode=1, count_include_pad=1),
     case("MaxPool", f32(2, 3, 9), kernel_shape=[3], strides=[2], pads=[1, 1]),
     case("AveragePool", f32(2, 3, 9), kernel_shape=[3], strides=[2]),
     case("MaxPool", f32(1, 2, 4, 5, 6), kernel_shape=[2, 2, 2], strides=[2, 1, 2]),
