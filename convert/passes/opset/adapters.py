@@ -28,6 +28,7 @@ from convert.passes.opset.old_adapters import (
     lower_top_k,
 )
 from convert.passes.opset.old_lifts import lift_clip, lift_pad, lift_resize
+from convert.passes.opset.quantize import dequantize, quantize
 from convert.passes.opset.resize import is_lacking
 from convert.passes.opset.scan import lift_scan
 
@@ -253,7 +254,12 @@ def _lower_grid_sample(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _lower_quantize(g: Graph, node: ir.Node, target: int) -> Results:
-    """Quantization before opset 13 is by tensor only."""
+    """Quantization before opset 13 is by tensor only, and of fewer dtypes."""
+    written = (quantize if node.op_type == "QuantizeLinear" else dequantize)(g, node, target)
+    made = None if written is None else written[0].producer()
+    if made is not None and made.op_type != node.op_type:
+        return written
+    node = made or node
     scale = node.inputs[1]
     if scale is None or scale.shape is None or len(scale.shape) != 0:
         raise Unsupported(f"opset {target} has no scale by axis")

@@ -1,4 +1,4 @@
-"""Quantization to integers of 16 bits, which QuantizeLinear has from opset 21 on, written out in smaller operators."""
+"""Quantization that came later, written out in smaller operators: to 16 bits, of halves, to a dtype that is named."""
 
 from __future__ import annotations
 
@@ -10,33 +10,55 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 _WIDE = (ir.DataType.INT16, ir.DataType.UINT16)
+_INTEGERS = (*_WIDE, ir.DataType.INT8, ir.DataType.UINT8)
+_HALVES = 19
+"""The opset from which on numbers of 16 bits are quantized."""
 
 
 def quantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """x / scale rounded half to even, shifted by the zero point and saturated; None for other integers."""
+    """x / scale rounded half to even, shifted by the zero point and saturated; None for what `target` has."""
     x, scale, zero = [*node.inputs, None][:3]
-    if x is None or scale is None or zero is None or zero.dtype not in _WIDE or _has_special_attributes(node):
+    if x is None or scale is None or _has_special_attributes(node):
         return None
-    limits = np.iinfo(zero.dtype.numpy())
-    steps = g.Round(g.Div(x, _broadcast_parameter(g, node, scale)))
-    moved = g.Add(steps, _broadcast_parameter(g, node, g.Cast(zero, to=g.dtype(x))))
-    ends = (g.const(float(n), g.dtype(x)) for n in (limits.min, limits.max))
-    return [g.Cast(g.Clip(moved, *ends), to=zero.dtype)]
+    named = ir.DataType(node.attributes.get_int("output_dtype", 0))
+    halves = x.dtype == ir.DataType.FLOAT16 and target < _HALVES
+    kind = named if zero is None and named in _INTEGERS else ir.DataType.UINT8 if zero is None else zero.dtype
+    if kind not in _INTEGERS:
+        return None
+    if kind not in _WIDE and not halves:
+        if named == ir.DataType.UNDEFINED:
+            return None
+        kept = {name: value for name, value in node.attributes.items() if name != "output_dtype"}
+        none = zero or g.Expand(g.const(0, kind), g.Shape(scale))
+        return [g.node("QuantizeLinear", [x, scale, none], kept)]
+    wide = g.Cast(x, to=ir.DataType.FLOAT) if x.dtype == ir.DataType.FLOAT16 else x
+    limits = np.iinfo(kind.numpy())
+    moved = g.Round(g.Div(wide, _broadcast_parameter(g, node, g.Cast(scale, to=g.dtype(wide)))))
+    if zero is not None:
+        moved = g.Add(moved, _broadcast_parameter(g, node, g.Cast(zero, to=g.dtype(wide))))
+    ends = (g.const(float(n), g.dtype(wide)) for n in (limits.min, limits.max))
+    return [g.Cast(g.Clip(moved, *ends), to=kind)]
 
 
 def dequantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """(x - zero point) · scale; None for other integers."""
+    """(x - zero point) · scale; None for what `target` has."""
     x, scale, zero = [*node.inputs, None][:3]
-    if x is None or scale is None or x.dtype not in _WIDE or _has_special_attributes(node):
+    if x is None or scale is None or _has_special_attributes(node):
+        return None
+    halves = scale.dtype == ir.DataType.FLOAT16 and target < _HALVES
+    named = ir.DataType(node.attributes.get_int("output_dtype", 0))
+    if x.dtype not in (_INTEGERS if halves else _WIDE) or named not in (ir.DataType.UNDEFINED, scale.dtype):
         return None
     steps = g.Cast(x, to=ir.DataType.INT32)
     if zero is not None:
         steps = g.Sub(steps, _broadcast_parameter(g, node, g.Cast(zero, to=ir.DataType.INT32)))
-    return [g.Mul(g.Cast(steps, to=g.dtype(scale)), _broadcast_parameter(g, node, scale))]
+    wide = g.Cast(scale, to=ir.DataType.FLOAT) if halves else scale
+    y = g.Mul(g.Cast(steps, to=g.dtype(wide)), _broadcast_parameter(g, node, wide))
+    return [g.Cast(y, to=ir.DataType.FLOAT16) if halves else y]
 
 
 def _has_special_attributes(node: ir.Node) -> bool:
-    names = ("block_size", "output_dtype", "precision")
+    names = ("block_size", "precision")
     return any(node.attributes.get_int(name, 0) for name in names)
 
 

@@ -13,10 +13,12 @@ from convert.passes.opset.convert import convert_opset
 
 @pytest.mark.parametrize("kind", [ir.DataType.INT16, ir.DataType.UINT16])
 @pytest.mark.parametrize("axis", [None, 1])
-@pytest.mark.parametrize("opset", [13, 20])
+@pytest.mark.parametrize("opset", [12, 13, 20])
 def test_sixteen_bits_before_opset_21(kind: ir.DataType, axis: int | None, opset: int) -> None:
     rng = np.random.default_rng(3)
     x = np.concatenate([rng.uniform(-9, 9, (40, 3)), (np.arange(40)[:, None] + 0.5) * [0.25, 0.5, 1.0]])
+    if axis is not None and opset < 13:
+        pytest.skip("no scale by axis")
     scale = np.array([0.25, 0.5, 1.0], np.float32) * np.float32(1e-3 if axis else 1e-4)
     zero = np.array([5, 3, 0], kind.numpy())
     if axis is None:
@@ -34,3 +36,28 @@ def test_sixteen_bits_before_opset_21(kind: ir.DataType, axis: int | None, opset
     assert model.graph.opset_imports[""] == opset
     for got, want in zip(run(), expected, strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16])
+@pytest.mark.parametrize("floats", [np.float32, np.float16])
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("opset", [12, 13, 18, 20])  # Round came with opset 11
+def test_halves_and_dtypes_that_are_named(kind: type, floats: type, named: bool, opset: int) -> None:
+    """Halves are quantized from opset 19 on, and the dtype is named without a zero point from opset 21 on."""
+    x = np.random.default_rng(3).uniform(-9, 9, (40, 3)).astype(floats)
+    scale, zero = np.asarray(0.0625, floats), np.array(0 if named else 3, kind)
+    g = Graph()
+    value = g.input("x", ir.DataType.from_numpy(x.dtype), ["n", 3])
+    dtype = ir.DataType.from_numpy(np.dtype(kind))
+    stored = g.QuantizeLinear(value, scale, output_dtype=int(dtype)) if named else g.QuantizeLinear(value, scale, zero)
+    g.output(stored, "stored")
+    g.output(g.DequantizeLinear(stored, scale, zero), "y")
+    model = g.model()
+    convert_opset(model, opset)
+    proto = ir.serde.serialize_model(model)
+    got, back = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
+    ends = np.iinfo(kind)
+    want = np.clip(np.rint(x.astype(np.float32) / 0.0625) + zero, ends.min, ends.max).astype(kind)
+    np.testing.assert_array_equal(got, want)
+    assert got.dtype == kind
+    np.testing.assert_array_equal(back, ((want.astype(np.float32) - zero) * 0.0625).astype(floats))
