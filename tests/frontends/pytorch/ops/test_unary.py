@@ -107,6 +107,7 @@ ROWS = [
             "deg2rad",
         )
     ),
+    *(case("erfc", np.array([4, 4.5, 5], kind)).named(f"far out, {kind}") for kind in ("float32", "float64")),
     *(case(name, boolean(2, 3)).named("bool") for name in ("sign", "signbit", "exp", "square")),
     *(
         case(name, ODD).named("odd")
