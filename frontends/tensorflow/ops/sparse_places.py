@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
+from ..common.half_precision import BFLOAT16, in_float32
 from ..common.lazy_reshape import int64
 from ..rules import tf_op
 from .sparse import dense_strides
@@ -20,6 +21,7 @@ def sparse_reorder(g: Graph, input_indices: ir.Value, input_values: ir.Value, in
 
 
 @tf_op("SparseSlice")
+@in_float32(BFLOAT16)
 def sparse_slice(
     g: Graph, indices: ir.Value, values: ir.Value, shape: ir.Value, start: ir.Value, size: ir.Value
 ) -> list[ir.Value]:
