@@ -55,7 +55,9 @@ DIFFERENCES = {
             rank=2,
         ),
         Difference(
-            ("Gemm", "MatMul", "MatMulInteger"), "integers are multiplied in float64, exact to 2⁵³", integers=True
+            ("Einsum", "Gemm", "MatMul", "MatMulInteger"),
+            "integers are multiplied in float64, exact to 2⁵³",
+            integers=True,
         ),
         Difference(
             _AMPLIFIED,

@@ -33,8 +33,8 @@ _SMALL = 8
 _OF_CONSTANTS = ("Cast", "ConstantOfShape", "DequantizeLinear", "Identity", "Range", "Reshape", "Squeeze", "Transpose")
 
 IN_32_BITS = frozenset((
-    "Add", "BitShift", "Clip", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min",
-    "Mod", "Mul", "Pow", "ReduceProd", "Sign", "Sub", "Sum", "Where",
+    "Add", "BitShift", "Clip", "Div", "Einsum", "Equal", "Gemm", "Greater", "GreaterOrEqual", "Less", "LessOrEqual",
+    "MatMul", "Max", "Mean", "Min", "Mod", "Mul", "Pow", "ReduceProd", "Sign", "Sub", "Sum", "Where",
 ))  # fmt: skip
 """What Keras brings operands to one dtype for, which for uint64 is uint32, or what TensorFlow has no kernel for."""
 

@@ -20,6 +20,11 @@ def is_floating(x: KerasTensor | Constant) -> bool:
     return x.dtype.startswith(("float", "bfloat"))
 
 
+def one_zero(x: KerasTensor) -> KerasTensor:
+    """Floats with 0 for −0: Keras's argmax and argmin take −0 for less than 0, where ONNX has the first of both."""
+    return ops.where(ops.equal(x, 0), 0, x) if is_floating(x) else x
+
+
 def activation_rule(name: str) -> Rule:
     """The rule for an activation that Keras knows by this name."""
 
@@ -158,7 +163,7 @@ def hardmax(k, x, *, axis):
     places = ops.reshape(
         k.places(k.input_dims(0)[axis], "int32"), [-1 if i == axis else 1 for i in range(len(x.shape))]
     )
-    return ops.cast(ops.equal(ops.argmax(x, axis=axis, keepdims=True), places), x.dtype)
+    return ops.cast(ops.equal(ops.argmax(one_zero(x), axis=axis, keepdims=True), places), x.dtype)
 
 
 @onnx_op("Dropout")

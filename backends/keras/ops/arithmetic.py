@@ -89,17 +89,7 @@ def binary_rule(function: Callable[[Any, Any], Any]):
     return lambda k, a, b: function(*k.tensors(a, b))
 
 
-onnx_op.same(
-    binary_rule,
-    And=ops.logical_and,
-    Equal=ops.equal,
-    Greater=ops.greater,
-    GreaterOrEqual=ops.greater_equal,
-    Less=ops.less,
-    LessOrEqual=ops.less_equal,
-    Or=ops.logical_or,
-    Xor=ops.logical_xor,
-)
+onnx_op.same(binary_rule, And=ops.logical_and, Or=ops.logical_or, Xor=ops.logical_xor)
 
 
 def typed_rule(function: Callable[[Any, Any], Any]):
@@ -108,6 +98,21 @@ def typed_rule(function: Callable[[Any, Any], Any]):
 
 
 onnx_op.same(typed_rule, BitwiseAnd=ops.bitwise_and, BitwiseOr=ops.bitwise_or, BitwiseXor=ops.bitwise_xor)
+
+
+def comparison_rule(function: Callable[[Any, Any], Any]):
+    """The same for comparisons: to them a number without a dtype is an integer, which is as good, or of float32."""
+    return lambda k, a, b: function(*(k.typed if a.dtype == "float64" else k.tensors)(a, b))
+
+
+onnx_op.same(
+    comparison_rule,
+    Equal=ops.equal,
+    Greater=ops.greater,
+    GreaterOrEqual=ops.greater_equal,
+    Less=ops.less,
+    LessOrEqual=ops.less_equal,
+)
 
 
 def _can_merge(k: Any, *values: Any) -> bool:
@@ -185,10 +190,12 @@ def _divide_towards_zero(a: Any, b: Any) -> Any:
 
 @onnx_op("Mod")
 def mod(k, a, b, *, fmod):
-    a, b = k.tensors(a, b)
-    if fmod and str(a.dtype).startswith("int"):
+    a, b = k.typed(a, b)
+    dtype = keras.backend.standardize_dtype(a.dtype)
+    if fmod and dtype.startswith("int"):
         return a - _divide_towards_zero(a, b) * b  # Keras's function goes through floats
-    return (ops.fmod if fmod else ops.mod)(a, b)
+    # Of unsigned numbers both are one, and Keras's fmod takes them through int32.
+    return (ops.fmod if fmod and "float" in dtype else ops.mod)(a, b)
 
 
 @onnx_op("Pow")
@@ -206,7 +213,7 @@ def power(k, x, exponent):
 @onnx_op("BitShift")
 def bit_shift(k, x, y, *, direction):
     # A shift by the width or more, or by a negative number, leaves nothing; machines shift by the remainder.
-    x, y = k.tensors(x, y)
+    (x,), y = k.typed(x), k.tensor(y)
     width = np.iinfo(str(x.dtype)).bits
     out = ops.logical_or(ops.less(y, 0), ops.greater_equal(y, width))
     near = ops.where(out, 0, y)

@@ -60,7 +60,11 @@ def gather_nd(k, x, indices, *, batch_dims):
     indices = _wrap_negative(k, indices, k.input_dims(0)[:depth])
     strides = np.array([np.prod(sizes[i + 1 :]) for i in range(depth)], np.int64)
     flat = ops.sum(ops.cast(indices, "int64") * strides, axis=-1)
+    if depth == 1:  # a reshape would keep one dim of dynamic size at most
+        return ops.take(x, flat, axis=0)
     rest = [d if d is not None else -1 for d in x.shape[depth:]]
+    if rest.count(-1) + (None in sizes) > 1:
+        raise Unsupported("GatherND of several dims of dynamic size")
     return ops.take(ops.reshape(x, (-1 if None in sizes else int(np.prod(sizes)), *rest)), flat, axis=0)
 
 

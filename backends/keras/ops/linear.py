@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from keras import KerasTensor, layers, ops
 
@@ -11,6 +14,7 @@ from ..constants import Constant
 from ..emitter import Tensor
 from ..rules import DENSE, onnx_op
 from ..tensors import plus, with_rank
+from .activation import is_floating
 
 
 @onnx_op(DENSE)
@@ -24,6 +28,8 @@ def dense(k, x, w, b):
 @onnx_op("Gemm")
 def gemm(k, a, b, c, *, alpha, beta, transA, transB):
     bias = c if isinstance(c, Constant) and (c.size == 1 or c.size == c.shape[-1]) else None
+    if not is_floating(a):
+        return _exactly(lambda a, b, c: _affine(a, b, c, alpha, beta, transA, transB), *k.tensors(a, b, c))
     if isinstance(a, KerasTensor) and isinstance(b, Constant) and (c is None or bias is not None) and not transA:
         w = b.permuted(1, 0) if transB else b
         w = w if alpha == 1 else w.map(w.shape, lambda array: (array * alpha).astype(array.dtype))
@@ -34,6 +40,11 @@ def gemm(k, a, b, c, *, alpha, beta, transA, transB):
             )
         return dense(k, a, w, bias)
     a, b, c = k.tensors(a, b, c)
+    return _affine(a, b, c, alpha, beta, transA, transB)
+
+
+def _affine(a: Tensor, b: Tensor, c: Tensor | None, alpha: float, beta: float, transA: int, transB: int) -> KerasTensor:
+    """Gemm as products and sums."""
     y = _product(ops.transpose(a, (1, 0)) if transA else a, ops.transpose(b, (1, 0)) if transB else b)
     y = y if alpha == 1 else alpha * y
     return y if c is None else plus(y, c if beta == 1 else beta * c)
@@ -50,17 +61,25 @@ def matmul(k, a, b):
 def _product(a: Tensor, b: Tensor) -> KerasTensor:
     """numpy.matmul. All rows of `a` are multiplied as one matrix by the one in `b`, with dims of 1 in front or none.
 
-    TensorFlow's product of [n, 1, m, k] with one matrix gives other numbers where oneDNN has AVX-512. Integers Keras
-    multiplies in float32, which holds them to 2²⁴ only: in float64, then, whose sums are cut to the dtype as they wrap.
+    TensorFlow's product of [n, 1, m, k] with one matrix gives other numbers where oneDNN has AVX-512.
     """
-    if a.dtype in ("int32", "int64"):
-        wide = ops.matmul(ops.cast(a, "float64"), ops.cast(b, "float64"))
-        return ops.cast(ops.cast(wide, "int64"), a.dtype)
+    if not is_floating(a):
+        return _exactly(ops.matmul, a, b)
     rank, front = len(b.shape), len(b.shape) - 2
     if len(a.shape) < 3 or front < 0 or set(b.shape[:front]) - {1}:
         return ops.matmul(a, b)
     y = ops.tensordot(a, ops.squeeze(b, tuple(range(front))) if front else b, axes=1)
     return with_rank(y, rank)
+
+
+def _exactly(function: Callable[..., KerasTensor], *operands: Tensor | None) -> KerasTensor:
+    """A product of integers, which Keras computes in float32, where they are exact to 2²⁴ only.
+
+    In float64, then, whose sums are cut to the dtype as they wrap.
+    """
+    dtype = next(str(x.dtype) for x in operands if x is not None)
+    wide = function(*(None if x is None else ops.cast(x, "float64") for x in operands))
+    return ops.cast(ops.cast(wide, "int64"), dtype)
 
 
 @onnx_op("MatMulInteger")
@@ -78,4 +97,6 @@ def matmul_integer(k, a, b, a_zero, b_zero):
 def einsum(k, *values, equation):
     operands = k.tensors(*values)
     equation, ones = squeeze_labels(equation, [x.shape for x in operands])
-    return ops.einsum(equation, *(ops.squeeze(x, tuple(a)) if a else x for x, a in zip(operands, ones, strict=True)))
+    operands = [ops.squeeze(x, tuple(a)) if a else x for x, a in zip(operands, ones, strict=True)]
+    product = partial(ops.einsum, equation)
+    return product(*operands) if is_floating(values[0]) else _exactly(product, *operands)

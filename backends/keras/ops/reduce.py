@@ -12,7 +12,7 @@ from convert.rules import Rule
 
 from ..constants import Constant
 from ..rules import onnx_op
-from .activation import is_floating
+from .activation import is_floating, one_zero
 
 
 def reduction_rule(function: Callable[..., Any]) -> Rule:
@@ -82,6 +82,7 @@ def arg_extremum_rule(function: Callable[..., Any]) -> Rule:
     """The rule for ArgMax or ArgMin."""
 
     def rule(k, x, *, axis, keepdims, select_last_index):
+        x = one_zero(x)
         if not select_last_index:
             return function(x, axis=axis, keepdims=bool(keepdims))
         if x.shape[axis] is None:

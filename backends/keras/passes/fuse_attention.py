@@ -65,6 +65,9 @@ def _fuse(graph: ir.Graph, node: ir.Node, names: ModelNames) -> bool:
     if result is None or any(x is None for x in inputs):
         return False
     products = [*(p for p, _ in projections), result.product]
+    # Keras adds a bias [heads, 1] along the steps, where there are as many of them as heads.
+    if heads > 1 and 1 in (query.shape[3], value.shape[3]) and products[0].bias is not None:
+        return False
     if len({p.bias is None for p in products}) != 1 or not _has_no_other_readers(products, node, result.target):
         return False
     made: list[ir.Node] = []
@@ -93,11 +96,13 @@ class ResultProjection:
 
 
 def _is_plain_attention(node: ir.Node) -> bool:
-    """No mask, no cache, no softcap, no scores, and a dtype in which Keras computes as ONNX does."""
+    """No mask, no window, no cache, no softcap, no scores, and a dtype in which Keras computes as ONNX does."""
     query = node.inputs[0]
     alone = not any(v is not None for v in node.inputs[3:]) and not any(is_used(v) for v in node.outputs[1:])
     dtype = query is not None and query.dtype in _FLOATS
-    return alone and dtype and not node.attributes.get_float("softcap", 0.0) and node.outputs[0].shape is not None
+    windows = [node.attributes.get_int(f"{side}_window_size", -1) for side in ("left", "right")]
+    plain = max(windows) < 0 and not node.attributes.get_float("softcap", 0.0)
+    return alone and dtype and plain and node.outputs[0].shape is not None
 
 
 def _has_default_scale(node: ir.Node, size: int) -> bool:

@@ -27,6 +27,8 @@ def _fuse(model: ir.Model, add: ir.Node) -> bool:
         x, weight = matmul.inputs
         if len(product.uses()) != 1 or product.is_graph_output() or x is None or x.const_value is not None:
             continue
+        if x.dtype is None or not x.dtype.is_floating_point():  # a layer's numbers are floats
+            continue
         if not (_is_constant(weight, 2) and _is_constant(bias, 1)) or x.shape is None or len(x.shape) < 2:
             continue
         assert weight is not None

@@ -12,6 +12,7 @@ from tests.support.cases import Case, case, f32, params
 ROWS = [
     *shared_rows(__name__),
     case("PRelu", f32(2, 3, 4, 5), const(f32(3, 1, 1))),
+    case("Hardmax", np.float32([[-0.0, 0.0, -1.0], [0.0, -0.0, -1.0]])).named("zeros of both signs"),
     case("Clip", f32(2, 9), const(np.array(0, np.float32)), const(np.array(6, np.float32))),
 ]
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import onnx
 import pytest
 
+import convert
 from tests.backends.keras.ops.keras_support import Outcomes, check, shared_rows
 from tests.backends.tensorflow.ops.onnx_cases import const
 from tests.support.cases import Case, case, f32, i64, params
+from tests.support.run_targets import run_target
 
 ROWS = [
     *shared_rows(__name__),
@@ -21,3 +26,15 @@ ROWS = [
 @pytest.mark.parametrize("row", params(ROWS))
 def test_operator(row: Case, keras_outcomes: Outcomes) -> None:
     check(row, keras_outcomes)
+
+
+def test_rows_of_dynamic_dims(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> g (float[N, T, 4] x) => (float[2, T, 4] y)
+        <int64[2, 1] i = {1, -1}> { y = GatherND (x, i) }"""
+    )
+    path = tmp_path / "m.keras"
+    convert.convert(model, "keras", path, verify=False)
+    feeds = [{"x": f32(3, 5, 4)}, {"x": f32(2, 3, 4)}]
+    for feed, got in zip(feeds, run_target("keras", path, feeds), strict=True):
+        np.testing.assert_array_equal(got["y"], feed["x"][[1, -1]])

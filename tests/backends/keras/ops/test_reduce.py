@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.backends.keras.ops.keras_support import Outcomes, check, shared_rows
-from tests.support.cases import Case, params
+from tests.support.cases import Case, case, params
 
-ROWS = shared_rows(__name__)
+ZEROS = np.float32([[-0.0, 0.0, -1.0], [0.0, -0.0, 1.0]])
+EXTREMES = ("ArgMax", "ArgMin")
+ROWS = [
+    *shared_rows(__name__),
+    *(
+        case(name, ZEROS * sign, axis=1, select_last_index=last).named(f"zeros {sign} {last}")
+        for name in EXTREMES
+        for sign in (1, -1)
+        for last in (0, 1)
+    ),
+]
 
 
 @pytest.mark.parametrize("row", params(ROWS))

@@ -12,11 +12,17 @@ from torch.nn import functional
 
 import convert
 from tests.backends.keras.ops.keras_support import Outcomes, check, shared_rows
-from tests.support.cases import Case, params
+from tests.backends.tensorflow.ops.onnx_cases import const, f16
+from tests.support.cases import Case, case, f64, params
 from tests.support.run_targets import run_target
 
 RNG = np.random.default_rng(0)
-ROWS = shared_rows(__name__)
+TWICE = None, const(np.float32([1, 1, 2, 2]))
+ROWS = [
+    *shared_rows(__name__),
+    case("Resize", f64(1, 2, 3, 4), *TWICE, mode="linear").named("whole factors of float64"),
+    case("Resize", f16(1, 2, 3, 4), *TWICE, mode="linear").named("whole factors of float16"),
+]
 
 
 @pytest.mark.parametrize("row", params(ROWS))

@@ -99,6 +99,18 @@ class Alike(nn.Module):
         return self.o(attend(*heads).transpose(1, 2).flatten(2))
 
 
+class Thin(nn.Module):
+    """Heads of one number each, and as many steps: Keras would add their biases along the steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(5, 5) for _ in range(4))
+
+    def forward(self, x):
+        heads = [f(x).unflatten(-1, (5, 1)).transpose(1, 2) for f in (self.q, self.k, self.v)]
+        return self.o(attend(*heads).transpose(1, 2).flatten(2))
+
+
 LAYERS = {
     "joined": (Joined, ["x:float32[batch,5,24]"], 8),
     "causal": (Causal, ["x:float32[batch,steps,16]"], 4),
@@ -119,6 +131,7 @@ LOOSE = {
     "shuffled": (Shuffled, "x:float32[batch,5,24]"),
     "windows": (Windows, "x:float32[batch,6,24]"),
     "alike": (Alike, "x:float32[batch,5,16]"),
+    "thin": (Thin, "x:float32[batch,5,5]"),
 }
 
 
