@@ -10,6 +10,7 @@ import numpy as np
 from convert.errors import Unsupported
 from convert.graph.tensors import dtype_name
 from convert.semantics.interpolation import (
+    WHOLE,
     Interpolation,
     keep_aspect_ratio,
     matrix_at,
@@ -68,7 +69,8 @@ def resize(
         limits = np.iinfo(x.dtype.numpy())
         if limits.bits > 16:
             raise Unsupported(f"interpolation of {dtype_name(x.dtype)}, which float32 does not hold")
-        y = net.Clip(round_half_even(net, y), min=float(limits.min), max=float(limits.max))
+        whole = round_half_even(net, y) if how.antialias else net.Mul(y, net.const(WHOLE))  # which Cast cuts off
+        y = net.Clip(whole, min=float(limits.min), max=float(limits.max))
     return cast(net, y, x.dtype)
 
 

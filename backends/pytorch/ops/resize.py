@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from convert.errors import Unsupported
-from convert.semantics.interpolation import Interpolation, keep_aspect_ratio, resized_length
+from convert.semantics.interpolation import WHOLE, Interpolation, keep_aspect_ratio, resized_length
 
 from ..rules import host, onnx_op
 
@@ -36,7 +36,7 @@ def resize(
         y = _by_axes(t, x, axes, dims, factors, targets, roi, how)
     if y.dtype != kind and not kind.is_floating_point:
         limits = torch.iinfo(kind)
-        y = torch.round(torch.clamp(y, limits.min, limits.max))
+        y = torch.clamp(torch.round(y) if antialias else y * WHOLE, limits.min, limits.max)
     return y.to(kind)
 
 
@@ -156,8 +156,10 @@ def _coordinates(length: Any, size: Any, scale: Any, how: Any, region: Any) -> A
     n, m, s = (_tensor(v, kind) for v in (length, size, scale))
     mode, one = how.coordinates, m == 1
     zero = torch.zeros_like(x)
-    if mode in ("half_pixel", "tf_half_pixel_for_nn"):
+    if mode == "half_pixel":
         return (x + 0.5) / s - 0.5
+    if mode == "tf_half_pixel_for_nn":  # of opset 11
+        return (x + 0.5) / s
     if mode == "pytorch_half_pixel":
         return torch.where(one, zero, (x + 0.5) / s - 0.5)
     if mode == "half_pixel_symmetric":

@@ -11,6 +11,7 @@ import tensorflow as tf
 from convert.errors import Unsupported
 from convert.graph.metadata import CHANNELS_LAST
 from convert.semantics.interpolation import (
+    WHOLE,
     Interpolation,
     keep_aspect_ratio,
     nearest_indices,
@@ -122,7 +123,8 @@ def resize_axes(
         beyond = tf.reshape(beyond, [-1 if i == axis else 1 for i in range(rank)])
         x = tf.where(beyond, tf.cast(sampling.extrapolation, x.dtype), x)
     if x.dtype != kind:
-        x = tf.cast(tf.round(tf.clip_by_value(x, float(kind.min), float(kind.max))), kind)
+        whole = tf.round(x) if sampling.antialias else x * WHOLE  # a cast takes the fraction away
+        x = tf.cast(tf.clip_by_value(whole, float(kind.min), float(kind.max)), kind)
     return tf.convert_to_tensor(x)
 
 
@@ -223,6 +225,8 @@ def coordinates(
     one = tf.equal(m, 1.0)
     if mode == "half_pixel":
         return _quotient(place + 0.5, scale) - 0.5
+    if mode == "tf_half_pixel_for_nn":  # of opset 11
+        return _quotient(place + 0.5, scale)
     if mode == "pytorch_half_pixel":
         return tf.where(one, place * 0, _quotient(place + 0.5, scale) - 0.5)
     if mode == "half_pixel_symmetric":

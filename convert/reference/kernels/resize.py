@@ -55,7 +55,10 @@ def resize(
         y = np.where(outside, extrapolation_value, y)
     if x.dtype.kind in "iu":
         limits = np.iinfo(x.dtype)
-        y = np.clip(np.rint(y) if mode == "nearest" else np.trunc(y), limits.min, limits.max)
+        # As onnxruntime has it; a sum that is whole may lie below itself, rounded.
+        y = np.clip(
+            np.rint(y) if mode == "nearest" or antialias else np.trunc(y * (1 + 2.0**-40)), limits.min, limits.max
+        )
     return np.ascontiguousarray(y).astype(x.dtype)
 
 
@@ -115,6 +118,8 @@ def _coordinates(length: int, target: int, scale: Any, mode: str, span: tuple[fl
         if target > 1:
             return start * (length - 1) + at * (end - start) * (length - 1) / (target - 1)
         return at * 0 + 0.5 * (start + end) * (length - 1)
+    if mode == "tf_half_pixel_for_nn":  # of opset 11
+        return (at + 0.5) / scale
     return (at + 0.5) / scale - 0.5
 
 

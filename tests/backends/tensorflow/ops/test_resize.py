@@ -66,6 +66,17 @@ ROWS = [
         extrapolation_value=9.0,
     ),
     case("Resize", f32(4, 6), None, None, const([8, 3]), mode="linear", keep_aspect_ratio_policy="not_larger"),
+    *(
+        case(
+            "Resize",
+            f32(1, 2, 4, 5),
+            None,
+            const(np.array([1, 1, 2, 1.4], np.float32)),
+            nearest_mode=how,
+            coordinate_transformation_mode="tf_half_pixel_for_nn",
+        ).named(f"of opset 11, {how}")
+        for how in ("floor", "round_prefer_floor", "ceil")
+    ),
 ]
 
 

@@ -26,6 +26,18 @@ def test_resize(mode: str, coordinates: str, sizes: list[int]) -> None:
     ort_case([node], {"x": IMAGE}, [array("s", sizes, np.int64)])
 
 
+@pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+def test_coordinates_of_opset_11(rounding: str) -> None:
+    node = helper.make_node(
+        "Resize",
+        ["x", "", "s"],
+        ["y"],
+        coordinate_transformation_mode="tf_half_pixel_for_nn",
+        nearest_mode=rounding,
+    )
+    ort_case([node], {"x": IMAGE}, [array("s", [1, 1, 2, 0.75])])
+
+
 @pytest.mark.not_core
 @pytest.mark.parametrize("size", [(16, 16), (9, 5), (4, 4), (15, 15)])
 @pytest.mark.parametrize(("mode", "theirs"), [("linear", "bilinear"), ("cubic", "bicubic")])
