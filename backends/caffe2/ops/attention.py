@@ -64,7 +64,7 @@ def attention(
         scores = net.Mul(net.Tanh(net.Div(scores, net.const(softcap))), net.const(softcap))
     shown.append(scores)
     allowed = _allowed_mask(net, query, key, offset, nonpad_kv_seqlen, is_causal, left_window_size, right_window_size)
-    for bias in _score_bias(net, key, mask, allowed):
+    for bias in _score_bias(net, key, mask, allowed, nonpad_kv_seqlen is None):
         scores = net.Add(scores, bias)
     shown.append(scores)
     weights = net.Softmax(scores, axis=3)
@@ -175,15 +175,18 @@ def _allowed_mask(
     return reduce(net.And, found) if found else None
 
 
-def _score_bias(net: Net, key: Blob, mask: Blob | None, allowed: Blob | None) -> list[Blob]:
-    """What is added to the scores: a mask of numbers, and 0 or −inf for booleans."""
+def _score_bias(net: Net, key: Blob, mask: Blob | None, allowed: Blob | None, broadcasts: bool) -> list[Blob]:
+    """What is added to the scores: a mask of numbers, and 0 or −inf for booleans.
+
+    broadcasts: whether a mask of a single key is for all of them, as in Attention-23.
+    """
     biases = [] if allowed is None else [_mask_bias(net, allowed)]
     if mask is None:
         return biases
     bias = _mask_bias(net, mask) if mask.dtype == ir.DataType.BOOL else widen(net, mask, FLOAT)
     bias = net.facts(bias, shape=mask.shape)
     own, wanted = net.shape(mask)[-1], net.shape(key)[2]
-    if isinstance(own, int) and isinstance(wanted, int) and 1 < own < wanted:
+    if isinstance(own, int) and isinstance(wanted, int) and own < wanted and not (own == 1 and broadcasts):
         # A mask that is too short forbids the keys beyond its end.
         bias = pad_constant(net, bias, [0] * (2 * net.rank(mask) - 1) + [wanted - own], -np.inf)
     return [*biases, bias]

@@ -54,7 +54,7 @@ def attention(
     if past_key is not None and past_value is not None:
         key, value = (ops.concatenate(k.tensors(*pair), axis=2) for pair in ((past_key, key), (past_value, value)))
     seen = past_key.shape[2] if past_key is not None else 0
-    mask = mask if mask is None else _extend_mask(mask, key.shape[2])
+    mask = mask if mask is None else _extend_mask(mask, key.shape[2], nonpad is None)
     if is_causal or max(windows) >= 0 or nonpad is not None:
         mask = _allowed_mask(query.shape[2], key.shape[2], seen, nonpad, bool(is_causal), windows, mask)
     y, scores = _attend(query, key, value, mask, scale, softcap, qk_matmul_output_mode)
@@ -173,10 +173,13 @@ def _allowed_mask(
     return ops.logical_and(mask, own) if str(mask.dtype) == "bool" else ops.where(own, mask, -np.inf)
 
 
-def _extend_mask(mask: Tensor, keys: int | None) -> Tensor:
-    """A mask for all keys: one that is shorter forbids those beyond its end."""
+def _extend_mask(mask: Tensor, keys: int | None, broadcasts: bool) -> Tensor:
+    """A mask for all keys: one that is shorter forbids those beyond its end.
+
+    broadcasts: whether one of a single key is for all of them, as in Attention-23.
+    """
     own = mask.shape[-1]
-    if own == keys:
+    if own == keys or (own == 1 and broadcasts):
         return mask
     if own is None or keys is None or own > keys:
         raise Unsupported("a mask of another length than the keys, which are of dynamic number")

@@ -101,7 +101,7 @@ def repeat_heads(x: Any, q: Any) -> Any:
 def attention_bias(q: Any, k: Any, mask: Any, lengths: Any, offset: Any, is_causal: Any, left: Any, right: Any) -> Any:
     """What is added to the scores: the mask, and −∞ wherever a query may not attend to a key. None: nothing."""
     rows, columns = q.shape[2], k.shape[2]
-    bias = None if mask is None else mask_to_bias(q, mask, columns)
+    bias = None if mask is None else mask_to_bias(q, mask, columns, lengths is None)
     place = torch.arange(rows)[:, None] + offset
     key = torch.arange(columns)[None, :]
     conditions = []
@@ -120,14 +120,17 @@ def attention_bias(q: Any, k: Any, mask: Any, lengths: Any, offset: Any, is_caus
     return bias
 
 
-def mask_to_bias(q: Any, mask: Any, columns: Any) -> Any:
-    """A mask as numbers to add; one that is too short forbids the keys beyond its end."""
+def mask_to_bias(q: Any, mask: Any, columns: Any, broadcasts: bool) -> Any:
+    """A mask as numbers to add; one that is too short forbids the keys beyond its end.
+
+    broadcasts: whether one of a single key is for all of them, as in Attention-23.
+    """
     if mask.dtype == torch.bool:
         zero = torch.zeros((), dtype=q.dtype)
         mask = torch.where(mask, zero, torch.full((), MINUS_INFINITY, dtype=q.dtype))
     own = mask.shape[-1]
     mask = mask.to(q.dtype)
-    if not (isinstance(own, int) and isinstance(columns, int)) or own == columns:
+    if not (isinstance(own, int) and isinstance(columns, int)) or own == columns or (own == 1 and broadcasts):
         return mask
     return F.pad(mask, [0, columns - own], value=MINUS_INFINITY)
 

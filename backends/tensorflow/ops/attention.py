@@ -119,7 +119,7 @@ def attention_bias(
 ) -> tf.Tensor | None:
     """What is added to the scores: the mask, and −inf wherever a query may not attend to a key. None: nothing."""
     rows, columns = t.shape(q)[2], t.shape(k)[2]
-    bias = None if mask is None else mask_to_bias(t, q, mask, columns)
+    bias = None if mask is None else mask_to_bias(t, q, mask, columns, lengths is None)
     place = tf.range(rows)[:, None] + offset
     key = tf.range(columns)[None, :]
     conditions = []
@@ -137,14 +137,21 @@ def attention_bias(
     return bias
 
 
-def mask_to_bias(t: Emitter, q: tf.Tensor, mask: tf.Tensor, columns: Dim) -> tf.Tensor:
-    """A mask as numbers to add; one that is too short forbids the keys beyond its end."""
+def mask_to_bias(t: Emitter, q: tf.Tensor, mask: tf.Tensor, columns: Dim, broadcasts: bool) -> tf.Tensor:
+    """A mask as numbers to add; one that is too short forbids the keys beyond its end.
+
+    broadcasts: whether one of a single key is for all of them, as in Attention-23.
+    """
     if mask.dtype == tf.bool:
         mask = tf.where(mask, tf.zeros([], q.dtype), tf.constant(MINUS_INFINITY, q.dtype))
     own = t.shape(mask)[-1]
-    if own is columns or (isinstance(own, int) and own == columns):
+    if own is columns or (isinstance(own, int) and (own == columns or (own == 1 and broadcasts))):
         return tf.cast(mask, q.dtype)
-    missing = columns - own if isinstance(columns, int) and isinstance(own, int) else tf.maximum(columns - own, 0)
+    if isinstance(columns, int) and isinstance(own, int):
+        missing = columns - own
+    else:
+        missing = tf.maximum(columns - own, 0)
+        missing = tf.where(tf.equal(own, 1), 0, missing) if broadcasts else missing
     paddings = [[0, 0]] * (t.rank(mask) - 1) + [[0, missing]]
     return tf.pad(tf.cast(mask, q.dtype), paddings, constant_values=tf.constant(MINUS_INFINITY, q.dtype))
 

@@ -33,6 +33,9 @@ def scaled_dot_product_attention(
     mask = attn_mask
     if mask is not None and rank == 3 and g.rank(mask) == 3:
         mask = g.Unsqueeze(mask, [1])
+    if mask is not None and g.rank(mask) and g.shape(mask)[-1] == 1 and g.shape(k)[-2] != 1:
+        # One for all keys: ONNX's Attention-24 hides all of them but the first then, and onnxruntime refuses it.
+        mask = g.Expand(mask, vector(g, [*[1] * (g.rank(mask) - 1), size(g, k, -2)]))
     out = g.Attention(q, k, v, mask, is_causal=int(is_causal) or None, scale=scale)
     if rank == 4:
         return out

@@ -18,6 +18,16 @@ ROWS = [
         case(
             "scaled_dot_product_attention", HEADS, HEADS + 1, HEADS, boolean(2, 1, 5, 5) | np.eye(5, dtype=bool)
         ).named("boolean mask"),
+        *(
+            case("scaled_dot_product_attention", HEADS, f32(2, 3, 7, 8), f32(2, 3, 7, 8), mask).named(
+                f"one key, {name}"
+            )
+            for name, mask in {
+                "a column": f32(5, 1),
+                "of each head": f32(2, 3, 5, 1),
+                "true": np.ones((5, 1), bool),
+            }.items()
+        ),
         case("scaled_dot_product_attention", HEADS, HEADS + 1, HEADS, scale=0.1).named("scale"),
         case("scaled_dot_product_attention", f32(2, 5, 8), f32(2, 7, 8), f32(2, 7, 6)).named("three dims"),
         case("scaled_dot_product_attention", f32(2, 4, 5, 8), f32(2, 2, 5, 8), f32(2, 2, 5, 8), enable_gqa=True).named(
