@@ -207,7 +207,16 @@ def power(k, x, exponent):
     dtypes = [keras.backend.standardize_dtype(v.dtype) for v in (x, exponent)]
     if "float" in dtypes[1] and "float" not in dtypes[0]:
         return ops.power(ops.cast(x, "float64"), ops.cast(exponent, "float64"))
-    return ops.power(x, exponent if dtypes[0] == dtypes[1] else ops.cast(exponent, dtypes[0]))
+    exponent = exponent if dtypes[0] == dtypes[1] else ops.cast(exponent, dtypes[0])
+    natural = dtypes[0].startswith("uint") or (number is not None and bool((number >= 0).all()))
+    return ops.power(x, exponent) if "float" in dtypes[0] or natural else _integer_power(x, exponent)
+
+
+def _integer_power(x: Any, exponent: Any) -> Any:
+    """Of a negative exponent, which TensorFlow refuses, what is left of 1 / x to its opposite without the fraction."""
+    sign = ops.where(ops.equal(ops.mod(exponent, 2), 0), 1, x)
+    inverse = ops.where(ops.equal(ops.abs(x), 1), sign, 0)
+    return ops.where(ops.less(exponent, 0), inverse, ops.power(x, ops.maximum(exponent, 0)))
 
 
 @onnx_op("BitShift")

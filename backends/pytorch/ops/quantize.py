@@ -58,9 +58,9 @@ def dequantize_linear(t, x, scale, zero=None, *, axis, block_size, output_dtype=
 def dynamic_quantize_linear(t, x):
     low, high = torch.clamp(torch.amin(x), max=0), torch.clamp(torch.amax(x), min=0)
     scale = (high - low) / 255
-    safe = torch.where(scale == 0, torch.ones_like(scale), scale)
-    zero = torch.clamp(torch.round(-low / safe), 0, 255)
-    y = torch.clamp(torch.round(x / safe) + zero, 0, 255)
+    scale = torch.where(scale == 0, torch.ones_like(scale), scale)  # of zeros, as onnxruntime has it
+    zero = torch.clamp(torch.round(-low / scale), 0, 255)
+    y = torch.clamp(torch.round(x / scale) + zero, 0, 255)
     return y.to(torch.uint8), scale, zero.to(torch.uint8)
 
 

@@ -119,13 +119,30 @@ def mod(t, a, b, *, fmod):
 
 @onnx_op("Pow")
 def pow_(t, a, b):
+    if a.dtype.is_integer and b.dtype.is_integer:
+        known = t.static(b)
+        natural = b.dtype.min == 0 or (known is not None and bool((known >= 0).all()))
+        if a.dtype != b.dtype:
+            return tf.cast(_integer_power(tf.cast(a, tf.int64), tf.cast(b, tf.int64), natural), a.dtype)
+        return _integer_power(a, b, natural)
     if a.dtype == b.dtype:
         return tf.pow(a, b)
     if a.dtype.is_floating and b.dtype.size <= a.dtype.size:
         return tf.pow(a, tf.cast(b, a.dtype))
-    if a.dtype.is_integer and b.dtype.is_integer:
-        return tf.cast(tf.pow(tf.cast(a, tf.int64), tf.cast(b, tf.int64)), a.dtype)
     return tf.cast(tf.pow(tf.cast(a, tf.float64), tf.cast(b, tf.float64)), a.dtype)
+
+
+def _integer_power(a: tf.Tensor, b: tf.Tensor, natural: bool) -> tf.Tensor:
+    """a to the b-th. natural: whether no exponent is negative, which TensorFlow refuses.
+
+    Of a negative exponent what is left of 1 / a to the −b-th without its fraction: 1 and −1, and 0 of all others.
+    """
+    if natural:
+        return tf.pow(a, b)
+    zero, one = (tf.constant(n, a.dtype) for n in (0, 1))
+    sign = tf.where(tf.equal(tf.math.floormod(b, one + one), zero), one, a)
+    inverse = tf.where(tf.equal(tf.abs(a), one), sign, zero)
+    return tf.where(tf.less(b, zero), inverse, tf.pow(a, tf.maximum(b, zero)))
 
 
 @onnx_op("BitShift")

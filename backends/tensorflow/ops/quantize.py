@@ -14,6 +14,7 @@ from ..rules import LITE, onnx_op
 from .binary import exact_quotient
 from .cast import convert_dtype
 from .low_precision import NARROW_FLOATS, NARROW_INTS
+from .reduce import largest, least
 
 _BOUNDS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535), **NARROW_INTS}
 
@@ -57,6 +58,16 @@ def quantize_linear(t, x, scale, zero, *, axis, block_size, output_dtype, precis
     if zero is not None:
         steps = steps + tf.cast(broadcast_parameter(t, x, convert_dtype(zero, tf.int32), axis, block_size), steps.dtype)
     return convert_dtype(tf.clip_by_value(steps, tf.cast(low, steps.dtype), tf.cast(high, steps.dtype)), kind)
+
+
+@onnx_op("DynamicQuantizeLinear")
+def dynamic_quantize_linear(t, x):
+    nothing, one = tf.zeros([], x.dtype), tf.ones([], x.dtype)
+    low, high = tf.minimum(least(x, None, False), nothing), tf.maximum(largest(x, None, False), nothing)
+    # The scale of zeros is 1 in onnxruntime; the function that defines the operator divides by 0.
+    scale = tf.where(tf.equal(low, high), one, (high - low) / tf.constant(255, x.dtype))
+    zero = tf.cast(tf.round(-low / scale), tf.uint8)
+    return quantize_steps(x / scale, zero), scale, zero
 
 
 @onnx_op("DequantizeLinear")

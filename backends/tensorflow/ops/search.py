@@ -45,6 +45,8 @@ def unique(t, x, *, axis, sorted):
 
 def _lexical_order(y: tf.Tensor, axis: int) -> tf.Tensor:
     """Positions along `axis` that sort the slices by their first element, then their second, and so on."""
+    if y.dtype == tf.string:  # of which TensorFlow sorts the code points only
+        y = tf.strings.unicode_decode(y, "UTF-8").to_tensor(-1)
     rank = y.shape.rank
     rows = tf.transpose(y, [axis, *(i for i in range(rank) if i != axis)])
     rows = tf.reshape(rows, tf.stack([tf.shape(rows)[0], -1]))

@@ -218,14 +218,34 @@ def constant_of_shape(t, shape, *, value):
 
 @onnx_op("Range")
 def range_(t, start, limit, delta):
+    known = [t.static(x) for x in (start, limit, delta)]
     start, limit, delta = (tf.reshape(x, []) for x in (start, limit, delta))
-    if start.dtype in (tf.int16, tf.int8, tf.uint8):
-        return tf.cast(tf.range(*(tf.cast(x, tf.int32) for x in (start, limit, delta))), start.dtype)
     if start.dtype.is_integer:
-        return tf.range(start, limit, delta)
+        wide = tf.int32 if start.dtype.size < 4 else start.dtype
+        return tf.cast(_integer_range(*(tf.cast(x, wide) for x in (start, limit, delta)), *known), start.dtype)
     # The count is exact, and each element one multiplication away from the start, as ONNX defines it.
     count = tf.cast(tf.math.ceil(tf.divide(tf.subtract(limit, start), delta)), tf.int32)
     return tf.add(start, tf.multiply(tf.cast(tf.range(tf.maximum(count, 0)), start.dtype), delta))
+
+
+def _integer_range(
+    start: tf.Tensor,
+    limit: tf.Tensor,
+    delta: tf.Tensor,
+    first: np.ndarray | None,
+    end: np.ndarray | None,
+    step: np.ndarray | None,
+) -> tf.Tensor:
+    """Numbers from `start` on, none where `limit` lies behind it, which TensorFlow refuses.
+
+    first, end, step: what is known of the three.
+    """
+    if first is not None and end is not None and step is not None and (end - first) * step >= 0:
+        return tf.range(start, limit, delta)
+    ahead, back = tf.maximum(start, limit), tf.minimum(start, limit)
+    if step is not None:
+        return tf.range(start, ahead if step > 0 else back, delta)
+    return tf.range(start, tf.where(delta > tf.zeros([], delta.dtype), ahead, back), delta)
 
 
 @onnx_op("EyeLike")

@@ -51,7 +51,7 @@ def label_encoder(
     if default_tensor is not None:
         default = _tensor_content(default_tensor)
     else:
-        default = default_string if values.dtype == object else default_float if values_floats else default_int64
+        default = {"O": default_string, "f": default_float}.get(values.dtype.kind, default_int64)
     table = np.append(values, np.array([default], values.dtype).reshape(-1)[:1])
     keys = tf.constant(keys.tolist(), x.dtype)
     found = tf.equal(tf.expand_dims(x, -1), keys)

@@ -51,6 +51,13 @@ ROWS = [
     case("Pow", f32(5), number(2, np.int64)),
     case("Pow", i64(5), number(2, np.float32)),
     case("Pow", i32(5), number(3, np.int32)),
+    *(
+        case("Pow", np.array([2, 1, -1, -1, 3, -7], a), np.array([-1, -2, -3, -4, 2, -1], b)).named(
+            f"{a.__name__} to negative {b.__name__}"
+        )
+        for a in (np.int32, np.int64)
+        for b in (np.int32, np.int64)
+    ),
     case("BitShift", i64(5, low=0).astype(np.uint8), ints(0, 1, 2, 3, 7).astype(np.uint8), direction="LEFT"),
     case("BitShift", i64(5, low=0).astype(np.uint32), ints(0, 1, 2, 3, 4).astype(np.uint32), direction="RIGHT"),
     *(case(name, f32(2, 3), f32(3), f32(2, 1)) for name in ("Max", "Min", "Sum", "Mean")),

@@ -20,6 +20,8 @@ ROWS = [
         "DequantizeLinear", i64(2, 3, 4).astype(np.int8), f32(3, low=0.01), const(np.array([1, 2, 3], np.int8)), axis=1
     ),
     case("DequantizeLinear", i64(6, 4).astype(np.int8), f32(3, 4, low=0.01), axis=0, block_size=2),
+    case("DynamicQuantizeLinear", f32(2, 3), _outputs=3),
+    case("DynamicQuantizeLinear", np.zeros((2, 3), np.float32), _outputs=3).named("of zeros"),
 ]
 
 

@@ -46,6 +46,12 @@ ROWS = [
     case("Range", *(number(n, np.int64) for n in (10, 3, -2))),
     case("Range", number(0.0), number(1.0), number(0.1)),
     case("Range", *(number(n, np.int16) for n in (1, 9, 3))),
+    *(
+        case("Range", *(number(n, kind) for n in bounds)).named(f"none of {kind.__name__}, {bounds[2]:+}")
+        for kind in (np.int16, np.int32, np.int64)
+        for bounds in ((5, 3, 2), (3, 5, -1))
+    ),
+    case("Range", number(7, np.int64), number(3, np.int64), const(1)).named("none, by a known step"),
     case("EyeLike", f32(3, 4)),
     case("EyeLike", i32(3, 4), k=1, dtype=TensorProto.DOUBLE),
     case("Trilu", f32(2, 3, 4)),

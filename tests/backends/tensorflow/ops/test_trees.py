@@ -1,0 +1,36 @@
+"""The rules of `backends/tensorflow/ops/trees.py` that ONNX's node tests leave open, against onnxruntime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+pytest.importorskip("tensorflow", reason="TensorFlow runs the artefacts")
+
+import convert
+from tests.support.onnx_support import array, info, run_ort
+from tests.support.run_targets import run_target
+
+
+@pytest.mark.parametrize(("keys", "values"), [(np.int64, np.float32), (np.int64, np.int64), (np.float32, np.float32)])
+def test_a_label_without_a_key_is_the_default_of_its_dtype(keys: type, values: type, tmp_path: Path) -> None:
+    """−0 for floats, −1 for integers, where values are a tensor and no default is said (LabelEncoder-4)."""
+    node = helper.make_node(
+        "LabelEncoder",
+        ["x"],
+        ["y"],
+        domain="ai.onnx.ml",
+        keys_tensor=array("k", [1, 2, 3], keys),
+        values_tensor=array("v", [4, 6, 8], values),
+    )
+    kinds = [helper.np_dtype_to_tensor_dtype(np.dtype(dtype)) for dtype in (keys, values)]
+    graph = helper.make_graph([node], "g", [info("x", [4], kinds[0])], [info("y", [4], kinds[1])])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 4)]
+    proto = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    feed = {"x": np.array([1, 3, 7, 2], keys)}
+    convert.convert(proto, "tf", tmp_path / "m.savedmodel", verify=False)
+    (found,) = run_target("tf", tmp_path / "m.savedmodel", [feed])
+    np.testing.assert_array_equal(found["y"], run_ort(proto, feed)[0], strict=True)
