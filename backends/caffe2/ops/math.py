@@ -169,15 +169,21 @@ def mean(net: Net, *xs: Blob) -> Blob:
 
 
 def extremum_rule(operator: str, compare: str) -> Callable[..., Blob]:
-    """A rule for Max and Min: Caffe2's read past the end of a smaller operand, so shapes are made equal first."""
+    """A rule for Max and Min: Caffe2's read past the end of a smaller operand, so shapes are made equal first.
+
+    They are of float32 only. Others are compared, and the first stays where it is NaN, as the second does by itself.
+    """
 
     def rule(net: Net, *xs: Blob) -> Blob:
         wide = [widen(net, x) for x in xs]
         best = wide[0]
         for x in wide[1:]:
             a, b = broadcast(net, best, x)
-            native = a.dtype == ir.DataType.FLOAT
-            best = net.op(operator, [a, b]) if native else net.Where(net.op(compare, [a, b]), a, b)
+            if a.dtype == ir.DataType.FLOAT:
+                best = net.op(operator, [a, b])
+                continue
+            first = net.op(compare, [a, b])
+            best = net.Where(net.Or(first, net.NE(a, a)) if a.dtype.is_floating_point() else first, a, b)
         return cast(net, best, xs[0].dtype)
 
     return rule
@@ -210,7 +216,7 @@ def power(net: Net, x: Blob, exponent: Blob) -> Blob:
         number = float(constant.ravel()[0])
         if number == 1:
             return x
-        if number == int(number) and 2 <= number <= (2 if x.dtype.is_floating_point() else 64):
+        if number.is_integer() and 2 <= number <= (2 if x.dtype.is_floating_point() else 64):
             return cast(net, _power_by_squaring(net, widen(net, x), int(number)), x.dtype)
         if x.dtype.is_floating_point():
             wide = widen(net, x, FLOAT)

@@ -49,12 +49,14 @@ def conv_fusion(
 def conv_transpose(
     g: Graph, x: ir.Value, w: ir.Value, b: ir.Value | None = None, *, order: str = "NCHW", group: int = 1,
     adjs: Sequence[int] = (), adj: int = 0, adj_h: int = 0, adj_w: int = 0, kernels: Sizes = None,
-    strides: Sizes = None, pads: Sizes = None,
+    strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None,
 ) -> ir.Value:  # fmt: skip
-    """`dilations` are not named: the runtime ignores them, and what the net is to compute is not clear."""
+    """Dilations other than 1 are refused: the runtime ignores them, and what the net is to compute is not clear."""
     x, w = as_channels_first(g, x, order), as_channels_first(g, w, order)
     n = g.rank(x) - 2
-    made = make_window(n, kernels or kernel_sizes(g, w), strides, pads)
+    made = _check_undilated(
+        make_window(n, kernels or kernel_sizes(g, w), strides, pads, dilations), "transposed convolution"
+    )
     extra = list(adjs) or ([adj] * n if adj else [adj_h, adj_w][:n] if adj_h or adj_w else [0] * n)
     y = g.ConvTranspose(
         x, w, b, kernel_shape=made.kernel, strides=made.strides, pads=made.pads, output_padding=extra, group=group
@@ -89,9 +91,9 @@ def average_pool(
     return from_channels_first(g, y, order)
 
 
-def _check_undilated(made: Window) -> Window:
+def _check_undilated(made: Window, what: str = "pool") -> Window:
     if any(d != 1 for d in made.dilations):
-        raise Unsupported("a dilated pool, which Caffe2 does not have")
+        raise Unsupported(f"a dilated {what}, which Caffe2 does not have")
     return made
 
 

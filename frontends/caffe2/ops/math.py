@@ -44,7 +44,12 @@ def binary_rule(operator: str) -> Rule:
 
 
 def align_dims(g: Graph, a: ir.Value, b: ir.Value, axis: int) -> ir.Value:
-    """`b` with its dims laid against those of `a` from `axis` on (-1: against the last ones), as `broadcast=1` says."""
+    """`b` with its dims laid against those of `a` from `axis` on (-1: against the last ones), as `broadcast=1` says.
+
+    One element is a number, whatever its rank: the result has the shape of `a`.
+    """
+    if g.rank(b) > g.rank(a) and all(d == 1 for d in g.shape(b)):
+        return g.Reshape(b, [1] * g.rank(a))
     if axis == -1:
         return b
     after = g.rank(a) - axis - g.rank(b)
@@ -54,8 +59,22 @@ def align_dims(g: Graph, a: ir.Value, b: ir.Value, axis: int) -> ir.Value:
 caffe2_op.same(
     binary_rule,
     Add="Add", Sub="Sub", Mul="Mul", Div="Div", LT="Less", LE="LessOrEqual", GT="Greater", GE="GreaterOrEqual",
-    EQ="Equal", And="And", Or="Or", Xor="Xor", BitwiseAnd="BitwiseAnd", BitwiseOr="BitwiseOr", BitwiseXor="BitwiseXor",
+    EQ="Equal", And="And", Or="Or", Xor="Xor",
 )  # fmt: skip
+
+
+def bitwise_rule(operator: str) -> Rule:
+    """A rule for an operator on bits, which in ONNX takes integers only: of booleans it is one of logic."""
+
+    def rule(g: Graph, a: ir.Value, b: ir.Value, *, broadcast: int = 0, axis: int = -1) -> ir.Value:
+        logical = g.dtype(a) == ir.DataType.BOOL
+        name = operator if logical else f"Bitwise{operator}"
+        return g.node(name, [a, align_dims(g, a, b, axis) if broadcast else b])
+
+    return rule
+
+
+caffe2_op.same(bitwise_rule, BitwiseAnd="And", BitwiseOr="Or", BitwiseXor="Xor")
 
 
 @caffe2_op("NE")

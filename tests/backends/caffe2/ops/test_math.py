@@ -10,6 +10,7 @@ from tests.support.caffe2_support import Nets, Row, both, check, weight
 from tests.support.cases import boolean, case, f32, f64, i32, i64
 
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 1e-3, 88.0, -88.0, np.inf, -np.inf, np.nan], np.float32)
+WIDE = np.array([np.nan, -3.0, 0.5, 7.0])
 HALF = f32(3, 4).astype(np.float16)
 UNIT = f32(2, 5, low=-1, high=1)
 POSITIVE = f32(2, 5, low=0.1, high=9)
@@ -60,11 +61,14 @@ ROWS = both(
         *(case(name, f32(3, 4), f32(3, 4)).named("equal") for name in ("Max", "Min")),
         *(case(name, f32(3, 4), f32(4), f32(2, 1, 1)).named("three") for name in ("Max", "Min", "Sum", "Mean")),
         *(case(name, i64(3, 4), i64(4)).named("int64") for name in ("Max", "Min")),
+        *(case(name, WIDE, WIDE[::-1].copy()).named("float64 with NaN") for name in ("Max", "Min")),
+        case("Clip", WIDE, weight(np.float64(-1)), weight(np.float64(1))).named("float64 with NaN"),
         case("Sum", f32(3)),
         case("Pow", POSITIVE, weight(np.float32(2.5))),
         case("Pow", f32(3, 4), weight(np.float32(2))),
         case("Pow", f32(3, 4), weight(np.float32(3))),
         case("Pow", f32(3, 4), weight(np.float32(1))),
+        *(case("Pow", POSITIVE, weight(np.float32(e))).named(f"{e}") for e in (np.inf, -np.inf, np.nan)),
         case("Pow", POSITIVE, weight(np.float32(0.5))),
         case("Pow", POSITIVE, f32(5)),
         case("Pow", i64(3, 4), weight(np.int64(3))),

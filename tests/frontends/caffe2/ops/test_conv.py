@@ -16,6 +16,10 @@ ROWS = params(
         ),
         case("Conv", f32(1, 4, 6, 7), f32(4, 2, 3, 3), kernel=3, pad=2, dilation=2, group=2).named("single"),
         case("ConvTranspose", f32(1, 3, 4, 5), f32(3, 2, 3, 3), kernel=3, stride=2, pad=1, adj=1),
+        case("ConvTranspose", f32(1, 3, 4, 5), f32(3, 2, 3, 3), kernel=3, dilation=1).named("a dilation of one"),
+        case("ConvTranspose", f32(1, 3, 4, 5), f32(3, 2, 3, 3), kernel=3, dilation=2).xfail(
+            "dilations, which are ignored"
+        ),
         case("MaxPool", f32(1, 6, 7, 3), kernel=3, stride=2, order="NHWC"),
         case("AveragePool", f32(1, 3, 6, 7), kernel_h=3, kernel_w=2, stride_h=2, stride_w=1),
         case("LRN", f32(1, 5, 4, 4), size=3, alpha=0.1, beta=0.75, bias=1.0),

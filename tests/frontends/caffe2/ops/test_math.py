@@ -6,13 +6,19 @@ import numpy as np
 import pytest
 
 from tests.frontends.caffe2.ops.support import Foreign, check
-from tests.support.cases import Case, case, f32, i64, params
+from tests.support.cases import Case, boolean, case, f32, i64, params
 
 ROWS = params(
     [
         case("Add", f32(2, 3, 4, 5), f32(3, 4), broadcast=1, axis=1),
         case("Mul", f32(2, 3, 4), f32(4), broadcast=1),
+        case("Add", f32(3), f32(1, 1), broadcast=1).named("a number of higher rank"),
         case("Pow", f32(2, 3, low=0.5), exponent=1.5),
+        *(
+            case(f"Bitwise{name}", boolean(6), boolean(6)[::-1].copy()).named("booleans")
+            for name in ("And", "Or", "Xor")
+        ),
+        *(case(f"Bitwise{name}", i64(6), i64(6)[::-1].copy()).named("integers") for name in ("And", "Or", "Xor")),
         case("Sqr", f32(2, 3)),
         case("Cube", f32(2, 3)),
         case("Rsqrt", f32(2, 3, low=0.5)),
