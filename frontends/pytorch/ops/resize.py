@@ -106,9 +106,10 @@ def _lengths_agree(factor: float) -> bool:
 
 
 def _nearest_places(places: np.ndarray, length: int, factor: float, method: Interpolation) -> np.ndarray:
-    """The formula of `nearest_idx` in `aten/src/ATen/native/UpSample.h`: floor(i / factor), or of i + 0.5."""
-    moved = places.astype(np.float32) + np.float32(0.5 if method.coordinates == "half_pixel" else 0)
-    return np.minimum(np.floor(moved * np.float32(1 / factor)).astype(np.int64), length - 1)
+    """floor(i / factor), or of the middle of i, as `aten/src/ATen/native/cpu/UpSampleKernel.cpp` has it in float32."""
+    half = np.float32(0.5 if method.coordinates == "half_pixel" else 0)
+    where = (places.astype(np.float32) + half) * np.float32(1 / factor) - half
+    return np.minimum(np.floor(where + half).astype(np.int64), length - 1)
 
 
 def _interpolated_axis(
@@ -123,7 +124,8 @@ def _interpolated_axis(
     dtype = ir.DataType.FLOAT if nearest else ir.DataType.DOUBLE
     half = as_value(g, 0.5 if method.coordinates == "half_pixel" else 0.0, dtype)
     where = g.Mul(g.Add(g.Cast(arange(g, wanted), to=dtype), half), as_value(g, 1 / factor, dtype))
-    where = where if nearest else g.Sub(where, half)
+    where = g.Sub(where, half)
+    where = g.Add(where, half) if nearest else where
     where = g.Max(where, as_value(g, 0.0, dtype)) if method.mode == "linear" else where
     floor = g.Floor(where)
     first, last = g.Cast(floor, to=ir.DataType.INT64), g.Sub(as_value(g, length, ir.DataType.INT64), 1)

@@ -36,11 +36,14 @@ def normalized_lengths(x: Tensor) -> tuple[Tensor, ...]:
 
 
 def resized_by_factors(x: Tensor) -> tuple[Tensor, ...]:
-    """Weighted sums of a ramp, beside which the rounding of places is small."""
+    """Weighted sums of a ramp, beside which the rounding of places is small; no place of the nearest is half way.
+
+    PyTorch rounds places to float32 in float64 too, which a graph of unknown lengths in float64 does not.
+    """
     ramp = torch.ones_like(x).cumsum(2) + 2 * torch.ones_like(x).cumsum(3)
     return (
         F.interpolate(x, scale_factor=0.7),
-        F.interpolate(x, scale_factor=(1.3, 3.0), mode="nearest-exact"),
+        F.interpolate(x, scale_factor=(1.3333, 3.0), mode="nearest-exact"),
         F.interpolate(ramp, scale_factor=0.7, mode="bilinear"),
         F.interpolate(ramp, scale_factor=(2.0, 1.3), mode="bicubic"),
         F.interpolate(x, scale_factor=2.0),

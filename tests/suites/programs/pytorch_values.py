@@ -304,7 +304,7 @@ def complex_by_hand(x: Tensor) -> tuple[Tensor, ...]:
     out = torch.zeros(x.shape, dtype=torch.cfloat)
     out[:, 1:] = z[:, :2]
     joined = torch.cat([z, x])
-    return (z.abs(), torch.exp(1j * x).real, torch.view_as_real(out), torch.view_as_real(joined))
+    return (z.real, z.imag, torch.exp(1j * x).real, torch.view_as_real(out), torch.view_as_real(joined))
 
 
 def products_of_integers(x: Tensor, n: Tensor) -> Tensor:
