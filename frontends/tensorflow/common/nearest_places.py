@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
+
+from convert.graph import Graph
 
 HALF, ALIGNED, PLAIN = "half_pixel", "align_corners", "asymmetric"
 """ONNX's names of the three ways in which pixels lie."""
@@ -21,6 +24,21 @@ def nearest_places(size: int, wanted: int, mode: str) -> np.ndarray:
     if mode == ALIGNED:
         found += at - found >= 0.5  # at + 0.5 could be rounded up to the next pixel
     return np.minimum(found.astype(np.int64), size - 1)
+
+
+def computed_places(g: Graph, size: ir.Value, wanted: ir.Value, mode: str) -> ir.Value:
+    """The same by operators in float32, of sizes that only the run tells, int64 [1]."""
+    one, half = (g.const(n, ir.DataType.FLOAT) for n in (1.0, 0.5))
+    old, new = (g.Cast(n, to=ir.DataType.FLOAT) for n in (size, wanted))
+    scale = g.Div(old, new)
+    if mode == ALIGNED:
+        scale = g.Where(g.Greater(new, one), g.Div(g.Sub(old, one), g.Max(g.Sub(new, one), one)), scale)
+    steps = g.Cast(g.Range(0, g.Squeeze(wanted, [0]), 1), to=ir.DataType.FLOAT)
+    at = g.Mul(g.Add(steps, half) if mode == HALF else steps, scale)
+    found = g.Floor(at)
+    if mode == ALIGNED:
+        found = g.Where(g.GreaterOrEqual(g.Sub(at, found), half), g.Add(found, one), found)
+    return g.Min(g.Cast(found, to=ir.DataType.INT64), g.Sub(size, np.int64(1)))
 
 
 def is_resize_of_onnx(size: int, wanted: int, mode: str) -> bool:

@@ -13,7 +13,7 @@ from convert.graph import Graph
 from ..common import shape_values
 from ..common.conv_layout import to_channels_first, to_data_format
 from ..common.lazy_reshape import cast, int64
-from ..common.nearest_places import is_resize_of_onnx, nearest_places
+from ..common.nearest_places import computed_places, is_resize_of_onnx, nearest_places
 from ..patterns import dilated
 from ..rules import tf_op
 from .blocks_computed import batch_to_space_computed, space_to_batch_computed
@@ -52,7 +52,11 @@ def resize_nearest(
         rows, columns = (nearest_places(*pair, mode) for pair in known)
         return g.Gather(g.Gather(images, rows, axis=1), columns, axis=2)
     if images.dtype in _WIDE:
-        raise Unsupported(f"a resize of {g.dtype(images).name.lower()} to or from sizes that are not static")
+        for k, axis in enumerate((1, 2)):
+            new = g.Slice(int64(g, size), [k], [k + 1], [0])
+            places = computed_places(g, g.Shape(images, start=axis, end=axis + 1), new, mode)
+            images = g.Gather(images, places, axis=axis)
+        return images
     x = to_channels_first(g, images, "NHWC")
     # ⌊(i + ½)·scale⌋ is (i + ½)·scale - ½ rounded half up.
     rounding = "floor" if mode == "asymmetric" else "round_prefer_ceil"

@@ -9,6 +9,7 @@ from tests.suites.frozen_graphs.row import above, f32, i32, row
 
 X = above(2, 6, 8, 3)
 W = f32(3, 3, 3, 4)
+SIZES = ((2, 14, 41, 2), (2, 14, 83, 23), (8, 14, 47, 45), (5, 3, 1, 6))
 PIXELS = (np.arange(128) * 37 % 127).reshape(2, 4, 4, 4)
 BOXES = np.float32([[0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1], [-0.2, 0.3, 1.4, 0.6]])
 FED = "static open old"
@@ -208,17 +209,27 @@ ROWS = [
         [BOXES, np.float32([0.5, 0.9, 0.2]), i32(1)],
     ),
     *(
-        row(
-            f"{name}_of_{np.dtype(kind).name}",
-            function,
-            [PIXELS.astype(kind)],
-            gap="open: sizes that are not static" if (name, kind) == ("nearest", np.int64) else "",
-        )
+        row(f"{name}_of_{np.dtype(kind).name}", function, [PIXELS.astype(kind)])
         for kind in (np.uint8, np.int8, np.int16, np.uint16, np.int32, np.int64)
         for name, function in (
             ("nearest", lambda x: tf.image.resize(x, [6, 7], "nearest")),
             ("space_to_depth", lambda x: tf.nn.space_to_depth(tf.ensure_shape(x, [None, 4, 4, 4]), 2)),
             ("depth_to_space", lambda x: tf.nn.depth_to_space(tf.ensure_shape(x, [None, 4, 4, 4]), 2)),
+        )
+    ),
+    *(
+        row(
+            f"wide_pixels_{mode}",
+            lambda x, s, more=more: tf.raw_ops.ResizeNearestNeighbor(
+                images=tf.ensure_shape(x, PICTURE), size=s, **more
+            ),
+            *([np.arange(3 * a * b).reshape(1, a, b, 3), i32([c, d])] for a, b, c, d in SIZES),
+            forms="open",
+        )
+        for mode, more in (
+            ("at_corners", {}),
+            ("at_halves", {"half_pixel_centers": True}),
+            ("aligned", {"align_corners": True}),
         )
     ),
     row("channels_first", lambda x: tf.transpose(x, [0, 3, 1, 2]) * 2, [X], forms=FED),
