@@ -36,7 +36,8 @@ class OutputVerdict:
     `sets` are the numbers of each feed that has some, up to the one that failed. `twin` is how far the graph in float64
     is from the source in float64 (None where that was not run). Of a target with narrower numbers `floor` is what this
     narrowing does to the graph, and `agreement` the share of rows with the same largest element (or one that this
-    narrowing cannot tell from it). `elements` are the worst ones.
+    narrowing cannot tell from it). `elements` are the worst ones. `small_floor` is the largest floor of elements that
+    are far smaller than others of the output, relative to their own root mean square (0 where there are none).
     """
 
     name: str
@@ -49,6 +50,7 @@ class OutputVerdict:
     agreement: float | None = None
     elements: list[Element] = field(default_factory=list)
     sets: list[SetErrors] = field(default_factory=list)
+    small_floor: float = 0.0
 
     @property
     def noise(self) -> float:

@@ -62,7 +62,8 @@ def verify_encoder_generation(
         return f"generation was not compared: {error.message}"
     # What one part is off the next is fed.
     noise = sum(max(row.noise for row in verdict.outputs) for verdict in verdicts)
-    return compare_generation(wanted, got, noise)
+    small = sum(max(row.small_floor for row in verdict.outputs) for verdict in verdicts)
+    return compare_generation(wanted, got, noise, small)
 
 
 def encoder_prompt(inputs: list[Tensor], words: int) -> dict[str, np.ndarray]:

@@ -7,7 +7,7 @@ with such inputs and weights. What is far beyond that is another function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from convert.parity.compare import FACTOR, FLOAT64_BOUND, OUTLIER, ROUNDINGS, RO
 from convert.parity.draws import group_draws
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, reference_outputs
+from convert.parity.moves import moved_arrays, run_moved
 from convert.parity.randomness import random_outputs
 from convert.runners.process import Outputs
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
@@ -141,7 +142,7 @@ def excuse_order(verdict: Verdict, graph: ir.Model, feeds: Sequence[Feed], runs:
 
     _, exact = reference_outputs(runs)
     try:
-        with limited_time(_LONGEST):
+        with limited_time(LONGEST):
             summed = [list(run_one_by_one(graph, feed.arrays).values()) for feed in feeds]
     except ConvertError:
         return
@@ -179,7 +180,7 @@ def _is_of_numbers(place: int, row: OutputVerdict, runs: RunOutputs) -> bool:
     return all(a.dtype == b.dtype and a.shape == b.shape for a, b in pairs)
 
 
-_LONGEST = 60.0
+LONGEST = 60.0
 """So many seconds may a run with such sums take."""
 
 
@@ -194,7 +195,7 @@ def explained_floors(
     if any(moved[i].arrays[n] is not a for i, f in enumerate(feeds) for n, a in f.arrays.items()):
         found.append(_of_what_runs(lambda: _pooled(respond(moved), single)))
     if not isinstance(graph_float64, Unsupported):
-        found.append(_of_what_runs(lambda: _pooled(_run_moved(graph, moved), graph_float64)))
+        found.append(_of_what_runs(lambda: _pooled(run_moved(graph, moved), graph_float64)))
     return {place: max(each.get(place, 0.0) for each in found) for place in range(len(single[0]))}
 
 
@@ -203,24 +204,6 @@ def _of_what_runs(measure: Callable[[], dict[int, float]]) -> dict[int, float]:
         return measure()
     except ConvertError:
         return {}
-
-
-def moved_arrays(arrays: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
-    """Floating arrays with each number moved by one unit in the last place, up or down; others as they are."""
-    rng = np.random.default_rng([11, seed])
-    return {name: moved_array(array, rng) for name, array in arrays.items()}
-
-
-def moved_array(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Each number to a neighbor of its dtype; zeros, infinities and NaNs stay, and so do arrays of other dtypes."""
-    floating = array.dtype.name in ("float16", "bfloat16", "float32", "float64")
-    if not floating or not array.size:
-        return array
-    bits = np.ascontiguousarray(array).view(f"i{array.dtype.itemsize}")
-    other = (bits + rng.choice(np.array([-1, 1], bits.dtype), bits.shape)).view(array.dtype).reshape(array.shape)
-    with np.errstate(invalid="ignore"):
-        takes = np.isfinite(widened_array(array)) & np.isfinite(widened_array(other)) & (array != 0) & (other != 0)
-    return np.where(takes, other, array)
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:
@@ -240,19 +223,6 @@ def _pooled(found: Outputs, wanted: Outputs) -> dict[int, float]:
         i: float(np.sqrt(np.mean([distance(a, b) ** 2 for a, b in zip(*pair, strict=True) if b.size] or [0.0])))
         for i, pair in columns.items()
     }
-
-
-def _run_moved(graph: ir.Model, feeds: Sequence[Feed]) -> Outputs:
-    """The graph in its own dtypes, its weights and inputs moved by a unit in the last place."""
-    from convert.reference.executor import run
-
-    copy, rng = graph.clone(), np.random.default_rng(13)
-    for each in copy.graphs():
-        for value in each.initializers.values():
-            if value.const_value is not None and value.const_value.dtype.is_floating_point():
-                array = value.const_value.numpy()
-                value.const_value = ir.Tensor(moved_array(array, rng), name=value.const_value.name)
-    return [run(copy, feed.arrays) for feed in feeds]
 
 
 def _least(array: np.ndarray) -> float:

@@ -14,6 +14,7 @@ from convert.graph.values import known_dims
 from convert.options import Options
 from convert.parity.compare import FACTOR, LEAST, OUTLIER, rms
 from convert.parity.judge import VerifyMethod
+from convert.parity.magnitudes import smaller_parts
 from convert.runners.generation import PAST, PRESENT, CachePart, EncoderGeneration, Generation
 from convert.runners.process import GENERATE, HOW, execute
 from convert.source import Source
@@ -43,7 +44,7 @@ def hold_generation(
     except ConvertError as error:
         verdict.notes.append(f"generation was not compared: {error.message}")
         return
-    verdict.generation = compare_generation(wanted, got, logits.noise)
+    verdict.generation = compare_generation(wanted, got, logits.noise, logits.small_floor)
     if verdict.generation.status == FAIL:
         verdict.status, verdict.reason = FAIL, verdict.generation.reason
         verdict.guilty = "backend"
@@ -98,12 +99,16 @@ def generation_of(graph: ir.Model) -> Generation | None:
     )
 
 
-def compare_generation(wanted: dict[str, np.ndarray], got: dict[str, np.ndarray], noise: float) -> GenerationVerdict:
+def compare_generation(
+    wanted: dict[str, np.ndarray], got: dict[str, np.ndarray], noise: float, small_floor: float = 0.0
+) -> GenerationVerdict:
     """The first step at which the tokens depart, and whether rounding explains that.
 
     wanted, got: `tokens` [rows, steps] and `scores` [rows, steps, words] of source and target. noise: the floor of the
-    scores, relative to their root mean square. Up to that step both have seen the same tokens. Where the source's own
-    scores of the two tokens are as near to each other as elements may be off, it is a tie, and INCONCLUSIVE.
+    scores, relative to their root mean square; small_floor that of scores beside which there are far larger numbers, as
+    those that mask words are: these are left out then. Up to that step both have seen the same tokens. Where the
+    source's own scores of the two tokens are as near to each other as elements may be off, it is a tie, and
+    INCONCLUSIVE.
     """
     rows, steps = wanted["tokens"].shape
     apart = np.argwhere((wanted["tokens"] != got["tokens"]).T)
@@ -113,7 +118,9 @@ def compare_generation(wanted: dict[str, np.ndarray], got: dict[str, np.ndarray]
     scores, others = wanted["scores"][row, step], got["scores"][row, step]
     chosen, other = int(wanted["tokens"][row, step]), int(got["tokens"][row, step])
     finite = np.isfinite(scores) & np.isfinite(others)
-    size = rms(scores[finite])
+    parts = [part for part in smaller_parts(np.where(finite, scores, np.nan)) if part[chosen] and part[other]]
+    size = rms(scores[[finite, *parts][-1]])
+    noise = max(noise, small_floor) if parts else noise
     difference = float(np.abs(others[finite] - scores[finite]).max(initial=0.0))
     margin = float(scores[chosen] - scores[other])
     bound = 2 * OUTLIER * max(noise, LEAST / FACTOR) * size

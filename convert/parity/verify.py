@@ -37,6 +37,7 @@ from convert.parity.repeats import (
     unrepeatable_sides,
 )
 from convert.parity.saved import input_sets, save_feeds
+from convert.parity.small_elements import hold_small_elements
 from convert.parity.source_runs import RunFailure, run_where_it_runs
 from convert.parity.special_verdict import judge_special, take_special
 from convert.parity.uneven import far_feed, uneven_feed, with_unusual_rows, without_overflow
@@ -82,8 +83,9 @@ def verify(
 def _verify(source: Source, target: Source, graph: ir.Model, options: Options, method: VerifyMethod) -> Verdict:
     method = replace(method, target=replace(method.target, rules=method.target.rules or options.rules))
     names = method.names or names_in_target(graph, plugin.names_of_kind(target.kind))
-    method = replace(method, names=names)
-    denormals = not any(difference.flushes for difference in plugin.target_differences(target.kind))
+    of_target, of_source = plugin.target_differences(target.kind), plugin.source_differences(source.kind)
+    method = replace(method, names=names, declared=(*of_target, *of_source))
+    denormals = not any(difference.flushes for difference in of_target)
     stored = _storage_format(target, graph)
     feeds = _feeds(graph, options, method, denormals, large=not stored)
     if method.save is not None:
@@ -129,9 +131,9 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
         if runs.narrowed is None:
             excuse_cancelled(verdict, graph, feeds, runs, respond)
             excuse_order(verdict, graph, feeds, runs)
+        hold_small_elements(verdict, graph, feeds, runs, respond, steps=steps)
     if special is not None and verdict.status != FAIL:
-        declared = plugin.target_differences(target.kind), plugin.source_differences(source.kind)
-        judge_special(verdict, graph, special, *declared)
+        judge_special(verdict, graph, special, of_target, of_source)
     if verdict.status != FAIL and verdict.outputs and not method.tolerant and random_outputs(graph):
         compare_draws(verdict, source, target, graph, feeds, options, method)
     hold_generation(verdict, source, target, graph, options, method)

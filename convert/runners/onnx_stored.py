@@ -3,72 +3,166 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import onnx
+from onnx import TensorProto
 
-from convert.files.protobuf_wire import LENGTH, VARINT, fields
+from convert.files.protobuf_wire import LENGTH, VARINT, fields, read_varint
 from convert.stored import BRAIN, FOUR_BITS, HALF, HALF_VALUES, STEPS, WHOLE_TENSORS
 
-_GRAPH, _NODE, _INITIALIZER = 7, 1, 5
-_DTYPE, _NAME = 2, 8
+_GRAPH, _NODE, _INITIALIZER, _OUTPUT = 7, 1, 5, 12
+_DIMS, _DTYPE, _NAME, _NAME_OF_VALUE = 1, 2, 8, 1
 _BY_TENSOR = frozenset({"DynamicQuantizeLinear", "MatMulInteger", "ConvInteger"})
 # A node of these is small; others may hold weights or whole graphs.
 _LARGEST_NODE = 1 << 16
+_SHARE = 8
+"""A file stores its numbers narrower where of every so many numbers in weights that could be one is, at the least:
+writers leave some operators as they are. With fewer, the floor would be that of a file that is not this one."""
+
+_BYTES = (TensorProto.INT8, TensorProto.UINT8)
+_STEPPED = (*_BYTES, TensorProto.INT16, TensorProto.UINT16, TensorProto.INT4, TensorProto.UINT4)
+_WIDE = (TensorProto.FLOAT, TensorProto.DOUBLE)
+# The places of weights among the inputs of operators: those that are stored in fewer bits where any are.
+_PRODUCTS = {"MatMul": (0, 1), "Gemm": (0, 1)}
+_CONVOLUTIONS = {**_PRODUCTS, "Conv": (1,)}
+_ALL = {**_CONVOLUTIONS, "ConvTranspose": (1,), "LSTM": (1, 2), "GRU": (1, 2), "RNN": (1, 2), "Gather": (0,)}
+_WITH_STEPS = {"DequantizeLinear": (0,), "QLinearConv": (3,), "QLinearMatMul": (0, 3), "QGemm": (3,)}
+
+
+@dataclass(frozen=True)
+class _Weight:
+    dtype: int
+    size: int
 
 
 def storage_of(path: Path) -> str:
-    """One of `convert.stored.STORED`, or nothing for a file in the dtypes of an ordinary model."""
+    """One of `convert.stored.STORED`, or nothing for a file in the dtypes of an ordinary model.
+
+    What no output depends on does not count, and neither do a few narrow numbers among many that are not.
+    """
     with (
         open(path, "rb") as stream,
         mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data,
         memoryview(data) as view,
     ):
-        nodes, halves = _scan(view)
-    for node in nodes:
-        if node.op_type == "MatMulNBits" and node.domain == "com.microsoft":
-            numbers = {a.name: a.i for a in node.attribute}
-            return f"{FOUR_BITS} {numbers['block_size']}" if numbers.get("bits", 4) == 4 else ""
+        nodes, weights = _scan(view)
+    in_blocks = [n for n in nodes if n.op_type == "MatMulNBits" and n.domain == "com.microsoft"]
+    if in_blocks:
+        numbers = [{a.name: a.i for a in node.attribute} for node in in_blocks]
+        narrow = sum(found.get("K", 0) * found.get("N", 0) for found in numbers)
+        if _are_many(narrow, _count(nodes, weights, _PRODUCTS, _WIDE)):
+            return f"{FOUR_BITS} {numbers[0]['block_size']}" if numbers[0].get("bits", 4) == 4 else ""
     operators = {node.op_type for node in nodes}
+    wide = _count(nodes, weights, _CONVOLUTIONS, _WIDE)
     if operators & _BY_TENSOR:
-        return WHOLE_TENSORS
+        narrow = _count(nodes, weights, dict.fromkeys(("MatMulInteger", "ConvInteger"), (0, 1)), _BYTES)
+        if narrow and _are_many(narrow, wide):
+            return WHOLE_TENSORS
     if "QuantizeLinear" in operators:
-        return STEPS
-    if onnx.TensorProto.BFLOAT16 in halves.values():
-        return BRAIN
-    narrow = {name for name, dtype in halves.items() if dtype == onnx.TensorProto.FLOAT16}
-    if narrow:
-        computing = any(node.op_type != "Cast" and narrow.intersection(node.input) for node in nodes)
-        return HALF_VALUES if computing else HALF
+        narrow = _count(nodes, weights, _WITH_STEPS, _STEPPED)
+        narrow += _count(nodes, weights, {"QuantizeLinear": (0,)}, _WIDE)
+        if _are_many(narrow, wide):
+            return STEPS
+    return _half_precision(nodes, weights)
+
+
+def _half_precision(nodes: Iterable[onnx.NodeProto], weights: Mapping[str, _Weight]) -> str:
+    wide = _count(nodes, weights, _ALL, _WIDE)
+    for dtype, stored in ((TensorProto.BFLOAT16, BRAIN), (TensorProto.FLOAT16, HALF)):
+        narrow = {name: w.size for name, w in weights.items() if w.dtype == dtype}
+        used = narrow.keys() & {name for node in nodes for name in _read_names(node)}
+        if not used or not _are_many(sum(narrow[name] for name in used), wide):
+            continue
+        computing = any(node.op_type != "Cast" and used.intersection(node.input) for node in nodes)
+        return HALF_VALUES if stored == HALF and computing else stored
     return ""
 
 
-def _scan(data: memoryview) -> tuple[list[onnx.NodeProto], dict[str, int]]:
-    """The nodes of the outermost graph, and the 16-bit floating weights with their dtypes."""
-    nodes, halves = [], {}
+def _are_many(narrow: int, wide: int) -> bool:
+    return _SHARE * narrow >= narrow + wide
+
+
+def _count(
+    nodes: Iterable[onnx.NodeProto],
+    weights: Mapping[str, _Weight],
+    places: Mapping[str, tuple[int, ...]],
+    dtypes: tuple[int, ...],
+) -> int:
+    """How many numbers there are in weights of such dtypes at these places of operators, each weight once."""
+    names = {node.input[i] for node in nodes for i in places.get(node.op_type, ()) if i < len(node.input)}
+    return sum(weights[name].size for name in names & weights.keys() if weights[name].dtype in dtypes)
+
+
+def _scan(data: memoryview) -> tuple[list[onnx.NodeProto], dict[str, _Weight]]:
+    """The nodes of the outermost graph that an output depends on, and its weights by name.
+
+    All nodes where one is too large to be looked at: it may read anything.
+    """
+    nodes: list[onnx.NodeProto] = []
+    weights: dict[str, _Weight] = {}
+    wanted: set[str] = set()
+    whole = True
     for part in _parts(data, 0, len(data), _GRAPH):
-        for field in fields(data, *part):
-            if field.wire == LENGTH and field.number == _NODE and field.end - field.start <= _LARGEST_NODE:
-                nodes.append(onnx.NodeProto.FromString(bytes(data[field.start : field.end])))
-            elif field.wire == LENGTH and field.number == _INITIALIZER:
-                name, dtype = _name_and_dtype(data, field.start, field.end)
-                if dtype in (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16):
-                    halves[name] = dtype
-    return nodes, halves
+        for item in fields(data, *part):
+            if item.wire != LENGTH:
+                continue
+            if item.number == _NODE and item.end - item.start <= _LARGEST_NODE:
+                nodes.append(onnx.NodeProto.FromString(bytes(data[item.start : item.end])))
+            elif item.number == _NODE:
+                whole = False
+            elif item.number == _INITIALIZER:
+                name, weight = _weight(data, item.start, item.end)
+                weights[name] = weight
+            elif item.number == _OUTPUT:
+                wanted.add(_text(data, item.start, item.end, _NAME_OF_VALUE))
+    return (_needed(nodes, wanted) if whole else nodes), weights
+
+
+def _needed(nodes: list[onnx.NodeProto], outputs: set[str]) -> list[onnx.NodeProto]:
+    """The nodes that the outputs depend on, in their order, which is one in which they can run."""
+    needed = set(outputs)
+    found: list[onnx.NodeProto] = []
+    for node in reversed(nodes):
+        if needed.intersection(node.output):
+            needed |= _read_names(node)
+            found.append(node)
+    return found[::-1]
+
+
+def _read_names(node: onnx.NodeProto) -> set[str]:
+    """What a node reads, in its own graphs as well."""
+    names = {name for name in node.input if name}
+    for attribute in node.attribute:
+        for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+            names |= {v.name for v in graph.output}.union(*map(_read_names, graph.node))
+    return names
 
 
 def _parts(data: memoryview, start: int, end: int, number: int) -> Iterator[tuple[int, int]]:
-    for field in fields(data, start, end):
-        if field.number == number and field.wire == LENGTH:
-            yield field.start, field.end
+    for item in fields(data, start, end):
+        if item.number == number and item.wire == LENGTH:
+            yield item.start, item.end
 
 
-def _name_and_dtype(data: memoryview, start: int, end: int) -> tuple[str, int]:
-    name, dtype = "", 0
-    for field in fields(data, start, end):
-        if field.number == _NAME and field.wire == LENGTH:
-            name = bytes(data[field.start : field.end]).decode(errors="replace")
-        elif field.number == _DTYPE and field.wire == VARINT:
-            dtype = field.value
-    return name, dtype
+def _text(data: memoryview, start: int, end: int, number: int) -> str:
+    return next((bytes(data[a:b]).decode(errors="replace") for a, b in _parts(data, start, end, number)), "")
+
+
+def _weight(data: memoryview, start: int, end: int) -> tuple[str, _Weight]:
+    dims: list[int] = []
+    dtype = 0
+    for item in fields(data, start, end):
+        if item.number == _DTYPE and item.wire == VARINT:
+            dtype = item.value
+        elif item.number == _DIMS and item.wire == VARINT:
+            dims.append(item.value)
+        elif item.number == _DIMS and item.wire == LENGTH:
+            at = item.start
+            while at < item.end:
+                dim, at = read_varint(data, at, item.end)
+                dims.append(dim)
+    return _text(data, start, end, _NAME), _Weight(dtype, prod(dims))

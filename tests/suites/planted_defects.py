@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -297,12 +299,79 @@ def first_of_batch(model: onnx.ModelProto) -> bool:
     return True
 
 
+def _last_weight(model: onnx.ModelProto, factor: float) -> bool:
+    for node in reversed(list(_nodes(model, "Conv", "Gemm", "MatMul"))):
+        for name in node.input[1::-1]:
+            tensor = _weight(model, name)
+            if tensor is not None and tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) > 1:
+                return _change(model, name, lambda w: w * np.float32(factor))
+    return False
+
+
+def larger_weight(model: onnx.ModelProto) -> bool:
+    """The last weight is a hundredth larger."""
+    return _last_weight(model, 1.01)
+
+
+def narrow_constant(model: onnx.ModelProto) -> bool:
+    """The last weight is off by 3 in 1,000, and beside it there is a bfloat16 that nothing reads."""
+    unused = helper.make_tensor("unused", onnx.TensorProto.BFLOAT16, [1], [1.0])
+    model.graph.initializer.append(unused)
+    return _last_weight(model, 1.003)
+
+
+def last_of_equal(model: onnx.ModelProto) -> bool:
+    """Of equal numbers the last is taken for the largest."""
+    for node in _nodes(model, "ArgMax", "ArgMin"):
+        _set(node, "select_last_index", 1)
+        return True
+    return False
+
+
+def twice_as_large(model: onnx.ModelProto) -> bool:
+    """A constant factor is twice as large."""
+    for node in _nodes(model, "Mul"):
+        for name in node.input:
+            tensor = _weight(model, name)
+            if tensor is not None and not tensor.dims:
+                return _change(model, name, lambda k: k * 2)
+    return False
+
+
 DEFECTS: dict[str, Defect] = {
     f.__name__.replace("_", " "): f
     for f in (
         sign_flip, transposed_weight, dropped_bias, small_bias, half_weights, tanh_gelu, epsilon, pad_off_by_one,
         pad_mode, ceil_mode, max_for_average, no_activation, slope, wrong_axis, interpolation, swapped_operands,
         pixel_order, gate_order, direction, embedding_row, quantization_scale, zero_point, nan, missing_output,
-        first_of_batch,
+        first_of_batch, larger_weight, narrow_constant, last_of_equal, twice_as_large,
     )
 }  # fmt: skip
+
+
+def is_equivalent(clean: Path, planted: Path, feeds: Sequence[Any]) -> bool:
+    """Whether the planted file computes the same as the clean one in float64, in its smaller elements too."""
+    from convert.errors import ConvertError
+    from convert.options import Options
+    from convert.parity.magnitudes import smaller_parts
+    from convert.runners import onnx as runner
+    from convert.source import Source
+
+    arrays = [f.arrays for f in feeds]
+    try:
+        wanted, got = (
+            runner.run(Source("onnx", p), arrays, precision="float64", options=Options()) for p in (clean, planted)
+        )
+    except ConvertError:
+        return False
+    return all(
+        set(a) == set(b) and all(_is_same(a[k], b[k], smaller_parts(a[k])) for k in a)
+        for a, b in zip(wanted, got, strict=True)
+    )
+
+
+def _is_same(a: np.ndarray, b: np.ndarray, parts: Sequence[np.ndarray]) -> bool:
+    from convert.parity.compare import float64_error
+
+    same = a.shape == b.shape and float64_error(a, b) < 1e-12
+    return same and all(float64_error(a[part], b[part]) < 1e-12 for part in parts)

@@ -1,4 +1,4 @@
-"""Eight small networks of different kinds with random weights, for the verifier's own score."""
+"""Small networks with random weights for the verifier's own score: eight of different kinds, five that hide errors."""
 
 from __future__ import annotations
 
@@ -125,6 +125,62 @@ class Unet(nn.Module):
         return self.last(torch.cat([x, y], 1))
 
 
+class Masked(nn.Module):
+    """Logits of which some are masked with the least number of float32, as programs mask them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.Linear(8, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mask = torch.tensor([False, False, True, False, True, False])
+        return self.scores(x).masked_fill(mask, torch.finfo(torch.float32).min)
+
+
+class Stamped(nn.Module):
+    """Times in seconds beside scores, in one output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.Linear(8, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x[:, :2] * 1.7e9, torch.sigmoid(self.scores(x))], 1)
+
+
+class Dead(nn.Module):
+    """Nothing passes its activation: the output is a bias, whatever the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(torch.relu(self.first(x) - 1e9))
+
+
+class Decisions(nn.Module):
+    """Which of whole numbers is the largest, many of them equal; and integers that float32 has less exactly."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.relu(torch.round(x)).argmax(1), (x * 3.0 * 2.0**40).to(torch.int64)
+
+
+class Tails(nn.Module):
+    """What is near to 0 beside 1 and large numbers: of functions that saturate, of exponentials, of differences."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.Linear(8, 12)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        z = 12 * self.scores(x)
+        centred = z - z.mean(1, keepdim=True)
+        sums = torch.cat([z, centred.sum(1, keepdim=True), centred[:, :3] * 2.0**-20], 1)
+        rest = torch.sigmoid(z), torch.exp(z / 8), torch.tanh(z) + 1, torch.relu(z), sums
+        return z.softmax(1), z.log_softmax(1), *rest
+
+
 def _fixture(name: str) -> Callable[[], nn.Module]:
     return lambda: torch.load(FIXTURES / name, weights_only=False).eval()
 
@@ -138,8 +194,19 @@ NETWORKS: dict[str, tuple[Callable[[], Any], str]] = {
     "detector": (Detector, "image:float32[batch,3,32,32]"),
     "quantized": (quantized, "image:float32[batch,1,16,16]"),
     "unet": (Unet, "image:float32[batch,2,16,16]"),
+    "masked": (Masked, "x:float32[batch,8]"),
+    "stamped": (Stamped, "x:float32[batch,8]"),
+    "dead": (Dead, "x:float32[batch,8]"),
+    "decisions": (Decisions, "x:float32[batch,12]"),
+    "tails": (Tails, "x:float32[batch,8]"),
 }
 """Name → a function that makes the model, and the input that it takes."""
+
+SMALL = ("masked", "stamped", "dead", "decisions", "tails")
+"""Networks for one kind of defect or another, in which there is no place for most."""
+
+UNDECIDED = ("dead",)
+"""Networks of which agreement proves nothing: a clean pair is INCONCLUSIVE."""
 
 
 def build(name: str) -> Any:

@@ -12,13 +12,15 @@ import pytest
 
 from convert.parity.verify import unavailable_reason
 
-NETWORKS = [pytest.param(n, marks=[] if n == "words" else [pytest.mark.long]) for n in planted_networks.NETWORKS]
+_QUICK = ("words", *planted_networks.SMALL)
+NETWORKS = [pytest.param(n, marks=[] if n in _QUICK else [pytest.mark.long]) for n in planted_networks.NETWORKS]
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_planted_defects_are_found_and_clean_pairs_pass(network: str) -> None:
     rows = planted.score([network], ["onnx"])
-    assert sum(r["planted"] for r in rows) >= 8
+    least = 8 if network not in planted_networks.SMALL else 2 if network not in planted_networks.UNDECIDED else 0
+    assert sum(r["planted"] for r in rows) >= least
     assert sum(not r["planted"] for r in rows) == 1
     wrong = [r["what"] for r in rows if r["accepted"]["ours"] is r["planted"]]
     assert wrong == []

@@ -14,7 +14,7 @@ from convert.batch import machine
 from convert.errors import ConvertError, Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, RANGE_KEY
-from convert.parity import floors, inputs, memory, size_guards, ties, verify, weights
+from convert.parity import floors, inputs, memory, moves, size_guards, ties, verify, weights
 from convert.parity.inputs import Feed
 from convert.runners.process import Limits
 from convert.verdict import FAIL, INCONCLUSIVE, Element, OutputVerdict, SetErrors, Verdict
@@ -107,7 +107,7 @@ def test_a_failure_by_numbers_has_the_dtype_and_shape_of_the_source(error: float
 def test_a_number_is_moved_to_either_neighbor(dtype: Any) -> None:
     largest = np.finfo(dtype).max
     array = np.array([1.0] * 40 + [-2.0] * 40 + [0.0, np.inf, np.nan, largest, -0.0], dtype)
-    moved = floors.moved_array(array, np.random.default_rng(0))
+    moved = moves.moved_array(array, np.random.default_rng(0))
     assert moved.dtype == dtype
     infinity = np.array(np.inf, dtype)
     for start, number in ((0, 1.0), (40, -2.0)):
@@ -117,7 +117,7 @@ def test_a_number_is_moved_to_either_neighbor(dtype: Any) -> None:
     np.testing.assert_array_equal(moved[[80, 81, 82, 84]], array[[80, 81, 82, 84]])
     assert np.isfinite(moved[83])
     integers = np.arange(3)
-    assert floors.moved_array(integers, np.random.default_rng(0)) is integers
+    assert moves.moved_array(integers, np.random.default_rng(0)) is integers
 
 
 # -- ties -------------------------------------------------------------------------------------------------------------

@@ -102,6 +102,25 @@ def test_an_integer_that_the_source_itself_gets_otherwise_is_noise() -> None:
     assert (row.status, row.error, row.floor) == (FAIL, 0.25, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [([10, 250, 40], PASS), ([10, 200, 40], PASS), ([10, 230, 40], PASS), ([10, 400, 40], PASS), ([10, 150, 40], PASS),
+     ([10, 401, 40], FAIL), ([10, -1000, 40], FAIL), ([10, 200, 41], FAIL)],
+)  # fmt: skip
+def test_an_undecided_integer_is_held_to_what_float32_makes_of_it(target: list[int], status: str) -> None:
+    """200 in float64, 250 in float32: four times as far off as that is still rounding, and no more."""
+    row = compare("y", [np.array([10, 200, 40])], [np.array([10, 250, 40])], [np.array(target)])
+    assert row.status == status
+
+
+def test_undecided_words_and_booleans_are_one_or_the_other() -> None:
+    words = [np.array([w], object) for w in "abc"]
+    assert [compare("y", [words[0]], [words[1]], [w]).status for w in words] == [PASS, PASS, FAIL]
+    true, false = np.array([True]), np.array([False])
+    assert [compare("y", [true], [false], [t]).status for t in (true, false)] == [PASS, PASS]
+    assert compare("y", [np.array(7)], [np.array(8)], [np.array(800)]).status == FAIL, "of no dims"
+
+
 def test_the_first_feed_that_fails_ends_it() -> None:
     row = compare("y", [EXACT] * 3, [noisy(1e-4)] * 3, [noisy(1e-4), noisy(1e-2), noisy(1.0)])
     assert row.status == FAIL
@@ -157,6 +176,38 @@ def test_what_would_prove_nothing(arrays: list[np.ndarray], reason: str) -> None
     assert (row.status, row.reason) == ((INCONCLUSIVE, reason) if reason else (PASS, ""))
 
 
+ROW, INDEPENDENT = np.array([[1.0, -2.0, 3.0]]), "the output does not depend on the inputs"
+
+
+@pytest.mark.parametrize(
+    ("arrays", "reason"),
+    [
+        ([ROW.repeat(2, 0), ROW, ROW.repeat(3, 0)], INDEPENDENT),
+        ([ROW.repeat(2, 0), ROW * (1 + 2.0**-26), ROW.repeat(3, 0)], INDEPENDENT),
+        ([ROW.repeat(2, 0), ROW * (1 + 2.0**-20)], ""),
+        ([ROW.repeat(2, 0), np.concatenate([ROW, ROW, ROW * 2])], ""),
+        ([ROW.T.repeat(2, 1), ROW.T.repeat(3, 1)], INDEPENDENT),
+        ([ROW.repeat(2, 0), ROW.repeat(3, 0)[None]], ""),
+        ([ROW.repeat(2, 0), np.zeros((0, 3)), ROW], INDEPENDENT),
+        # A sequence whose places differ, in batches and lengths of several sizes.
+        ([np.tile(np.arange(n) ** 2.0 + 1, (b, 1)) for b, n in ((2, 5), (1, 4), (3, 7))], INDEPENDENT),
+        ([np.tile(np.arange(n) ** 2.0 + b, (b, 1)) for b, n in ((2, 5), (1, 4), (3, 7))], ""),
+        # One step long in one set: its first place is always the same, and others are not.
+        ([np.array([[0.0, 5.0], [0.0, 6.0]]), np.array([[0.0]]), np.array([[0.0, 7.0, 8.0]])], ""),
+        # What a mask hides counts as well, and so does what is infinite.
+        ([np.array([[-3.4e38, 1.0]] * 2), np.array([[-3.4e38, 2.0]])], ""),
+        ([np.array([[-3.4e38, 1.0]] * 2), np.array([[-3.4e38, 1.0]])], INDEPENDENT),
+        ([np.array([-np.inf, 1.0]), np.array([-np.inf, 2.0])], ""),
+        ([np.array([-np.inf, 1.0, 2.0]), np.array([-np.inf, 1.0, 2.0])], INDEPENDENT),
+        ([np.array([np.nan, 1.0, 2.0]), np.array([1.0, np.nan, 2.0])], ""),
+        ([np.array([[1.0, 2.0]] * 2) > 1, np.array([[1.0, 2.0]]) > 1], ""),
+        ([ROW[0].astype(np.float32)[None].repeat(n, 0) for n in (2, 1, 3)], INDEPENDENT),
+    ],
+)
+def test_rows_that_are_the_same_whatever_the_input(arrays: list[np.ndarray], reason: str) -> None:
+    assert vacuous_reason(arrays) == reason
+
+
 def test_rounding_that_decides_on_sizes_proves_nothing() -> None:
     source = np.float32([1, 2, 3])
     row = compare("y", [np.array([1.0, 2.0])], [source], [source])
@@ -202,6 +253,9 @@ def test_agreement_is_counted_in_rows_of_two_or_more() -> None:
 
 
 def test_root_mean_squares() -> None:
+    with np.errstate(all="raise"):
+        assert rms(np.array([3e300, -4e300])) == pytest.approx(np.sqrt(12.5) * 1e300)
+    assert rms(np.array([np.inf, 1.0])) == np.inf
     assert rms(np.array([3.0, -4.0])) == pytest.approx(np.sqrt(12.5))
     assert rms(np.array([3 + 4j])) == 5
     assert rms(np.zeros(0)) == 0

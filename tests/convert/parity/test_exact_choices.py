@@ -156,7 +156,7 @@ def test_picked_places_are_of_their_own_row_along_any_axis(axis: int) -> None:
 def test_ties_that_cannot_be_computed_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     g = Graph()
     g.output(g.ArgMax(g.input("x", F, [3]), axis=0, keepdims=0), "y")
-    feed, one = Feed("one", {"x": np.array([1, 1, 0], np.float32)}), [np.array(0)]
+    feed, one = Feed("one", {"x": np.array([1, np.nextafter(np.float32(1), 0), 0], np.float32)}), [np.array(0)]
     assert ties.is_tied(g.model(), "y", [feed], one, [np.array(1)], 4.0)
     assert not ties.is_tied(g.model(), "y", [feed], one, [np.array(2)], 4.0)
     assert not ties.is_tied(g.model(), "y", [feed], one, [np.array([1])], 4.0)

@@ -12,7 +12,7 @@ import pytest
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import RANGE_KEY
-from convert.parity import floors, special
+from convert.parity import floors, moves, special
 from convert.parity.compare import argmax_agreement, compare_narrow, vacuous_reason
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs
@@ -106,11 +106,11 @@ def test_numbers_move_both_ways_and_never_to_infinity_or_zero() -> None:
     rng = np.random.default_rng(3)
     for dtype in (np.float16, np.float32, np.float64):
         ends = np.array([np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal, 0, np.inf, np.nan] * 20, dtype)
-        moved = floors.moved_array(ends, rng)
+        moved = moves.moved_array(ends, rng)
         assert np.isfinite(moved[:2]).all()
         assert (moved.reshape(20, 5)[:, 1] != 0).all()
         np.testing.assert_array_equal(moved.reshape(20, 5)[:, 2:], ends.reshape(20, 5)[:, 2:])
-        ones = floors.moved_array(np.ones(50, dtype), rng)
+        ones = moves.moved_array(np.ones(50, dtype), rng)
         assert set(ones.tolist()) == {float(np.nextafter(dtype(1), dtype(d))) for d in (0, 2)}
 
 

@@ -58,7 +58,7 @@ def model(*dims: int | str, dtype: ir.DataType = F) -> ir.Model:
 def test_the_numbers_of_the_method() -> None:
     """README and the reports name them; what is an effort bounds how long a verification takes."""
     assert (compare.FACTOR, compare.ROUNDINGS, compare.OUTLIER, compare.FLOAT64_BOUND) == (4, 4, 16, 1e-9)
-    assert (compare.LEAST, floors.SUSPICIOUS, floors.MOST, floors._LONGEST) == (2.0**-20, 1e-3, 0.1, 60)
+    assert (compare.LEAST, floors.SUSPICIOUS, floors.MOST, floors.LONGEST) == (2.0**-20, 1e-3, 0.1, 60)
     assert (special.NEAR, special.BEYOND, special.TINY, special.ROWS) == (1e-2, 1e30, 2.0**-126, 4)
     assert (draws.FEW, draws.DRAWS, draws._SCARCE, draws._SHRINK) == (256, 16, 2, 1 / 32)
     assert (distribution.DRAWS, distribution.LEARNED, distribution.MOST, distribution.LEAST) == (256, 64, 10**6, 1e-3)

@@ -27,11 +27,11 @@ from convert.parity.floors import (
     excuse_order,
     explained_floors,
     hold_floors,
-    moved_array,
     without_foreign_float64,
 )
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs
+from convert.parity.moves import moved_array
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, SetErrors, Verdict
 from tests.support.onnx_support import array, info, model, read
 

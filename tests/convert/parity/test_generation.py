@@ -78,3 +78,19 @@ def decoder(**more: Any) -> Any:
 
 def test_only_decoders_with_a_cache_generate() -> None:
     assert generation_of(read(decoder(pixel_values=["b", 3]))) is None
+
+
+@pytest.mark.parametrize("least", [-1e9, np.finfo(np.float32).min])
+@pytest.mark.parametrize(("gap", "status"), [(1e-6, INCONCLUSIVE), (1e-2, FAIL), (1.0, FAIL)])
+def test_words_that_are_masked_hide_no_wrong_token(gap: float, status: str, least: float) -> None:
+    """Their scores are no measure of the others: a token that is 1 behind would be a tie beside -1e9."""
+    wanted, got = SCORES.copy(), SCORES.copy()
+    wanted[..., 5] = got[..., 5] = least
+    wanted[1, 3, [2, 7]] = 4 + gap, 4
+    got[1, 3, [2, 7]] = 4, 4 + gap
+    told = compare_generation(generated(wanted), generated(got), NOISE)
+    assert (told.status, told.same) == (status, 3)
+    rough = compare_generation(generated(wanted), generated(got), NOISE, 1e-3)
+    assert rough.status == (INCONCLUSIVE if gap < 0.1 else FAIL)
+    wanted[1, 3, 5], got[1, 3, 5] = least, 5.0
+    assert compare_generation(generated(wanted), generated(got), NOISE).status == FAIL

@@ -11,9 +11,10 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.parity.compare import ROUNDOFF, argmax_agreement, compare
 from convert.parity.distribution import distribution_difference, is_small
-from convert.parity.floors import hold_floors, moved_array, without_foreign_float64
+from convert.parity.floors import hold_floors, without_foreign_float64
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs
+from convert.parity.moves import moved_array
 from convert.parity.profile import _axis_moves, _relative_error
 from convert.parity.size_search import _candidates
 from convert.parity.special import reaches_shapes, special_array

@@ -134,8 +134,8 @@ def test_what_was_decided_has_as_many_elements_as_what_is_given() -> None:
 
 @pytest.mark.parametrize(("place", "tied"), [(2, True), (3, True), (1, False), (-1, False), (6, False), (-4, False)])
 def test_a_place_that_there_is_not_is_no_tie(place: int, tied: bool) -> None:
-    """Of each row the elements 2 and 3 are equal, and the largest."""
-    x = np.tile(np.array([0.0, 1, 5, 5, 2, 3], np.float32), (4, 1))
+    """Of each row the elements 2 and 3 are a unit in the last place apart, and the largest."""
+    x = np.tile(np.array([0.0, 1, 5, np.nextafter(np.float32(5), 0), 2, 3], np.float32), (4, 1))
     right, picked = np.full(4, 2), np.full(4, 2)
     picked[1] = place
     assert is_tied(comparing(), "place", [Feed("one", {"x": x})], [right], [picked], 4.0) == tied

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 
+from convert.differences import Difference
 from convert.errors import UsageError
 from convert.graph import Graph
 from convert.graph.metadata import RANGE_KEY
@@ -179,3 +182,43 @@ def test_pictures_are_resized_to_height_by_width(picture: Path) -> None:
 def test_preparations_that_make_no_sense(text: str) -> None:
     with pytest.raises(UsageError, match="--image-as"):
         parse_preparation(text)
+
+
+@pytest.mark.parametrize(
+    ("build", "x", "tied"),
+    [
+        (lambda g, x: x, [2.0, 7.0, 7.0, 1.0], False),
+        (lambda g, x: g.Relu(x), [-2.0, -7.0, -5.0, -1.0], False),
+        (lambda g, x: g.Round(x), [0.1, 2.9, 3.1, 1.0], False),
+        # Copies of one number, however it is rounded; two products that happen to be equal are rounded on their own.
+        (lambda g, x: g.MatMul(x, np.array([[1, 3, 3, 1]] * 4, np.float32) / 7), [0.1, 0.2, 0.3, 0.4], True),
+        (
+            lambda g, x: g.Gather(g.Mul(x, np.float32(1 / 3)), np.array([0, 1, 1, 0]), axis=1),
+            [0.1, 0.7, 0.0, 0.0],
+            False,
+        ),
+        # Not equal in float64: float32 does not tell them apart.
+        (lambda g, x: g.Sub(g.Add(x, np.float32(2**24)), np.float32(2**24)), [0.0, 2.4, 2.0, 0.0], True),
+    ],
+)
+def test_of_equal_scores_the_target_picks_what_the_source_picks(build: Any, x: list[float], tied: bool) -> None:
+    g = Graph()
+    g.output(g.ArgMax(build(g, g.input("x", F, ["n", 4])), axis=1, keepdims=0), "y")
+    feed = [Feed("one", {"x": np.array([x], np.float32)})]
+    first, second = (0, 3) if max(x) < 0 else (1, 2)
+    assert is_tied(g.model(), "y", feed, [np.array([first])], [np.array([first])], 4.0)
+    assert is_tied(g.model(), "y", feed, [np.array([first])], [np.array([second])], 4.0) == tied
+
+
+def test_what_runtimes_are_declared_to_take_of_equal_elements_is_a_tie() -> None:
+    scores = np.array([[3.0, 3.0, 1.0, 3.0], [0.0, 2.0, 1.0, 3.0], [0.0, 0.0, 1.0, 3.0]], np.float32)
+    right, other = [[0, 1], [3, 1], [3, 2]], [[3, 1], [3, 1], [3, 2]]
+    feed, arrays = [Feed("one", {"x": scores})], ([np.array(right)], [np.array(other)])
+    declared = Difference(("TopK",), "of equal elements it takes any", integers=False, equal=True)
+    assert not is_tied(picker("TopK"), "y", feed, *arrays, 4.0)
+    assert is_tied(picker("TopK"), "y", feed, *arrays, 4.0, [declared])
+    assert not is_tied(picker("TopK"), "y", feed, *arrays, 4.0, [replace(declared, equal=False)])
+    assert not is_tied(picker("TopK"), "y", feed, *arrays, 4.0, [replace(declared, operators=("ArgMax",))])
+    g = Graph()
+    g.output(g.TopK(g.input("x", F, [3, 4]), [2], outputs=2, sorted=0)[1], "y")
+    assert is_tied(g.model(), "y", feed, *arrays, 4.0), "in any order"
