@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import keras
@@ -26,6 +27,22 @@ def permute_axes(x: Any, perm: Sequence[int]) -> Any:
     if perm[0] == 0 and x.dtype.startswith(("float", "bfloat")):
         return layers.Permute(perm[1:], dtype=x.dtype)(x)
     return ops.transpose(x, perm)
+
+
+def halves_in_float32(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """A rule whose first input, where it is of half precision, is summed and squared in float32.
+
+    TensorFlow adds float16 in float16: a sum of ones stays at 2048.
+    """
+
+    @wraps(rule)
+    def wide(k: Any, x: Any, *others: Any, **attributes: Any) -> Any:
+        dtype = keras.backend.standardize_dtype(x.dtype)
+        if dtype not in ("float16", "bfloat16"):
+            return rule(k, x, *others, **attributes)
+        return ops.cast(rule(k, ops.cast(k.tensor(x), "float32"), *others, **attributes), dtype)
+
+    return wide
 
 
 def with_rank(x: Any, rank: int) -> Any:

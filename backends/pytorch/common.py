@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import torch
@@ -15,6 +16,22 @@ def wide(x: torch.Tensor) -> torch.Tensor:
     if x.dtype in SCARCE:
         return x.to(torch.int64)
     return x.to(torch.float32) if x.dtype in FLOAT8 else x
+
+
+def in_float32(x: torch.Tensor) -> torch.Tensor:
+    """Half precision in float32, in which squares do not overflow."""
+    return x.to(torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def halves_in_float32(rule: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """A rule that computes half precision of its first input in float32, and rounds its result."""
+
+    @wraps(rule)
+    def widened(t: Any, x: torch.Tensor, *others: Any, **attributes: Any) -> torch.Tensor:
+        y = rule(t, in_float32(x), *others, **attributes)
+        return y if y.dtype == x.dtype else y.to(x.dtype)
+
+    return widened
 
 
 def plain(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ from convert.rules import Rule
 
 from ..constants import Constant
 from ..rules import onnx_op
+from ..tensors import halves_in_float32
 
 
 def is_floating(x: KerasTensor | Constant) -> bool:
@@ -143,6 +144,7 @@ def softmax(k, x, *, axis):
 
 
 @onnx_op("LogSoftmax")
+@halves_in_float32
 def log_softmax(k, x, *, axis):
     return _in_few_dims(x, axis, ops.log_softmax) if len(x.shape) > 5 else ops.log_softmax(x, axis=axis)
 

@@ -13,7 +13,7 @@ from convert.errors import Unsupported
 from ..constants import Constant
 from ..emitter import Emitter, Value
 from ..rules import channels_last, onnx_op
-from ..tensors import plus
+from ..tensors import halves_in_float32, plus
 from .reduce import mean_by_axis
 
 
@@ -91,10 +91,16 @@ def layer_normalization(k, x, scale, bias, *, axis, epsilon, stash_type):
     if constant and not few and all(w is None or w.shape == own for w in (scale, bias)):
         weights = {"gamma": scale, "beta": bias}
         return k.layer(layers.LayerNormalization, x, weights, axis=axes, epsilon=epsilon, center=bias is not None)
-    mean = ops.mean(x, axis=axes, keepdims=True)
-    var = ops.mean(ops.square(x - mean), axis=axes, keepdims=True)
-    y = (x - mean) * ops.rsqrt(var + epsilon) * k.tensor(scale)
+    wide = _widened(x)
+    mean = ops.mean(wide, axis=axes, keepdims=True)
+    var = ops.mean(ops.square(wide - mean), axis=axes, keepdims=True)
+    y = ops.cast((wide - mean) * ops.rsqrt(var + epsilon), x.dtype) * k.tensor(scale)
     return y if bias is None else plus(y, k.tensor(bias))
+
+
+def _widened(x: KerasTensor) -> KerasTensor:
+    """Half precision in float32, whose squares do not overflow."""
+    return ops.cast(x, "float32") if x.dtype in ("float16", "bfloat16") else x
 
 
 @onnx_op("RMSNormalization")
@@ -103,11 +109,13 @@ def rms_normalization(k, x, scale, *, axis, epsilon, stash_type):
     axes = list(range(axis % rank, rank))
     if isinstance(scale, Constant) and scale.shape == tuple(x.shape[a] for a in axes):
         return k.layer(layers.RMSNormalization, x, {"scale": scale}, axis=axes, epsilon=epsilon)
-    square = ops.mean(ops.square(x), axis=axes, keepdims=True)
-    return x * ops.rsqrt(square + epsilon) * k.tensor(scale)
+    wide = _widened(x)
+    square = ops.mean(ops.square(wide), axis=axes, keepdims=True)
+    return ops.cast(wide * ops.rsqrt(square + epsilon), x.dtype) * k.tensor(scale)
 
 
 @onnx_op("MeanVarianceNormalization")
+@halves_in_float32
 def mean_variance_normalization(k, x, *, axes):
     axes = axes if axes is not None else [0, 2, 3]
     mean = mean_by_axis(x, axes, True)
@@ -116,6 +124,7 @@ def mean_variance_normalization(k, x, *, axes):
 
 
 @onnx_op("LpNormalization")
+@halves_in_float32
 def lp_normalization(k, x, *, axis, p):
     if p not in (1, 2):
         raise Unsupported(f"LpNormalization with p={p}")
@@ -126,6 +135,7 @@ def lp_normalization(k, x, *, axis, p):
 
 
 @channels_last("LRN")
+@halves_in_float32
 def local_response_normalization(k, x, *, alpha, beta, bias, size):
     before, after = (size - 1) // 2, size // 2
     square = ops.pad(ops.square(x), [[0, 0]] * (len(x.shape) - 1) + [[before, after]])

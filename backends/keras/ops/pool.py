@@ -12,6 +12,7 @@ from convert.errors import Unsupported
 
 from ..emitter import Emitter
 from ..rules import channels_last
+from ..tensors import halves_in_float32
 from ..windows import KerasWindows, layer_by_rank, pad_value, pad_zeros, spatial_sizes, windows
 
 
@@ -61,6 +62,7 @@ def _pool_axes(x: KerasTensor, window: KerasWindows, join: Callable[..., KerasTe
 
 
 @channels_last("AveragePool")
+@halves_in_float32
 def average_pool(k, x, *, auto_pad, ceil_mode, count_include_pad, dilations, kernel_shape, pads, strides):
     arguments = {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad}
     window = windows(spatial_sizes(x), kernel_shape, **arguments, ceil_mode=ceil_mode)
@@ -93,6 +95,7 @@ def _mean_pool(k: Emitter, x: KerasTensor, window: KerasWindows, padded: bool = 
 
 
 @channels_last("LpPool")
+@halves_in_float32
 def lp_pool(k, x, *, auto_pad, ceil_mode, dilations, kernel_shape, p, pads, strides):
     window = windows(
         spatial_sizes(x),
@@ -127,6 +130,7 @@ def global_max_pool(k, x):
 
 
 @channels_last("GlobalLpPool")
+@halves_in_float32
 def global_lp_pool(k, x, *, p):
     axes = list(range(1, len(x.shape) - 1))
     return ops.power(ops.sum(ops.power(ops.abs(x), p), axis=axes, keepdims=True), 1 / p)

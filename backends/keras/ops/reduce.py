@@ -12,6 +12,7 @@ from convert.rules import Rule
 
 from ..constants import Constant
 from ..rules import onnx_op
+from ..tensors import halves_in_float32
 from .activation import is_floating, one_zero
 
 
@@ -64,18 +65,17 @@ def _widen_integers(x: KerasTensor) -> KerasTensor:
 
 
 onnx_op.same(
-    reduction_rule,
+    lambda function: halves_in_float32(reduction_rule(function)),
     ReduceL1=lambda x, axes, keep: _sum(ops.abs(x), axes, keep),
     ReduceL2=lambda x, axes, keep: ops.sqrt(_sum(ops.square(_widen_integers(x)), axes, keep)),
     ReduceLogSum=lambda x, axes, keep: ops.log(_sum(_widen_integers(x), axes, keep)),
     ReduceLogSumExp=lambda x, axes, keep: ops.logsumexp(_widen_integers(x), axis=axes, keepdims=keep),
-    ReduceMax=_logical(ops.max, ops.any),
     ReduceMean=lambda x, axes, keep: mean_by_axis(_widen_integers(x), axes, keep),
-    ReduceMin=_logical(ops.min, ops.all),
     ReduceProd=lambda x, axes, keep: ops.prod(x, axis=axes, keepdims=keep),
     ReduceSum=_sum,
     ReduceSumSquare=lambda x, axes, keep: _sum(ops.square(x), axes, keep),
 )
+onnx_op.same(reduction_rule, ReduceMax=_logical(ops.max, ops.any), ReduceMin=_logical(ops.min, ops.all))
 
 
 def arg_extremum_rule(function: Callable[..., Any]) -> Rule:
@@ -113,7 +113,7 @@ def cumulative_rule(pair: tuple[Callable[..., Any], int]) -> Rule:
     return rule
 
 
-onnx_op.same(cumulative_rule, CumSum=(ops.cumsum, 0), CumProd=(ops.cumprod, 1))
+onnx_op.same(lambda pair: halves_in_float32(cumulative_rule(pair)), CumSum=(ops.cumsum, 0), CumProd=(ops.cumprod, 1))
 
 
 @onnx_op("TopK")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from ..common import along
+from ..common import along, halves_in_float32
 from ..rules import onnx_op
 
 
@@ -24,6 +24,7 @@ def batch_normalization(t, x, scale, bias, mean, var, *, epsilon, momentum, trai
 
 
 @onnx_op("InstanceNormalization")
+@halves_in_float32
 def instance_normalization(t, x, scale, bias, *, epsilon):
     axes = list(range(2, x.dim()))
     mean = torch.mean(x, axes, True)
@@ -62,6 +63,7 @@ def group_normalization(t, x, scale, bias, *, epsilon, num_groups, stash_type):
 
 
 @onnx_op("LRN")
+@halves_in_float32
 def lrn(t, x, *, alpha, beta, bias, size):
     squares = torch.square(x)
     before = (size - 1) // 2
@@ -74,6 +76,7 @@ def lrn(t, x, *, alpha, beta, bias, size):
 
 
 @onnx_op("LpNormalization")
+@halves_in_float32
 def lp_normalization(t, x, *, axis, p):
     size = torch.sum(torch.abs(x), axis, True) if p == 1 else torch.sqrt(torch.sum(torch.square(x), axis, True))
     return torch.where(size == 0, torch.zeros_like(x), x / size)

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from convert.errors import Unsupported
 from convert.semantics.windows import ceil_pad, extent
 
+from ..common import halves_in_float32
 from ..rules import host, onnx_op
 from .conv import equal_pads, padded, window_pads
 
@@ -105,6 +106,7 @@ def _sums(x: Any, kernel: Any, strides: Any, dilations: Any) -> Any:
 
 
 @onnx_op("LpPool")
+@halves_in_float32
 def lp_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, p, pads, strides):
     whole, _, strides, dilations = _window(x, kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
     y = torch.pow(torch.abs(padded(x, whole)), p)
@@ -122,6 +124,7 @@ def global_max_pool(t, x):
 
 
 @onnx_op("GlobalLpPool")
+@halves_in_float32
 def global_lp_pool(t, x, *, p):
     return torch.pow(torch.sum(torch.pow(torch.abs(x), p), list(range(2, x.dim())), True), 1 / p)
 

@@ -9,7 +9,7 @@ import torch
 
 from convert.errors import Unsupported
 
-from ..common import wide
+from ..common import in_float32, wide
 from ..rules import host, onnx_op
 
 Fold = Callable[..., torch.Tensor]
@@ -20,9 +20,11 @@ def _reduced(fold: Fold, before: Any = None, after: Any = None, over_data: str =
 
     @host("axes")
     def rule(t, data, axes=None, *, keepdims, noop_with_empty_axes):
-        kind = data.dtype
-        x = wide(data) if before is None else before(wide(data))
-        if axes is not None and t.static(axes) is None:
+        kind, computed = data.dtype, axes is not None and t.static(axes) is None
+        # PyTorch adds halves in float32; squares of them, and sums by index, are of half precision.
+        x = wide(data) if before is None and after is None and not computed else in_float32(wide(data))
+        x = x if before is None else before(x)
+        if computed:
             y = _at_run_time(t, fold, x, axes, bool(keepdims), bool(noop_with_empty_axes), over_data)
         else:
             chosen = None if axes is None else [int(a) for a in t.static(axes).ravel()]

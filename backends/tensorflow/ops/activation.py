@@ -12,6 +12,7 @@ from convert.errors import Unsupported
 
 from ..rules import LITE, onnx_op
 from .reduce import kept_from_reordering
+from .sums import halves_in_float32
 
 
 def scalar_like(x: tf.Tensor, value: float) -> tf.Tensor:
@@ -139,6 +140,7 @@ def softmax(t, x, *, axis):
 
 
 @onnx_op("LogSoftmax")
+@halves_in_float32
 def log_softmax(t, x, *, axis):
     return _in_few_dims(t, x, axis, tf.nn.log_softmax)
 

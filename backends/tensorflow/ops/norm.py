@@ -10,8 +10,8 @@ from convert.errors import Unsupported
 from ..constants import tf_dtype
 from ..rules import channels_last, onnx_op
 from .shape import pack_dims
+from .sums import halves_in_float32, moments
 from .sums import mean as mean_of
-from .sums import moments
 
 
 @channels_last("BatchNormalization")
@@ -40,7 +40,7 @@ def instance_normalization(t, x, scale, bias, *, epsilon):
 def group_normalization(t, x, scale, bias, *, epsilon, num_groups, stash_type):
     dims = t.shape(x)
     per_group = dims[-1] // num_groups
-    kind = tf_dtype(ir.DataType(stash_type))
+    kind = _wide(tf_dtype(ir.DataType(stash_type)))
     split = tf.reshape(tf.cast(x, kind), pack_dims([*dims[:-1], num_groups, per_group]))
     axes = [*range(1, len(dims) - 1), len(dims)]
     mean, var = moments(split, axes, True)
@@ -51,20 +51,20 @@ def group_normalization(t, x, scale, bias, *, epsilon, num_groups, stash_type):
 
 @onnx_op("LayerNormalization")
 def layer_normalization(t, x, scale, bias, *, axis, epsilon, stash_type):
-    kind = tf_dtype(ir.DataType(stash_type))
-    rank = t.rank(x)
+    stash = tf_dtype(ir.DataType(stash_type))
+    kind, rank = _wide(stash), t.rank(x)
     axes = list(range(axis % rank if rank else 0, rank))
     wide = tf.cast(x, kind)
     mean = mean_of(wide, axes, True)
     var = mean_of(tf.square(wide - mean), axes, True)
     inverse = tf.math.rsqrt(var + tf.constant(epsilon, kind))
     y = tf.multiply(tf.cast((wide - mean) * inverse, x.dtype), scale)
-    return (y if bias is None else y + bias), mean, inverse
+    return (y if bias is None else y + bias), tf.cast(mean, stash), tf.cast(inverse, stash)
 
 
 @onnx_op("RMSNormalization")
 def rms_normalization(t, x, scale, *, axis, epsilon, stash_type):
-    kind = tf_dtype(ir.DataType(stash_type))
+    kind = _wide(tf_dtype(ir.DataType(stash_type)))
     rank = t.rank(x)
     wide = tf.cast(x, kind)
     square = mean_of(tf.square(wide), list(range(axis % rank, rank)), True)
@@ -72,12 +72,19 @@ def rms_normalization(t, x, scale, *, axis, epsilon, stash_type):
 
 
 @onnx_op("MeanVarianceNormalization")
+@halves_in_float32
 def mean_variance_normalization(t, x, *, axes):
     mean, var = moments(x, axes if axes is not None else [0, 2, 3], True)
     return (x - mean) / (tf.sqrt(var) + tf.constant(1e-9, x.dtype))
 
 
+def _wide(kind: tf.DType) -> tf.DType:
+    """The dtype that sums and squares are taken in: float32 for half precision."""
+    return kind if kind.size >= 4 else tf.float32
+
+
 @onnx_op("LpNormalization")
+@halves_in_float32
 def lp_normalization(t, x, *, axis, p):
     if p not in (1, 2):
         raise Unsupported(f"LpNormalization with p={p}")
@@ -88,6 +95,7 @@ def lp_normalization(t, x, *, axis, p):
 
 
 @channels_last("LRN")
+@halves_in_float32
 def local_response_normalization(t, x, *, alpha, beta, bias, size):
     before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
     square = tf.pad(tf.square(x), [[0, 0]] * (t.rank(x) - 1) + [[before, after]])

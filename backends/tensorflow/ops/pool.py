@@ -14,7 +14,7 @@ from convert.errors import Unsupported
 from ..emit import Dim, Emitter, Value
 from ..rules import channels_last, onnx_op
 from .reduce import kept_from_reordering
-from .sums import mean, total
+from .sums import halves_in_float32, mean, total
 from .windows import SpatialWindows, pad_spatial, spatial_shape, windows
 
 
@@ -126,6 +126,7 @@ def _maximum_indices(t: Emitter, x: tf.Tensor, window: SpatialWindows, storage_o
 
 
 @channels_last("AveragePool")
+@halves_in_float32
 def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, kernel_shape, pads, strides):
     sizes = spatial_shape(t, x)
     arguments = {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad}
@@ -176,6 +177,7 @@ def _kernel_over_count(
 
 
 @channels_last("LpPool")
+@halves_in_float32
 def lp_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, p, pads, strides):
     sizes = spatial_shape(t, x)
     window = windows(
@@ -203,6 +205,7 @@ def global_max_pool(t, x):
 
 
 @channels_last("GlobalLpPool")
+@halves_in_float32
 def global_lp_pool(t, x, *, p):
     power = tf.constant(p, x.dtype)
     return tf.pow(total(tf.pow(tf.abs(x), power), spatial_axes(t, x), True), 1 / power)

@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from ..emit import Emitter, Value, kept_apart
 from ..rules import onnx_op
-from .sums import mean, total
+from .sums import is_half, mean, total
 from .unary import UNSIGNED
 
-# Integers without a kernel of their own are reduced in these.
+# Integers without a kernel of their own are reduced in these; halves in float32 (see `sums.py`).
 _WIDE = {tf.int8: tf.int32, tf.uint8: tf.int32, tf.int16: tf.int32, tf.uint16: tf.int32, tf.uint32: tf.int64}
 
 
@@ -37,7 +37,7 @@ def reduction_rule(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tenso
         chosen = axes_of(t, x, axes, noop_with_empty_axes)
         if x.dtype == tf.bool:
             return (tf.reduce_all if function is least else tf.reduce_any)(x, chosen, bool(keepdims))
-        wide = _WIDE.get(x.dtype)
+        wide = tf.float32 if is_half(x) and function not in (largest, least) else _WIDE.get(x.dtype)
         y = function(x if wide is None else tf.cast(x, wide), chosen, bool(keepdims))
         return y if wide is None else tf.cast(y, x.dtype)
 
@@ -119,13 +119,18 @@ onnx_op("ArgMin")(arg_extremum_rule(lambda x, axis: tf.argmin(x, axis)))
 
 @onnx_op("CumSum")
 def cumsum(t, x, axis, *, exclusive, reverse):
-    known = t.ints(axis)
-    along = known[0] if known is not None else tf.reshape(tf.cast(axis, tf.int32), [])
-    return tf.cumsum(x, along, bool(exclusive), bool(reverse))
+    return _cumulative(t, tf.cumsum, x, axis, exclusive, reverse)
 
 
 @onnx_op("CumProd")
 def cumprod(t, x, axis, *, exclusive, reverse):
+    return _cumulative(t, tf.math.cumprod, x, axis, exclusive, reverse)
+
+
+def _cumulative(
+    t: Emitter, function: Callable[..., tf.Tensor], x: Value, axis: Value, exclusive: int, reverse: int
+) -> tf.Tensor:
     known = t.ints(axis)
     along = known[0] if known is not None else tf.reshape(tf.cast(axis, tf.int32), [])
-    return tf.math.cumprod(x, along, bool(exclusive), bool(reverse))
+    wide = tf.cast(x, tf.float32) if is_half(x) else x
+    return tf.cast(function(wide, along, bool(exclusive), bool(reverse)), x.dtype)

@@ -38,14 +38,16 @@ def model_of(row: Case, variant: int = STATIC, *, opset: int = OPSET) -> onnx.Mo
     if not onnx.defs.has(row.operator, opset, ""):
         opset = onnx.defs.get_schema(row.operator).since_version
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
-    return _with_types(model)
+    halves = row.inputs and isinstance(row.inputs[0], np.ndarray) and row.inputs[0].dtype == np.float16
+    return _with_types(model, onnx.TensorProto.FLOAT16 if halves else onnx.TensorProto.FLOAT)
 
 
-def _with_types(model: onnx.ModelProto) -> onnx.ModelProto:
+def _with_types(model: onnx.ModelProto, default: int) -> onnx.ModelProto:
+    """With what inference tells; it does not of a GroupNormalization, whose result is of the dtype of its input."""
     inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
     for value in inferred.graph.output:
         if not value.type.tensor_type.elem_type:
-            value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+            value.type.tensor_type.elem_type = default
     return inferred
 
 

@@ -47,6 +47,14 @@ ROWS = [
     *(case(name, f32(2, 3, 4, 5)) for name in ("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")),
     case("GlobalAveragePool", f32(2, 3, 4)),
     case("GlobalLpPool", f32(2, 3, 4), p=3),
+    *(
+        case(name, np.ones((1, 2, 64, 64), np.float16)).named("of halves")
+        for name in ("GlobalAveragePool", "GlobalLpPool")
+    ),
+    case("AveragePool", np.ones((1, 2, 64, 65), np.float16), kernel_shape=[64, 64]).named("of halves"),
+    case("LpPool", np.ones((1, 2, 64, 65), np.float16), kernel_shape=[64, 64]).named("of halves"),
+    case("LpPool", np.full((1, 2, 4, 5), 300, np.float16), kernel_shape=[2, 2]).named("of large halves"),
+    case("GlobalLpPool", np.full((1, 2, 4, 5), 300, np.float16)).named("of large halves"),
 ]
 
 

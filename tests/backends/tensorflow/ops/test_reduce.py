@@ -48,6 +48,14 @@ ROWS = [
     case("CumSum", i64(3, 4), const([-1]), reverse=1),
     case("CumSum", i32(5), const(0), exclusive=1, reverse=1),
     case("CumProd", f32(3, 4), const(1)),
+    # Added in float16, 4096 ones are 2048, and the squares of 300 infinite.
+    *(
+        case(name, np.ones((4096, 3), np.float16), const([0])).named("of many halves")
+        for name in ("ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp")
+    ),
+    case("ReduceMean", np.full((2, 8192), 20, np.float16), const([1])).named("of halves whose sum is none"),
+    case("ReduceL2", np.full((2, 3), 300, np.float16), const([1])).named("of halves whose squares are none"),
+    case("CumSum", np.ones((3000, 2), np.float16), const(0)).named("of many halves"),
 ]
 
 
