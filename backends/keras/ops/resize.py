@@ -118,11 +118,11 @@ def _upsample(
         kind = layer_by_rank("UpSampling", rank)
         config: dict[str, Any] = {} if rank == 1 else {"data_format": "channels_last"}
         return k.layer(kind, x, size=size if rank > 1 else size[0], **config)
-    linear = method.mode == "linear" and x.dtype == "float32"  # the layer gives float32 of any dtype
-    if rank == 2 and linear and method.coordinates in ("half_pixel", "pytorch_half_pixel"):
+    if rank == 2 and method.mode == "linear" and method.coordinates in ("half_pixel", "pytorch_half_pixel"):
         if None in x.shape[1:-1]:
             return _smooth_repetitions(k, x, size)
-        return k.layer(layers.UpSampling2D, x, size=size, interpolation="bilinear", data_format="channels_last")
+        if x.dtype == "float32":  # the layer gives float32 of any dtype
+            return k.layer(layers.UpSampling2D, x, size=size, interpolation="bilinear", data_format="channels_last")
     return None
 
 

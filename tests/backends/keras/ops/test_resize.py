@@ -30,15 +30,18 @@ def test_operator(row: Case, keras_outcomes: Outcomes) -> None:
     check(row, keras_outcomes)
 
 
-@pytest.mark.parametrize("factors", [(2, 2), (3, 4), (1, 5)])
-def test_bilinear_pictures_of_dynamic_size(factors: tuple[int, int], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("factors", "dtype"), [((2, 2), "float32"), ((3, 4), "float32"), ((1, 5), "float32"), ((2, 3), "float64")]
+)
+def test_bilinear_pictures_of_dynamic_size(factors: tuple[int, int], dtype: str, tmp_path: Path) -> None:
     class Upsampled(nn.Module):
         def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
             return {"y": functional.interpolate(x, scale_factor=factors, mode="bilinear")}
 
     path = tmp_path / "m.keras"
-    convert.convert(Upsampled().eval(), "keras", path, inputs=["x:float32[b,6,h,w]"], verify=False)
-    feeds = [RNG.standard_normal((2, 6, *size)).astype(np.float32) for size in ((4, 5), (1, 1), (7, 2))]
+    convert.convert(Upsampled().eval(), "keras", path, inputs=[f"x:{dtype}[b,6,h,w]"], verify=False)
+    feeds = [RNG.standard_normal((2, 6, *size)).astype(dtype) for size in ((4, 5), (1, 1), (7, 2))]
     for x, got in zip(feeds, run_target("keras", path, [{"x": x} for x in feeds]), strict=True):
         want = Upsampled()(torch.from_numpy(x))["y"].numpy()
-        np.testing.assert_allclose(got["y"], want, rtol=0, atol=8 * 2.0**-23 * np.abs(want).max())
+        assert got["y"].dtype == dtype
+        np.testing.assert_allclose(got["y"], want, rtol=0, atol=8 * np.finfo(dtype).eps * np.abs(want).max())
