@@ -40,7 +40,7 @@ def instance_normalization(t, x, scale, bias, *, epsilon):
 def group_normalization(t, x, scale, bias, *, epsilon, num_groups, stash_type):
     dims = t.shape(x)
     per_group = dims[-1] // num_groups
-    kind = _wide(tf_dtype(ir.DataType(stash_type)))
+    kind = _wide(x, tf_dtype(ir.DataType(stash_type)))
     split = tf.reshape(tf.cast(x, kind), pack_dims([*dims[:-1], num_groups, per_group]))
     axes = [*range(1, len(dims) - 1), len(dims)]
     mean, var = moments(split, axes, True)
@@ -52,7 +52,7 @@ def group_normalization(t, x, scale, bias, *, epsilon, num_groups, stash_type):
 @onnx_op("LayerNormalization")
 def layer_normalization(t, x, scale, bias, *, axis, epsilon, stash_type):
     stash = tf_dtype(ir.DataType(stash_type))
-    kind, rank = _wide(stash), t.rank(x)
+    kind, rank = _wide(x, stash), t.rank(x)
     axes = list(range(axis % rank if rank else 0, rank))
     wide = tf.cast(x, kind)
     mean = mean_of(wide, axes, True)
@@ -64,7 +64,7 @@ def layer_normalization(t, x, scale, bias, *, axis, epsilon, stash_type):
 
 @onnx_op("RMSNormalization")
 def rms_normalization(t, x, scale, *, axis, epsilon, stash_type):
-    kind = _wide(tf_dtype(ir.DataType(stash_type)))
+    kind = _wide(x, tf_dtype(ir.DataType(stash_type)))
     rank = t.rank(x)
     wide = tf.cast(x, kind)
     square = mean_of(tf.square(wide), list(range(axis % rank, rank)), True)
@@ -78,9 +78,11 @@ def mean_variance_normalization(t, x, *, axes):
     return (x - mean) / (tf.sqrt(var) + tf.constant(1e-9, x.dtype))
 
 
-def _wide(kind: tf.DType) -> tf.DType:
-    """The dtype that sums and squares are taken in: float32 for half precision."""
-    return kind if kind.size >= 4 else tf.float32
+def _wide(x: tf.Tensor, stash: tf.DType) -> tf.DType:
+    """The dtype that sums and squares are taken in: float32 for half precision, and float64 for float64."""
+    if x.dtype == tf.float64:
+        return tf.float64
+    return stash if stash.size >= 4 else tf.float32
 
 
 @onnx_op("LpNormalization")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.backends.tensorflow.ops.onnx_cases import const, f16
 from tests.backends.tensorflow.ops.worker import Workers, check, on_both_kernel_sets
-from tests.support.cases import Case, case, f32, params
+from tests.support.cases import Case, case, f32, f64, params
 
 ONES = np.ones(8, np.float16)
 SIGNS = np.resize(np.array([-1, 1], np.float16), (1, 4, 64, 48))
@@ -23,6 +23,7 @@ ROWS = [
     case("GroupNormalization", f32(2, 6, 4, 5), f32(6), f32(6), num_groups=1).named("of one group"),
     case("GroupNormalization", np.ones((2, 1, 27, 15), np.float32), f32(1), f32(1), num_groups=1).named("of ones"),
     case("LayerNormalization", f32(2, 3, 8), f32(8), f32(8)),
+    case("LayerNormalization", f64(2, 3, 8) + 1000, np.ones(8), np.zeros(8)).named("of float64"),
     case("LayerNormalization", f32(2, 3, 8), f32(3, 8), axis=1, epsilon=1e-2, _outputs=3),
     case("RMSNormalization", f32(2, 3, 8), f32(8)),
     case("MeanVarianceNormalization", f32(2, 3, 4, 5)),
