@@ -19,6 +19,7 @@ from . import numbers, views
 from . import tensor_queries as inspect
 from .context import Walk
 from .evaluate import as_python, as_rule_argument, evaluate, example_results, run_operator
+from .squeezes import SQUEEZES, check_squeezed
 from .values import UNKNOWN, List, Number, Tensor, TensorState, View, has_unknown, is_known, write
 
 
@@ -96,6 +97,8 @@ def _call_on_tensors(walk: Walk, node: Any, schema: torch.FunctionSchema, args: 
         raise Unsupported("the result is written to an argument named out")
     at = walk.location(node, key_of(schema.name, schema.overload_name))
     contents = [as_rule_argument(walk, a) for a in args]
+    if name in SQUEEZES and isinstance(contents[0], ir.Value):
+        contents[0] = check_squeezed(walk, contents[0], contents[1:], at)
     in_place = is_inplace(schema)
     example = example_results(schema, args, in_place)
     if in_place and isinstance(args[0], Tensor):
@@ -167,7 +170,8 @@ def _aliased_argument(schema: torch.FunctionSchema, args: list[Any], place: int 
             return value
     if not views.is_silent(schema.name.removeprefix("aten::"), args):
         return None
-    lists = [a.state for a in args if isinstance(a, List) and isinstance(a.state, tuple)]
+    lists = [a.state for a in args[:2] if isinstance(a, List) and isinstance(a.state, tuple)]
+    lists = [items for items in lists if all(isinstance(i, Tensor) for i in items)]  # and not the sizes of pieces
     tensors = [a for a in (lists[0][place : place + 1] if lists else args) if isinstance(a, Tensor)]
     return tensors[0] if tensors else None
 

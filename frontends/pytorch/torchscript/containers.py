@@ -8,7 +8,7 @@ from typing import Any
 from convert import limits
 from convert.errors import ResourceLimit, Unsupported
 
-from .context import Walk
+from .context import ProgramError, Walk
 from .evaluate import as_python
 from .number_lists import NUMBER_LISTS, sort_known
 from .sequences import (
@@ -23,7 +23,8 @@ from .sequences import (
     split_sizes,
     tolist_rule,
 )
-from .values import Dict, List, Number, Sequence, Tensor, is_known
+from .types import is_instance
+from .values import Dict, List, Number, RunTimeText, Sequence, Tensor, is_known
 
 Container = Callable[[Walk, Any, list[Any]], Any]
 """Returns NotImplemented where the arguments are not containers after all: the operator is one on tensors then."""
@@ -44,7 +45,21 @@ def _unpack_items(walk: Walk, node: Any, args: list[Any]) -> Any:
     return items if len(items) != 1 else items[0]
 
 
+def _known_key(key: Any) -> Any:
+    if isinstance(key, (Number, RunTimeText)):
+        raise Unsupported("a key of a dict that is known at run time only")
+    return key
+
+
+def _known_text(text: str) -> str:
+    if isinstance(text, RunTimeText):
+        raise Unsupported("this operator on a text with a value that is known at run time only")
+    return text
+
+
 def _make_dict(walk: Walk, node: Any, args: list[Any]) -> Any:
+    for key in args[::2]:
+        _known_key(key)
     return Dict(dict(zip(args[::2], args[1::2], strict=True)), walk.memory.scope)
 
 
@@ -95,11 +110,11 @@ def _checked_index(index: Any, length: int) -> int:
 def _get_item(walk: Walk, node: Any, args: list[Any]) -> Any:
     container, key = args[0], args[1]
     if isinstance(container, Dict):
-        if key not in container.state:
+        if _known_key(key) not in container.state:
             raise Unsupported(f"the key {key!r} is not in the dict")
         return container.state[key]
     if isinstance(container, str):
-        return container[key]
+        return _known_text(container)[_checked_index(key, len(container))]
     if not isinstance(container, List):
         return NotImplemented
     if isinstance(container.state, Sequence):
@@ -112,7 +127,7 @@ def _get_item(walk: Walk, node: Any, args: list[Any]) -> Any:
 def _set_item(walk: Walk, node: Any, args: list[Any]) -> Any:
     container, key, value = args
     if isinstance(container, Dict):
-        walk.memory.write(container, {**container.state, key: value})
+        walk.memory.write(container, {**container.state, _known_key(key): value})
         return ()
     if isinstance(container.state, Sequence):
         return call_on_sequence(walk, node, args)
@@ -123,7 +138,7 @@ def _set_item(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def _slice(walk: Walk, node: Any, args: list[Any]) -> Any:
-    if isinstance(args[0], str):
+    if isinstance(args[0], str) and all(map(is_known, args)):
         return args[0][slice(*args[1:4])]
     if isinstance(args[0], List) and isinstance(args[0].state, Sequence):
         return call_on_sequence(walk, node, args)
@@ -139,7 +154,7 @@ def _slice(walk: Walk, node: Any, args: list[Any]) -> Any:
 def _add_lists(walk: Walk, node: Any, args: list[Any]) -> Any:
     if isinstance(args[0], str) and isinstance(args[1], str):
         _check_length(len(args[0]) + len(args[1]))
-        return args[0] + args[1]
+        return _text(args[0] + args[1], is_known(tuple(args[:2])))
     if not isinstance(args[0], List) or not isinstance(args[1], List):
         return NotImplemented
     first, second = args[0].state, args[1].state
@@ -176,13 +191,15 @@ def _check_length(count: int) -> None:
 def _pop_item(walk: Walk, node: Any, args: list[Any]) -> Any:
     if isinstance(args[0], Dict):
         found = dict(args[0].state)
+        if _known_key(args[1]) not in found and len(args) == 2:
+            raise ProgramError(f"the key {args[1]!r} is not in the dict")
         value = found.pop(*args[1:])
         walk.memory.write(args[0], found)
         return value
     if isinstance(args[0].state, Sequence):
         return call_on_sequence(walk, node, args)
     items = list(args[0].state)
-    value = items.pop(args[1] if len(args) > 1 else -1)
+    value = items.pop(_checked_index(args[1] if len(args) > 1 else -1, len(items)))
     walk.memory.write(args[0], tuple(items))
     return value
 
@@ -190,7 +207,7 @@ def _pop_item(walk: Walk, node: Any, args: list[Any]) -> Any:
 def _length(walk: Walk, node: Any, args: list[Any]) -> Any:
     thing = args[0]
     if isinstance(thing, (str, tuple)):
-        return len(thing)
+        return len(_known_text(thing) if isinstance(thing, str) else thing)
     if isinstance(thing, List) and isinstance(thing.state, Sequence):
         return call_on_sequence(walk, node, args)
     return len(thing.state) if isinstance(thing, (List, Dict)) else NotImplemented
@@ -199,7 +216,7 @@ def _length(walk: Walk, node: Any, args: list[Any]) -> Any:
 def _contains(walk: Walk, node: Any, args: list[Any]) -> Any:
     container, key = args
     if isinstance(container, str):
-        return key in container
+        return _known_text(key) in _known_text(container)
     items = container.state
     if not is_known(key) or (isinstance(container, List) and not is_known(container)):
         raise Unsupported("looking for a value that is known at run time only")
@@ -231,25 +248,22 @@ def _search_rule(find: Callable[[list[Any], Any], Any]) -> Container:
     return apply
 
 
-def _is_instance(walk: Walk, node: Any, args: list[Any]) -> Any:
-    """Types that differ by more than None are told apart when the program is compiled."""
-    types = [t.kind() for t in node.tys("types")]
-    kinds = {
-        "NoneType": type(None),
-        "TensorType": Tensor,
-        "ListType": List,
-        "DictType": Dict,
-        "TupleType": tuple,
-        "IntType": int,
-        "FloatType": float,
-        "BoolType": bool,
-        "StringType": str,
-    }
-    if any(t not in kinds for t in types):
-        raise Unsupported("isinstance of a type that is decided at run time")
-    if isinstance(args[0], Number):
-        return any(kinds[t] is args[0].kind for t in types)
-    return any(type(args[0]) is kinds[t] for t in types)
+def _find_place(items: list[Any], item: Any) -> int:
+    if item not in items:
+        raise ProgramError(f"{item!r} is not in the list")
+    return items.index(item)
+
+
+def _insert_item(items: list[Any], place: Any, item: Any) -> None:
+    if not isinstance(place, int):
+        raise Unsupported("an item put into a list at a place that is known at run time only")
+    items.insert(place, item)
+
+
+def _remove_item(items: list[Any], item: Any) -> None:
+    if not is_known(tuple(items)) or not is_known(item):
+        raise Unsupported("removing from a list what is known at run time only")
+    del items[_find_place(items, item)]
 
 
 def _dict_view_rule(read_out: Callable[[dict[Any, Any]], Any]) -> Callable[[Walk, Any, list[Any]], Any]:
@@ -260,7 +274,7 @@ def _dict_view_rule(read_out: Callable[[dict[Any, Any]], Any]) -> Callable[[Walk
 
 
 def _get_or_default(walk: Walk, node: Any, args: list[Any]) -> Any:
-    return args[0].state.get(*args[1:3])
+    return args[0].state.get(_known_key(args[1]), *args[2:3])
 
 
 def _update_dict(walk: Walk, node: Any, args: list[Any]) -> Any:
@@ -270,7 +284,7 @@ def _update_dict(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 def _set_default(walk: Walk, node: Any, args: list[Any]) -> Any:
     thing, key, value = args
-    if key not in thing.state:
+    if _known_key(key) not in thing.state:
         walk.memory.write(thing, {**thing.state, key: value})
     return thing.state[key]
 
@@ -286,23 +300,25 @@ DICTS: dict[str, Callable[[Walk, Any, list[Any]], Any]] = {
 """The operators on dicts alone, which are kept as Python's: their keys are known."""
 
 
+def _text(text: str, known: bool) -> str:
+    return text if known else RunTimeText(text)
+
+
 def _to_text(walk: Walk, node: Any, args: list[Any]) -> Any:
-    if not is_known(args[0]):
-        return "…"
-    return str(as_python(args[0]))
+    return str(as_python(args[0])) if is_known(args[0]) else RunTimeText("…")
 
 
 def _join_text(walk: Walk, node: Any, args: list[Any]) -> Any:
-    return str(args[0]).join(args[1].state) if is_known(args[1]) else "…"
+    return str(args[0]).join(args[1].state) if is_known(tuple(args)) else RunTimeText("…")
 
 
 def _format_text(walk: Walk, node: Any, args: list[Any]) -> Any:
-    return str(args[0]).format(*(a if is_known(a) else "…" for a in args[1:]))
+    return _text(str(args[0]).format(*(a if is_known(a) else "…" for a in args[1:])), is_known(tuple(args)))
 
 
 def _percent_format(walk: Walk, node: Any, args: list[Any]) -> Any:
     values = args[1] if len(args) == 2 and isinstance(args[1], tuple) else tuple(args[1:])
-    return str(args[0]) % tuple(as_python(v) for v in values) if is_known(values) else "…"
+    return str(args[0]) % tuple(as_python(v) for v in values) if is_known((args[0], values)) else RunTimeText("…")
 
 
 TEXT: dict[str, Callable[[Walk, Any, list[Any]], Any]] = {
@@ -312,7 +328,7 @@ TEXT: dict[str, Callable[[Walk, Any, list[Any]], Any]] = {
     "aten::percentFormat": _percent_format,
 }
 """The operators that make text of values: keys, modes and messages. What is known at run time only is shown as "…",
-which matters to messages alone: as a key it would be refused."""
+which does for messages; as a key, and where it is compared, it is refused."""
 
 
 def _first_of(rule: Container, other: Container | None) -> Container:
@@ -337,7 +353,7 @@ CONTAINERS: dict[str, Container] = {
     "aten::_set_item": _set_item,
     "aten::slice": _slice,
     "aten::append": _mutation_rule(lambda items, item: items.append(item)),
-    "aten::insert": _mutation_rule(lambda items, place, item: items.insert(place, item)),
+    "aten::insert": _mutation_rule(_insert_item),
     "aten::extend": _extend_list,
     "aten::reverse": _mutation_rule(lambda items: items.reverse()),
     "aten::clear": _mutation_rule(lambda items: items.clear()),
@@ -352,15 +368,15 @@ CONTAINERS: dict[str, Container] = {
     "aten::copy": _copy_container,
     "aten::list": _copy_container,
     "aten::dict": _copy_container,
-    "aten::index": _search_rule(list.index),
+    "aten::index": _search_rule(_find_place),
     "aten::count": _search_rule(list.count),
-    "aten::remove": _mutation_rule(list.remove),
+    "aten::remove": _mutation_rule(_remove_item),
     "aten::split": split_rule(split_sizes),
     "prim::EnumName": lambda walk, node, args: args[0].name,
     "prim::EnumValue": lambda walk, node, args: args[0].value,
     "aten::chunk": split_rule(chunk_sizes),
     "aten::unbind": split_rule(None),
-    "prim::isinstance": _is_instance,
+    "prim::isinstance": is_instance,
     "prim::tolist": tolist_rule,
     "aten::cat": concat_rule(0),
     "aten::stack": concat_rule(1),

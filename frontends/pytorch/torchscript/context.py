@@ -31,7 +31,8 @@ class Walk:
     """The state of one reading.
 
     `calls` holds the source lines of the calls around the current node, `states` the attributes that are graph inputs.
-    `seeded` tells that the program sets the seed of random numbers.
+    `seeded` tells that the program sets the seed of random numbers. `trainable` are the constants that are no buffers,
+    `longer` the dims that may not be of length 1.
     """
 
     g: Graph
@@ -47,6 +48,8 @@ class Walk:
     node: Any = None
     calls: list[str] = field(default_factory=list)
     seeded: bool = False
+    trainable: set[Tensor] = field(default_factory=set)
+    longer: set[str] = field(default_factory=set)
 
     def problem(self, error: Unsupported, at: Location) -> None:
         """Note what has no rule, to be listed with everything else that has none."""

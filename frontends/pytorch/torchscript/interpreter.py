@@ -88,9 +88,12 @@ def _constant(walk: Walk, env: Env, node: Any) -> Any:
         return None
     content = output.toIValue()
     # A frozen module's weights are constants called as they were: self.conv1.weight.
-    return walk.lift_object(
+    value = walk.lift_object(
         content, output.debugName().removeprefix("self.") if isinstance(content, torch.Tensor) else ""
     )
+    if isinstance(value, Tensor):
+        walk.trainable.add(value)
+    return value
 
 
 def _get_attribute(walk: Walk, env: Env, node: Any) -> Any:
@@ -111,9 +114,16 @@ def _fetch_attribute(walk: Walk, thing: Object, name: str) -> None:
     path = f"{thing.path}.{name}" if thing.path else name
     value = walk.states[path] if path in walk.states else walk.lift_object(thing.script.getattr(name), path)
     _set_outer_scope(value)
+    if isinstance(value, Tensor) and isinstance(thing.script, torch._C.ScriptModule) and _is_parameter(thing, name):
+        walk.trainable.add(value)
     thing.read.add(name)
     thing.state = {**thing.state, name: value}
     walk.memory.recall(thing, name, value)
+
+
+def _is_parameter(thing: Object, name: str) -> bool:
+    parameters: Any = torch._C.ParameterDict(thing.script)
+    return any(name == other for other, _ in parameters.items())
 
 
 def _set_outer_scope(value: Any) -> None:
@@ -207,6 +217,14 @@ def _raise(walk: Walk, env: Env, node: Any) -> Any:
     raise ProgramError(str(env[node.inputsAt(0).unique()]))
 
 
+def _context(walk: Walk, env: Env, node: Any) -> Any:
+    """`with` of torch.no_grad() and the like, which change no number."""
+    name = node.inputsAt(0).type().annotation_str
+    if not name.startswith("__torch__.torch."):
+        raise Unsupported(f"`with` of an object of the program's own class {name.rpartition('.')[2]}")
+    return None
+
+
 def _fork(walk: Walk, env: Env, node: Any) -> Any:
     """Asynchronous calls run where they are started; their wait gives the result."""
     return run_graph(walk, node.g("Subgraph"), [env[v.unique()] for v in node.inputs()])
@@ -218,6 +236,8 @@ STRUCTURE: dict[str, Callable[[Walk, Env, Any], Any]] = {
     "prim::GetAttr": _get_attribute,
     "prim::SetAttr": _set_attribute,
     "prim::CallMethod": _call_method,
+    "prim::Enter": _context,
+    "prim::Exit": _context,
     "prim::CallFunction": _call_function,
     "prim::RaiseException": _raise,
     "prim::If": lambda walk, env, node: run_if(walk, env, node, run_block),

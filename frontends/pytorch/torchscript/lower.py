@@ -31,7 +31,7 @@ from .inputs import Input, check_runs, described_inputs, guessed_input
 from .interpreter import run_graph, run_method
 from .numbers import as_number
 from .state import add_state_inputs, add_state_outputs, changed_state, note_state
-from .values import NUMBERS, Dict, List, Number, Object, Tensor, read
+from .values import NUMBERS, Dict, List, Number, Object, RunTimeText, Tensor, read
 from .values import Sequence as Growing
 
 
@@ -76,6 +76,8 @@ def lower(
     if [a.name for a in free] == list(inputs):
         check_runs(module, list(inputs.values()), fixed)
     bounds = {name: list(pair) for i in inputs.values() for name, pair in i.bounds.items()}
+    for name in walk.longer & set(bounds):
+        bounds[name][0] = max(bounds[name][0] or 1, 2)
     model.metadata_props[DIMS_KEY] = json.dumps(bounds)
     unused = [n for n, v in model.graph.initializers.items() if not is_used(v)]
     for name in unused:
@@ -106,7 +108,9 @@ def _read_program(
     """Run the program on graph inputs, those of attributes in `states` among them; what it returns."""
     walk = Walk(Graph(), report)
     values = [
-        walk.lift_object(fixed[a.name]) if a.name in fixed else _argument_value(walk, a.name, a.type, inputs, a)
+        walk.lift_object(fixed[a.name])
+        if a.name in fixed
+        else _argument_value(walk, a.name, a.type, _without_others(a.name, arguments, inputs), a)
         for a in arguments
     ]
     add_state_inputs(walk, states, inputs)
@@ -121,7 +125,7 @@ def _run_forward(walk: Walk, module: Any, values: list[Any]) -> Any:
             return run_graph(walk, module.graph, values)
         root = Object(module._c, "")
         walk.objects.append(root)
-        return run_method(walk, root, "forward", values)
+        return _run_hooked(walk, root, values)
     except ProgramError as error:
         walk.check()  # what has no rule may be why
         raise BadInput(
@@ -138,6 +142,19 @@ def _run_forward(walk: Walk, module: Any, values: list[Any]) -> Any:
             f"{at}: reading failed with {type(error).__name__}: {error}",
             hint="this is a defect of convert; run again with -vv and report it",
         ) from error
+
+
+def _run_hooked(walk: Walk, root: Object, values: list[Any]) -> Any:
+    """forward between the hooks of the outermost module; those of its parts are calls in the program."""
+    module, given = root.script, tuple(values)
+    for hook in module._get_forward_pre_hooks():
+        found = run_graph(walk, hook.graph, [root, given])
+        given = given if found is None else found if isinstance(found, tuple) else (found,)
+    result = run_method(walk, root, "forward", list(given))
+    for hook in module._get_forward_hooks():
+        found = run_graph(walk, hook.graph, [root, given, result])
+        result = result if found is None else found
+    return result
 
 
 # -- inputs -----------------------------------------------------------------------------------------------------------
@@ -177,6 +194,7 @@ def _inputs(
     """The tensors that the graph takes, by name."""
     specs, examples = options.inputs, options.examples
     given = {s.name for s in specs} | {k for k in examples if isinstance(k, str)}
+    given -= {a.name for a in arguments}
     names = [n for a in arguments for n in _leaf_names(a.name, a.type, given)]
     wanted = [
         n
@@ -228,6 +246,12 @@ def _number_key(name: str) -> tuple[int, str]:
     return (int(last) if last.isdecimal() else 0, name)
 
 
+def _without_others(name: str, arguments: Iterable[Any], inputs: Mapping[str, Input]) -> dict[str, Input]:
+    """The inputs without those that other arguments are: `scale_bias` is no part of `scale` where it is one."""
+    others = {a.name for a in arguments} - {name}
+    return {n: i for n, i in inputs.items() if n not in others}
+
+
 _NUMBERS = {"IntType": int, "FloatType": float, "BoolType": bool}
 
 
@@ -270,7 +294,8 @@ def _argument_value(walk: Walk, name: str, kind: Any, inputs: Mapping[str, Input
 def _return_type(module: Any) -> Any:
     """The type of what forward returns."""
     function = isinstance(module, torch.jit.ScriptFunction)
-    schema: Any = module.schema if function else module._c._get_method("forward").schema
+    hooks = [] if function else module._c._get_forward_hooks()
+    schema: Any = hooks[-1].schema if hooks else module.schema if function else module._c._get_method("forward").schema
     return schema.returns[0].type if len(schema.returns) == 1 else None
 
 
@@ -287,6 +312,8 @@ def _add_outputs(walk: Walk, result: Any, kind: Any) -> None:
                 raise error.with_location(Location("output", name)) from None
         elif isinstance(leaf, (Number, bool, int, float)):
             walk.g.output(as_number(walk.g, leaf), name)
+        elif isinstance(leaf, RunTimeText):
+            raise Unsupported(f"the output {name} is a text of what is known at run time only")
         elif isinstance(leaf, str):
             walk.g.output(walk.g.const(leaf), name)
         else:

@@ -28,6 +28,14 @@ def _is_numbers(thing: Any) -> bool:
     return not is_known(thing) and all(isinstance(i, (Number, bool, int, float)) for i in thing.state)
 
 
+def _is_asked_at_run_time(args: list[Any]) -> bool:
+    """True for known numbers among which one is looked for that is not known."""
+    if not isinstance(args[0], List) or not any(isinstance(a, Number) for a in args[1:]):
+        return False
+    state = args[0].state
+    return isinstance(state, tuple) and bool(state) and all(isinstance(i, (bool, int, float)) for i in state)
+
+
 def _row(walk: Walk, state: Any) -> tuple[ir.Value, type]:
     """The items as a tensor of one dim, and their type."""
     g = walk.g
@@ -58,7 +66,7 @@ def _rule(function: Callable[..., Any]) -> Callable[[Walk, Any, list[Any]], Any]
     """`function(walk, list, row, kind, *args)` for lists of run-time numbers."""
 
     def apply(walk: Walk, node: Any, args: list[Any]) -> Any:
-        if not args or not _is_numbers(args[0]):
+        if not args or not (_is_numbers(args[0]) or _is_asked_at_run_time(args)):
             return NotImplemented
         with walk.g.at(walk.location(node)):
             return function(walk, args[0], *_row(walk, args[0].state), *args[1:])
@@ -110,6 +118,46 @@ def _contains(walk: Walk, thing: List, row: ir.Value, kind: type, wanted: Any) -
     return Number(mark_scalar(walk.g.Greater(_count(walk, thing, row, kind, wanted).value, 0)), bool)
 
 
+def _flags(walk: Walk, row: ir.Value, wanted: bool) -> ir.Value:
+    """How many of the items are true, or are not."""
+    g = walk.g
+    true = cast(g, row, NUMBERS[bool])
+    count: ir.Value = g.ReduceSum(cast(g, true if wanted else g.Not(true), NUMBERS[int]), keepdims=0)
+    return count
+
+
+def _any(walk: Walk, thing: List, row: ir.Value, kind: type) -> Number:
+    return Number(mark_scalar(walk.g.Greater(_flags(walk, row, True), 0)), bool)
+
+
+def _all(walk: Walk, thing: List, row: ir.Value, kind: type) -> Number:
+    return Number(mark_scalar(walk.g.Equal(_flags(walk, row, False), 0)), bool)
+
+
+def _equality_rule(same: bool) -> Callable[[Walk, Any, list[Any]], Any]:
+    """Of two lists of numbers one of which grew in a loop: of their lengths, and of as many items as both have."""
+
+    def apply(walk: Walk, node: Any, args: list[Any]) -> Any:
+        states = [a.state for a in args[:2] if isinstance(a, List)]
+        grown = [isinstance(s, Sequence) and s.item in NUMBERS for s in states]
+        plain = [isinstance(s, tuple) and all(isinstance(i, (Number, bool, int, float)) for i in s) for s in states]
+        if len(states) < 2 or not any(grown) or not all(a or b for a, b in zip(grown, plain, strict=True)):
+            return NotImplemented
+        g = walk.g
+        with g.at(walk.location(node)):
+            rows = [_row(walk, s)[0] if s else g.const(np.zeros(0, np.int64)) for s in states]
+            common = NUMBERS[float] if any(g.dtype(r).is_floating_point() for r in rows) else NUMBERS[int]
+            a, b = (cast(g, row, common) for row in rows)
+            lengths = g.Shape(a), g.Shape(b)
+            both = g.Min(*lengths)
+            pairs = g.Equal(*(g.Slice(row, np.array([0]), both, np.array([0])) for row in (a, b)))
+            different = g.ReduceSum(cast(g, g.Not(pairs), NUMBERS[int]), keepdims=0)
+            alike = g.And(g.Squeeze(g.Equal(*lengths), [0]), g.Equal(different, 0))
+            return Number(mark_scalar(alike if same else g.Not(alike)), bool)
+
+    return apply
+
+
 def sort_known(walk: Walk, node: Any, args: list[Any]) -> Any:
     """list.sort of known numbers or texts."""
     if not isinstance(args[0], List) or not is_known(args[0]) or not isinstance(args[0].state, tuple):
@@ -126,4 +174,8 @@ NUMBER_LISTS: dict[str, Callable[[Walk, Any, list[Any]], Any]] = {
     "aten::sort": _rule(_sort),
     "aten::count": _rule(_count),
     "aten::__contains__": _rule(_contains),
+    "aten::any": _rule(_any),
+    "aten::all": _rule(_all),
+    "aten::eq": _equality_rule(True),
+    "aten::ne": _equality_rule(False),
 }

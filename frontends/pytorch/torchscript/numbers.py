@@ -32,7 +32,7 @@ def apply_operator(g: Graph, kind: str, args: list[Any], returns: list[str], sch
     """One operator on numbers, known and not. Raises `Unsupported` where there is no formula for it."""
     if kind in _LISTS:
         found = [a for a in args if isinstance(a, List)]
-        if found and isinstance(found[0].state, tuple):
+        if found and all(isinstance(a.state, tuple) for a in found):
             return _LISTS[kind](g, args)
     if kind == "aten::divmod":
         halves = ("aten::floordiv", "aten::remainder")

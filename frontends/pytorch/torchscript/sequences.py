@@ -233,7 +233,9 @@ def split_rule(sizes: Callable[[Graph, ir.Value, Any], ir.Value] | None) -> Call
 
     def cut(walk: Walk, node: Any, args: list[Any]) -> Any:
         if isinstance(args[0], str):
-            return List(tuple(args[0].split(*[a for a in args[1:] if a is not None])), walk.memory.scope)
+            if not all(map(is_known, args)):
+                raise Unsupported("splitting a text with a value that is known at run time only")
+            return List(tuple(args[0].split(*args[1:])), walk.memory.scope)
         if not isinstance(args[0], Tensor) or not isinstance(args[-1], int) or isinstance(args[1], List):
             return NotImplemented
         content = read(walk.memory, args[0])

@@ -60,7 +60,28 @@ def changed_state(walk: Walk, start: Callable[[Collection[str]], Mapping[str, to
             problems.append(Problem(why, at) if at else Problem(why))
     if problems:
         raise Unsupported(problems=problems, hint=hint)
+    written = {path for thing, name, path in changed if _is_written(thing.state[name], effects)}
+    _refuse_shared(walk, {path: tensor for path, tensor in found.items() if path in written})
     return found
+
+
+def _refuse_shared(walk: Walk, written: Mapping[str, Any]) -> None:
+    """Raise `Unsupported` where memory that forward writes to is another attribute too, which it reads."""
+    for path, before in written.items():
+        for thing in walk.objects:
+            for name in sorted(thing.read):
+                other, tensor = _attribute_path(thing, name), thing.script.getattr(name)
+                if other != path and isinstance(tensor, torch.Tensor) and _share_memory(tensor, before):
+                    raise Unsupported(
+                        f"forward writes to {path}, whose memory {other} has too",
+                        hint="where one tensor is two buffers and forward writes to it, keep it in one of them",
+                    )
+
+
+def _share_memory(a: torch.Tensor, b: Any) -> bool:
+    if not isinstance(b, torch.Tensor) or not a.numel() or a.layout != torch.strided:
+        return False
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
 
 
 def _is_parameter(tensor: torch.Tensor) -> bool:

@@ -26,8 +26,6 @@ IGNORED = frozenset(
         "aten::_assert",
         "aten::_assert_async",
         "aten::_assert_tensor_metadata",
-        "prim::Enter",
-        "prim::Exit",
         "aten::set_grad_enabled",
         "aten::manual_seed",
         "prim::record_function",
@@ -120,9 +118,17 @@ def _constant_answer(answer: Any) -> Inspection:
 
 
 def _requires_grad(walk: Walk, node: Any, args: list[Any]) -> Any:
-    """As in a module that could be trained: then the fused kernels for inference alone stay out of the program."""
+    """Of weights as in a module that could be trained: fused kernels for inference alone stay out of the program."""
     content = read(walk.memory, args[0])
-    return isinstance(content, torch.Tensor) and content.is_floating_point()
+    return args[0] in walk.trainable and isinstance(content, torch.Tensor) and content.is_floating_point()
+
+
+def _is_contiguous(walk: Walk, node: Any, args: list[Any]) -> Any:
+    """As the strides are that operators give to the example; nothing but speed hangs on it in a graph."""
+    example = args[0].state.example
+    if example is None or len(args) > 1:
+        raise Unsupported("whether a tensor is contiguous, where its strides are not known")
+    return example.is_contiguous()
 
 
 def _first_argument(walk: Walk, node: Any, args: list[Any]) -> Any:
@@ -193,7 +199,9 @@ def number_of(walk: Walk, content: ir.Value, kind: type | None, node: Any) -> Nu
             if content.shape is not None and len(content.shape) == 0
             else g.Reshape(content, g.const(np.array([], dtype=np.int64)))
         )
-        return Number(mark_scalar(cast(g, flat, NUMBERS[kind])), kind)
+        found = cast(g, flat, NUMBERS[kind])
+        # The tensor itself goes on to promote as a tensor.
+        return Number(mark_scalar(g.Identity(found) if found is content else found), kind)
 
 
 def _tensor_of_number(walk: Walk, node: Any, args: list[Any]) -> Any:
@@ -279,6 +287,7 @@ INSPECTIONS: dict[str, Inspection] = {
     "aten::is_inference": _constant_answer(True),
     "prim::is_compiling": _constant_answer(False),
     "aten::is_scripting": _constant_answer(True),
+    "aten::is_contiguous": _is_contiguous,
     "aten::is_floating_point": _dtype_test(lambda d: d.is_floating_point),
     "aten::is_complex": _dtype_test(lambda d: d.is_complex),
     "aten::is_signed": _dtype_test(lambda d: d.is_signed),

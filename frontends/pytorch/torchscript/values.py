@@ -142,6 +142,21 @@ class OptionalValue:
     value: Any
 
 
+class RunTimeText(str):
+    """A text with values in it that are known at run time only, shown as "…": enough for a message, equal to none."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
 @dataclass(frozen=True)
 class Function:
     """A TorchScript function as a value: `node` is the constant that names it."""
@@ -210,7 +225,7 @@ def is_known(value: Any) -> bool:
         return all(map(is_known, value.state.values()))
     if isinstance(value, tuple):
         return all(map(is_known, value))
-    return not isinstance(value, (Number, OptionalValue, Unknown, ir.Value)) and value is not UNINITIALIZED
+    return not isinstance(value, (Number, OptionalValue, RunTimeText, Unknown, ir.Value)) and value is not UNINITIALIZED
 
 
 def has_unknown(value: Any) -> bool:

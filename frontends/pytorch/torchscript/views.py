@@ -97,7 +97,8 @@ def scatter_of(name: str, args: list[Any], call: Call) -> Callable[[Graph, Any, 
     if name == "narrow" and all(isinstance(a, int) for a in args):
         dim, start, length = args
         schema = torch.ops.aten.slice_scatter.default._schema
-        return lambda g, base, content: call(schema, [base, content, dim, start, start + length])
+        end = None if start < 0 and start + length == 0 else start + length
+        return lambda g, base, content: call(schema, [base, content, dim, start, end])
     if name in _ROW_MAJOR:
         return lambda g, base, content: g.Reshape(content, g.dims(base))
     if name in ("transpose", "swapaxes", "swapdims"):

@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 import convert
-from tests.suites.programs import torchscript, torchscript_modules, torchscript_numbers  # noqa: F401  (fill the table)
+from tests.suites.programs import (  # noqa: F401  (fill the table)
+    torchscript,
+    torchscript_asked,
+    torchscript_modules,
+    torchscript_numbers,
+)
 from tests.suites.programs.compare import check, refusal
 from tests.suites.programs.pytorch import PROGRAMS, REFUSED
 from tests.suites.programs.torch_program import SCRIPTS, run_source, source_of, specs_of
