@@ -13,6 +13,9 @@ from convert.graph.metadata import SIZE_CHECK_KEY
 
 _REFUSED = -(2**31)
 _BINARY: dict[type, str] = {ast.Add: "Add", ast.Sub: "Sub", ast.Mult: "Mul"}
+_FLOATING: dict[type, str] = {ast.Div: "Div", ast.Pow: "Pow"}
+_ROUNDED = {"math.trunc": "", "math.floor": "Floor", "math.ceil": "Ceil", "round": "Round"}
+_ROOTS = ("math.sqrt", "torch._sym_sqrt")
 _COMPARED: dict[type, str] = {
     ast.Eq: "Equal", ast.Lt: "Less", ast.LtE: "LessOrEqual", ast.Gt: "Greater", ast.GtE: "GreaterOrEqual"
 }  # fmt: skip
@@ -75,8 +78,14 @@ def _lower(g: Graph, node: ast.expr, sizes: Mapping[str, ir.Value]) -> ir.Value:
     match node:
         case ast.Constant(value=int(number)):
             return g.const([int(number)], ir.DataType.INT64)
+        case ast.Constant(value=float(fraction)):
+            return g.const([fraction], ir.DataType.DOUBLE)
         case ast.Name(id=name) if name in sizes:
             return sizes[name]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _FLOATING:
+            return g.node(
+                _FLOATING[type(op)], [_double(g, _lower(g, left, sizes)), _double(g, _lower(g, right, sizes))]
+            )
         case ast.BinOp(left=left, op=op, right=right) if type(op) in (*_BINARY, ast.FloorDiv, ast.Mod):
             return _arithmetic(g, op, _lower(g, left, sizes), _lower(g, right, sizes))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -84,7 +93,7 @@ def _lower(g: Graph, node: ast.expr, sizes: Mapping[str, ir.Value]) -> ir.Value:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return g.Not(_lower(g, operand, sizes))
         case ast.Compare(left=left, ops=[op], comparators=[right]):
-            a, b = _lower(g, left, sizes), _lower(g, right, sizes)
+            a, b = _alike(g, _lower(g, left, sizes), _lower(g, right, sizes))
             return g.Not(g.Equal(a, b)) if isinstance(op, ast.NotEq) else g.node(_COMPARED[type(op)], [a, b])
         case ast.BoolOp(op=op, values=values):
             first, *others = (_lower(g, v, sizes) for v in values)
@@ -92,14 +101,34 @@ def _lower(g: Graph, node: ast.expr, sizes: Mapping[str, ir.Value]) -> ir.Value:
                 first = g.And(first, other) if isinstance(op, ast.And) else g.Or(first, other)
             return first
         case ast.Call(func=ast.Name(id=name), args=arguments) if name in ("min", "max", "Min", "Max"):
-            return g.node(name.capitalize(), [_lower(g, a, sizes) for a in arguments])
+            found = [_lower(g, a, sizes) for a in arguments]
+            whole_ones = all(g.dtype(v) == ir.DataType.INT64 for v in found)
+            return g.node(name.capitalize(), found if whole_ones else [_double(g, v) for v in found])
         case ast.Call(func=ast.Name(id="abs"), args=[argument]):
             return g.Abs(_lower(g, argument, sizes))
+        case ast.Call(func=function, args=[argument]) if (name := ast.unparse(function)) in _ROUNDED:
+            whole, rounded = _double(g, _lower(g, argument, sizes)), _ROUNDED[name]
+            return g.Cast(g.node(rounded, [whole]) if rounded else whole, to=ir.DataType.INT64)
+        case ast.Call(func=function, args=[argument]) if ast.unparse(function) in _ROOTS:
+            return g.Sqrt(_double(g, _lower(g, argument, sizes)))
+        case ast.Call(func=function, args=[argument]) if ast.unparse(function) == "torch.sym_float":
+            return _double(g, _lower(g, argument, sizes))
     raise Unsupported(f"{ast.unparse(node)!r} is no arithmetic on sizes")
 
 
+def _double(g: Graph, x: ir.Value) -> ir.Value:
+    return x if g.dtype(x) == ir.DataType.DOUBLE else g.Cast(x, to=ir.DataType.DOUBLE)
+
+
+def _alike(g: Graph, a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
+    return (a, b) if g.dtype(a) == g.dtype(b) else (_double(g, a), _double(g, b))
+
+
 def _arithmetic(g: Graph, op: ast.operator, a: ir.Value, b: ir.Value) -> ir.Value:
+    a, b = _alike(g, a, b)
     if type(op) in _BINARY:
         return g.node(_BINARY[type(op)], [a, b])
+    if g.dtype(a) == ir.DataType.DOUBLE:
+        raise Unsupported("a quotient of fractions that is rounded down, or what is left of one")
     remainder = g.Mod(a, b)  # of the sign of b, as Python's
     return remainder if isinstance(op, ast.Mod) else g.Div(g.Sub(a, remainder), b)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,29 +13,39 @@ _OPERATORS: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod, ast.USub: operator.neg, ast.Not: operator.not_,
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
+    ast.GtE: operator.ge, ast.Div: operator.truediv,
 }  # fmt: skip
-_FUNCTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max, "abs": abs, "Min": min, "Max": max}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "min": min, "max": max, "abs": abs, "Min": min, "Max": max, "round": round, "math.trunc": math.trunc,
+    "math.floor": math.floor, "math.ceil": math.ceil, "math.sqrt": math.sqrt, "torch._sym_sqrt": math.sqrt,
+    "torch.sym_float": float,
+}  # fmt: skip
 _REACH, _MOST_TRIES, _MOST_ROUNDS = 33, 4000, 8
+_MOST_POWER, _MOST_BASE = 64, 2**40  # of files from anywhere
 
 
 def evaluate(text: str, sizes: Mapping[str, int]) -> int:
     """The value of an expression of sizes and integers by Python's arithmetic; nothing else is executed.
 
-    Raises ValueError for anything but + - * // %, comparisons, and, or, not, min, max and abs of known names.
+    Raises ValueError for anything but + - * / // % **, comparisons, and, or, not, and `_FUNCTIONS` of known names.
     """
     try:
-        return int(_value(ast.parse(text, mode="eval").body, sizes))
-    except (SyntaxError, TypeError, ArithmeticError, RecursionError) as error:
+        return operator.index(_value(ast.parse(text, mode="eval").body, sizes))
+    except (SyntaxError, TypeError, ArithmeticError, MemoryError, RecursionError) as error:
         raise ValueError(f"{text!r} cannot be evaluated: {error}") from None
 
 
 def _value(node: ast.expr, sizes: Mapping[str, int]) -> Any:
     match node:
-        case ast.Constant(value=int(number)):
+        case ast.Constant(value=int(number) | float(number)):
             return number
         case ast.Name(id=name) if name in sizes:
             return sizes[name]
+        case ast.BinOp(left=left, op=ast.Pow(), right=right):
+            base, power = _value(left, sizes), _value(right, sizes)
+            if abs(power) > _MOST_POWER or abs(base) > _MOST_BASE:
+                raise ValueError(f"{ast.unparse(node)!r} is too large a power")
+            return base**power
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](_value(left, sizes), _value(right, sizes))
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
@@ -43,7 +54,7 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> Any:
             return _OPERATORS[type(op)](_value(left, sizes), _value(right, sizes))
         case ast.BoolOp(op=op, values=values):
             return (all if isinstance(op, ast.And) else any)(_value(v, sizes) for v in values)
-        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
+        case ast.Call(func=function, args=arguments, keywords=[]) if (name := ast.unparse(function)) in _FUNCTIONS:
             return _FUNCTIONS[name](*(_value(a, sizes) for a in arguments))
     raise ValueError(f"{ast.unparse(node)!r} is no arithmetic on sizes")
 

@@ -81,13 +81,16 @@ def track_assignments(module: nn.Module) -> Iterator[dict[str, Any]]:
 
     They are written to in place when forward ends; what it returns is copied first, for it may be the old buffer.
     Yields what other attributes of modules, and lists and dicts in them, held before forward assigned to them, by path;
-    None for what it adds to a list or dict.
+    None for what it adds to a list or dict, `UNSET` where a module had None or nothing, and a `Problem` for a buffer
+    that it gives another form.
     """
     buffers: dict[str, torch.Tensor] = {}
     others: dict[str, Any] = {}
     assigned: dict[str, Any] = {}
     modules = {path for path, _ in module.named_modules()}
     plain = [(m, {k: v for k, v in vars(m).items() if k not in _OWN}) for m in module.modules()]
+    # As plain attributes: torch.export cannot have a buffer assigned to that is None before.
+    unset = [(m, n) for m in module.modules() for n, buffer in list(m._buffers.items()) if buffer is None]
     containers = [pair for _, content in plain for value in content.values() for pair in _containers(value)]
 
     def begin(_: nn.Module, args: Any, kwargs: Any) -> None:
@@ -97,14 +100,20 @@ def track_assignments(module: nn.Module) -> Iterator[dict[str, Any]]:
     def end(_: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
         now = _plain_attributes(module)
         assigned.update({path: old for path, old in others.items() if path in now and now[path] is not old})
-        added = [path for path in now if path not in others and path.rpartition(".")[0] not in modules]
-        assigned.update({path: None for path in added if isinstance(now[path], torch.Tensor)})
-        replaced = {path: new for path, new in module.named_buffers(remove_duplicate=False) if new is not buffers[path]}
+        added = [path for path in now if path not in others]
+        ways = {path: UNSET if path.rpartition(".")[0] in modules else None for path in added}
+        assigned.update({path: way for path, way in ways.items() if isinstance(now[path], torch.Tensor)})
+        found = dict(module.named_buffers(remove_duplicate=False))
+        replaced = {path: new for path, new in found.items() if path in buffers and new is not buffers[path]}
+        for path, new in replaced.items():
+            if not _is_like(new, buffers[path]):
+                assigned[path] = Problem(f"forward puts {_form(new)} in the buffer {path}, a {_form(buffers[path])}")
         if not replaced:
             return None
         output = pytree.tree_map_only(torch.Tensor, torch.clone, output)
         for path, new in replaced.items():
-            buffers[path].copy_(new)
+            if not isinstance(assigned.get(path), Problem):
+                buffers[path].copy_(new)
             _set_buffer(module, path, buffers[path])
         return output
 
@@ -112,6 +121,9 @@ def track_assignments(module: nn.Module) -> Iterator[dict[str, Any]]:
         module.register_forward_pre_hook(begin, with_kwargs=True),
         module.register_forward_hook(end, with_kwargs=True),
     ]
+    for part, name in unset:
+        del part._buffers[name]
+        vars(part)[name] = None
     try:
         yield assigned
     finally:
@@ -120,8 +132,31 @@ def track_assignments(module: nn.Module) -> Iterator[dict[str, Any]]:
         for container, content in containers:
             _put_back(container, content)
         for owner, content in plain:
+            for name in [n for n, v in vars(owner).items() if n not in content and n not in _OWN and _has_tensor(v)]:
+                delattr(owner, name)
             vars(owner).update(content)
+        for part, name in unset:
+            vars(part).pop(name, None)
+            part._buffers[name] = None
 
+
+def _has_tensor(value: Any) -> bool:
+    return any(isinstance(leaf, torch.Tensor) for _, leaf in _leaves(value, ""))
+
+
+def _is_like(new: torch.Tensor, old: torch.Tensor) -> bool:
+    sizes = zip(new.shape, old.shape, strict=False)
+    return (
+        new.dtype == old.dtype and new.dim() == old.dim() and not any(isinstance(n, int) and n != o for n, o in sizes)
+    )
+
+
+def _form(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}[{', '.join(map(str, tensor.shape))}]"
+
+
+UNSET = object()
+"""What a module held where there was no tensor before forward."""
 
 _OWN = frozenset(vars(nn.Module()))
 """What every module has: whether it trains, tables of its parts and hooks."""
@@ -188,9 +223,22 @@ def refuse_assignments(program: ExportedProgram, assigned: Mapping[str, Any], re
             problems=[Problem(f"forward replaces the tensor {path}, which is no buffer") for path in read],
             hint="register it with register_buffer: then it becomes an input and an output of the converted model",
         )
+    problems = [value for value in assigned.values() if isinstance(value, Problem)]
+    if problems:
+        raise Unsupported(
+            problems=problems, hint="an input that is fed with an output cannot change its shape or dtype"
+        )
     for path, value in assigned.items():
-        if value is None:
-            report.note(f"forward puts a tensor into {path.rpartition('.')[0]}; the converted model keeps none of it")
+        if value is UNSET:
+            report.note(
+                f"forward leaves a tensor in {path}, where there is none before: the converted model computes every "
+                "time as it does in a first call; what has to be kept is registered with register_buffer, as a tensor"
+            )
+        elif value is None:
+            report.note(
+                f"forward puts a tensor into {path.rpartition('.')[0]}; the converted model keeps none of it, and "
+                "computes every time as it does in a first call"
+            )
         elif path not in tensors:
             report.note(f"forward changes the number {path}; the converted model computes with {value} at every call")
 

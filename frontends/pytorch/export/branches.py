@@ -82,7 +82,10 @@ def changes_when_short(branch: Branch) -> bool:
     symbols = sorted(branch.condition.free_symbols, key=str)
     for length in (0, 1):
         for some in [symbols, *([s] for s in symbols if len(symbols) > 1)]:
-            decided = branch.condition.xreplace(dict.fromkeys(some, sympy.Integer(length)))
+            try:
+                decided = branch.condition.xreplace(dict.fromkeys(some, sympy.Integer(length)))
+            except ZeroDivisionError:  # forward divides by it, and fails
+                continue
             if decided in (sympy.true, sympy.false) and bool(decided) != branch.taken:
                 return True
     return False

@@ -125,7 +125,8 @@ def _agree_for(module: nn.Module, done: Capture, ones: list[tuple[str, int]]) ->
     """Whether module and program give the same with a size of 1 at the places `ones`.
 
     The other sizes are those of the example, or 2 where forward does not run for these: a cache and a new token may
-    be more than there are positions.
+    be more than there are positions. Of numbers that hide what they meet (zeros as offsets and in masks, floats above
+    zero before a relu) others are tried as well.
     """
     dynamic = {place for found in _places(done).values() for place in found}
     for small in (False, True):
@@ -138,8 +139,18 @@ def _agree_for(module: nn.Module, done: Capture, ones: list[tuple[str, int]]) ->
             tensors[name] = example_tensor(shape, example.tensor.dtype)
         agreed = _gives_same(module, done, tensors)
         if agreed is not None:
-            return agreed
+            return agreed and all(_gives_same(module, done, other) is not False for other in _other_numbers(tensors))
     return False
+
+
+def _other_numbers(tensors: dict[str, torch.Tensor]) -> Iterator[dict[str, torch.Tensor]]:
+    """Ones, and floats on both sides of zero; once with True and once with False where there are booleans."""
+    flags = (True, False) if any(t.dtype == torch.bool for t in tensors.values()) else (True,)
+    for flag in flags:
+        yield {
+            name: t * 2 - 1 if t.is_floating_point() else torch.full_like(t, flag if t.dtype == torch.bool else 1)
+            for name, t in tensors.items()
+        }
 
 
 def _gives_same(module: nn.Module, done: Capture, tensors: dict[str, torch.Tensor]) -> bool | None:

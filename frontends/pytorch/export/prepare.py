@@ -310,11 +310,29 @@ def _has_inplace_write(node: torch.fx.Node) -> bool:
     return False
 
 
+def _aliased_by_region(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """The tensors given to a region whose memory what it returns may share."""
+    given: list[Any] = list(node.args)
+    place = next(i for i, a in enumerate(given) if isinstance(a, torch.fx.Node) and a.op == "get_attr")
+    module = getattr(node.graph.owning_module, str(given[place].target))
+    inputs = {n: i for i, n in enumerate(n for n in module.graph.nodes if n.op == "placeholder")}
+    left, seen = list(next(n for n in module.graph.nodes if n.op == "output").all_input_nodes), set()
+    while left:
+        inner = left.pop()
+        if inner not in seen:
+            seen.add(inner)
+            left += _aliased_arguments(inner) if inner.op == "call_function" else []
+    found = [given[place + 1 + i] for n, i in inputs.items() if n in seen]
+    return [n for n in found if isinstance(n, torch.fx.Node)]
+
+
 def _aliased_arguments(node: torch.fx.Node) -> list[torch.fx.Node]:
     """The arguments whose memory the result of a call may share."""
     target: Any = node.target
     if target is operator.getitem:  # of the pieces of a chunk, which are memory of the whole
         return [a for a in node.args[:1] if isinstance(a, torch.fx.Node)]
+    if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in INLINED:
+        return _aliased_by_region(node)
     if not isinstance(target, torch._ops.OpOverload):
         return []
     if is_silent_alias(node):

@@ -24,7 +24,7 @@ from .dims import Dims, is_fixed
 from .guards import guards_of
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_FUNCTIONS = frozenset(("min", "max", "Min", "Max", "abs", "and", "or", "not"))
+_FUNCTIONS = frozenset(("min", "max", "Min", "Max", "abs", "round", "and", "or", "not"))
 _BOUND = re.compile(r"(?P<name>\w+) (?P<sign>!=|>=|>|<=|<) (?P<number>\d+)")
 
 
@@ -50,6 +50,7 @@ class SizeConditions:
         )
         self.guards = [text for text in guards_of(program, inputs, dims) if not _always_holds(text)]
         decided = [] if branches is None else list(_decided(branches, dims))
+        self.decided = {text for text, _ in decided}
         self.lines = list(dict.fromkeys(line for _, line in decided))
         found = list(
             dict.fromkeys(
@@ -68,6 +69,7 @@ class SizeConditions:
         self.checked: list[ir.Value] = []
         self.fits: ir.Value | None = None
         self.texts: list[str] = []
+        self.unchecked: list[str] = []
 
     def _is_bound(self, text: str) -> bool:
         """Take in a condition that is a bound of one dim; whether it is."""
@@ -93,6 +95,11 @@ class SizeConditions:
                 f"the way that forward takes depends on sizes{at}: the converted model takes that for "
                 f"{', '.join(self.texts)}, and fails when it runs for others"
             )
+        if self.unchecked:
+            report.note(
+                "the way that forward takes depends on sizes, and the converted model takes that for "
+                f"{', '.join(self.unchecked)} whatever the sizes are: this is more than a graph can check"
+            )
 
     def check_inputs(self, g: Graph, env: dict[torch.fx.Node, Any]) -> None:
         """Let inputs in `env` fail for other sizes."""
@@ -103,6 +110,8 @@ class SizeConditions:
             made = holds(g, text, sizes)
             if made is not None:
                 self._require(g, made, text)
+            elif text in self.decided:
+                self.unchecked.append(text)
         for tie in self.tied:
             a, b = (g.Shape(env[node], start=i, end=i + 1) for node, i in tie)
             self._require(g, g.Equal(a, b), _tie_text(tie))
@@ -146,9 +155,13 @@ def _decided(branches: Iterable[Branch], dims: Dims) -> Iterable[tuple[str, str]
     """The conditions under which forward decides as it did, in the names of the dims, each with its line."""
     for branch in branches:
         if branch.condition.free_symbols <= set(dims.symbols):
-            text = PythonPrinter().doprint(branch.taken_way.xreplace(dims.symbols))
+            condition = branch.taken_way.xreplace(dims.symbols)
+            try:
+                text = PythonPrinter().doprint(condition)
+            except NotImplementedError:  # of a function that PyTorch itself does not print
+                text = str(condition)
             if not _always_holds(text):
-                yield text, branch.line
+                yield from ((part, branch.line) for part in _as_bounds(text))
 
 
 def _squeezed(program: ExportedProgram, dims: Dims) -> Iterable[str]:
@@ -215,6 +228,30 @@ def _sizes_that_keep(
     while last < limit and fits[last + 1]:
         last += 1
     return first, None if last == limit else last
+
+
+def _as_bounds(text: str) -> list[str]:
+    """A condition with fractions on one size as bounds of that size, where it holds between two; else as it is.
+
+    Every size up to 4096 is tried, and powers of 2 beyond: `int(t * 0.5) > 2` is `t >= 6`.
+    """
+    names = set(_NAME.findall(re.sub(r"\b(math|torch)\.\w+", "", text))) - _FUNCTIONS
+    if len(names) != 1 or not _FRACTIONS.search(text):
+        return [text]
+    (name,) = names
+    sizes = [*range(_TRIED), *(2**k for k in range(12, 40))]
+    try:
+        fits = [size for size in sizes if evaluate(text, {name: size})]
+    except ValueError:
+        return [text]
+    low, high = (fits[0], fits[-1]) if fits else (0, -1)
+    if not fits or len(fits) != len([s for s in sizes if low <= s <= high]) or _TRIED <= high < sizes[-1]:
+        return [text]
+    return [*([f"{name} >= {low}"] if low > 0 else []), *([f"{name} <= {high}"] if high < _TRIED else [])]
+
+
+_TRIED = 4096
+_FRACTIONS = re.compile(r"[^/]/[^/]|\d\.\d|\*\*|\b(math|torch)\.|\bround\(")
 
 
 def _always_holds(text: str) -> bool:

@@ -27,6 +27,10 @@ from convert.parity.size_guards import broken_guards, evaluate, fit_sizes
         ("h <= 16", True),
         ("min(h, w)*100 + Min(h, w)*10 + Max(h, w)", 786),
         ("-h", -16),
+        ("h / 2 > 7.5 and w / 2 < 3.6", True),
+        ("2 ** w + math.trunc(-w * 0.5)*1000 + math.floor(-w / 2)*10000", 128 - 3000 - 40000),
+        ("math.ceil(w / 2)*100 + round(w / 2)*10 + math.trunc(math.sqrt(h))", 444),
+        ("torch._sym_sqrt(torch.sym_float(h)) == 4.0", True),
     ],
 )
 def test_arithmetic(text: str, value: int) -> None:
@@ -35,8 +39,9 @@ def test_arithmetic(text: str, value: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["__import__('os')", "h.real", "[h]", "h if h else 1", "lambda: 1", "z + 1", "h / 2", "h // 0", "2 ** h", "h +",
-     "open('x')", "max(*h)", "'a'", "1.5"],
+    ["__import__('os')", "h.real", "[h]", "h if h else 1", "lambda: 1", "z + 1", "h / 2", "h // 0", "2 ** 65", "h +",
+     "open('x')", "max(*h)", "'a'", "1.5", "(9**64)**64", "math.sqrt(-h) > 1", "(-h) ** 0.5 > 1", "math.exp(h) > 1",
+     "os.trunc(h)", "h / 0 > 1"],
 )  # fmt: skip
 def test_nothing_else_is_evaluated(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011

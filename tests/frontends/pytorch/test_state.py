@@ -253,6 +253,72 @@ def test_what_forward_only_leaves_in_a_list_is_told() -> None:
     }
 
 
+class Leaves(nn.Module):
+    """State that is not there before the first call, in the ways in which it may come into being."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way = way
+        if way == "none":
+            self.h = None
+        if way == "buffer":
+            self.register_buffer("h", None)
+        self.cache: dict[str, torch.Tensor] = {}
+        self.steps: list[torch.Tensor] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.way == "dict":
+            self.cache["h"] = self.cache.get("h", torch.zeros_like(x)) + x
+            return self.cache["h"] * 1
+        if self.way == "list":
+            self.steps.append(x * 2)
+            return torch.stack(self.steps).sum(0)
+        if getattr(self, "h", None) is None:
+            self.h = torch.zeros_like(x)
+        self.h = self.h * 0.5 + x
+        return self.h * 1
+
+
+LEFT = {"none": "h", "absent": "h", "buffer": "h", "dict": "cache", "list": "steps"}
+
+
+@pytest.mark.parametrize("way", LEFT)
+def test_what_is_not_there_before_the_first_call_is_told_and_taken_away(way: str) -> None:
+    module, report = Leaves(way).eval(), Report("convert")
+    model = read(module, "x:float32[3]", report=report)
+    said = f"forward {'puts' if way in ('dict', 'list') else 'leaves'} a tensor in"
+    assert any(note.startswith(said) and LEFT[way] in note and "first call" in note for note in report.notes)
+    np.testing.assert_array_equal(run(model, noise(3))[0], Leaves(way)(torch.from_numpy(noise(3))).numpy())
+    assert getattr(module, "h", None) is None
+    assert hasattr(module, "h") == (way in ("none", "buffer"))
+    assert list(module._buffers) == (["h"] if way == "buffer" else [])
+    assert not module.cache
+    assert not module.steps
+    want = Leaves(way)(torch.from_numpy(noise(3)))
+    np.testing.assert_array_equal(module(torch.from_numpy(noise(3))).numpy(), want.numpy())
+
+
+class Reshaped(nn.Module):
+    def __init__(self, change: Any) -> None:
+        super().__init__()
+        self.change = change
+        self.register_buffer("n", torch.zeros(2, dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.n = self.change(self.n)
+        return x * self.n.sum()
+
+
+@pytest.mark.parametrize(
+    ("change", "form"),
+    [(lambda n: n + 0.5, "float32[2]"), (lambda n: n[:1] + 1, "int64[1]"), (lambda n: n.sum() + 1, "int64[]")],
+)
+def test_a_buffer_that_gets_another_form_is_refused(change: Any, form: str) -> None:
+    with pytest.raises(Unsupported) as error:
+        read(Reshaped(change), "x:float32[3]")
+    assert f"forward puts {form} in the buffer n, a int64[2]" in str(error.value)
+
+
 def test_places_in_a_cache_are_verified_in_their_range(tmp_path: Path) -> None:
     """PyTorch refuses to write behind the end of a buffer."""
     torch.manual_seed(0)

@@ -74,6 +74,24 @@ def stepped_write(x: Tensor) -> Tensor:
     return y
 
 
+def written_regions(x):
+    y, z, w = x * 2, x * 3, x * 4
+    with torch.autocast("cpu", enabled=False):
+        flat, own = y.view(-1), w + 1
+    with torch.enable_grad():
+        turned = z.t()
+    flat.add_(1)
+    turned += 1
+    own.mul_(2)
+    return y, z, w, own
+
+
+def truncated_sizes(x):
+    n = x.shape[0]
+    toward_zero = torch.div(n - 10, 3, rounding_mode="trunc") * 100 + torch.div(n * 5, 3, rounding_mode="trunc")
+    return x + toward_zero + torch.div(n - 10, 3, rounding_mode="floor")
+
+
 def written_pieces(x: Tensor) -> tuple[Tensor, ...]:
     """Every other row, rows of an unbind, pieces of a split and of a chunk are memory of the whole."""
     y, z, w = x.clone(), x * 1, x.repeat(1, 2)
@@ -333,7 +351,8 @@ VALUES = [
     program("negated_comparisons", negated_comparisons, NAN, NAN[:1], f(7, 3)),
     *(program(fn.__name__, fn, *ROWS3) for fn in (
         written_view, write_through_transpose, write_before_and_after_read, swap_columns, expand_then_write,
-        masked_write, index_put_accumulate, stepped_write, written_pieces, dict_out, float_division,
+        masked_write, index_put_accumulate, stepped_write, written_pieces, written_regions, truncated_sizes,
+        dict_out, float_division,
         complex_arithmetic, ranks, nonzero_rows, masks, positions, statistics, none_out, rounding, without_text,
         complex_by_hand, special, flat,
         shuffled, looped, running, cat_of_unequal, distances,

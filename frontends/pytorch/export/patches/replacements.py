@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
@@ -164,7 +165,10 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, **kwargs: A
     sizes = isinstance(input, (int, torch.SymInt)) and isinstance(other, (int, torch.SymInt))
     if not sizes or rounding_mode is None or (isinstance(input, int) and isinstance(other, int)):
         return torch.div(input, other, rounding_mode=rounding_mode, **kwargs)
-    return input // other  # neither is negative, so that there is one way to round
+    quotient = input // other
+    if rounding_mode == "floor" or all(map(statically_known_true, (input >= 0, other > 0))):
+        return quotient
+    return torch.sym_max(quotient, 0) + torch.sym_min(-(-input // other), 0)  # towards zero from either side
 
 
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,11 @@ FUNCTIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], Sizes]] = {
     "one element": (lambda x: x + 1 if x.numel() == 1 else x - 1, lambda a, b: a * b > 1),
     "modulo": (lambda x: x + 1 if x.shape[0] % 2 == 0 else x - 1, lambda a, b: a % 2 == 0),
     "quotient": (lambda x: x + 1 if x.shape[0] // 2 > 3 else x - 1, lambda a, b: a < 8),
+    "half": (lambda x: x + 1 if x.shape[0] / 2 > 3 else x - 1, lambda a, b: a <= 6),
+    "square": (lambda x: x + 1 if x.shape[0] ** 2 > 30 else x - 1, lambda a, b: a <= 5),
+    "rounded up": (lambda x: x + 1 if math.ceil(x.shape[0] / 3) > 2 else x - 1, lambda a, b: a <= 6),
+    "ratio": (lambda x: x + 1 if x.shape[0] / x.shape[1] > 2.5 else x - 1, lambda a, b: a / b <= 2.5),
+    "one row of positive numbers": (lambda x: x.relu() if x.shape[0] == 1 else x * 1, lambda a, b: a > 1),
     "less than the other": (lambda x: x + 1 if x.shape[0] > x.shape[1] else x - 1, lambda a, b: a <= b),
     "all elements": (lambda x: x + 1 if x.numel() > 20 else x - 1, lambda a, b: a * b <= 20),
     "as a number": (lambda x: x * int(x.shape[0] > 5), lambda a, b: a <= 5),
@@ -87,6 +93,74 @@ def test_slices_between_constants_are_right_or_refused(ends: tuple[int | None, i
         np.testing.assert_array_equal(got, function(torch.from_numpy(x)).numpy(), err_msg=str(a))
         right += 1
     assert right >= 2
+
+
+ROUNDED: list[Callable[[torch.Tensor], torch.Tensor]] = [
+    lambda x: x + 1 if int(x.shape[0] * 0.5) > 2 else x - 1,
+    lambda x: x + int(x.numel() * 0.1),
+]
+
+
+@pytest.mark.parametrize("place", range(len(ROUNDED)))
+def test_decisions_on_rounded_sizes_are_right_or_refused(place: int) -> None:
+    model, right = read(Called(ROUNDED[place]), "x:float32[a,3]"), 0
+    for a in range(1, 40):
+        try:
+            (got,) = run(model, noise(a, 3))
+        except onnxruntime.capi.onnxruntime_pybind11_state.Fail:
+            continue
+        np.testing.assert_array_equal(got, ROUNDED[place](torch.from_numpy(noise(a, 3))).numpy(), err_msg=str(a))
+        right += 1
+    assert 2 <= right < 39
+
+
+class Offset(nn.Module):
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        return x + n if x.shape[1] == 1 else x * 1
+
+
+class Places(nn.Module):
+    """One token at its place, or all from the beginning, as decoders have it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = nn.Embedding(20, 4)
+
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        t = x.shape[1]
+        return x + self.places(n.expand(1) if t == 1 else torch.arange(t))[:, 0]
+
+
+class Masked(nn.Module):
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return (x.masked_fill(mask, 0.0) if x.shape[1] > 1 else x) * 2
+
+
+class MaskedAlike(nn.Module):
+    """A short cut that changes nothing, whatever the mask says."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return torch.where(mask, x, x.flip(1).flip(1)) if x.shape[1] > 1 else x * 1
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [(Offset, "int64"), (Places, "int64"), (Masked, "bool")])
+def test_short_lengths_that_zeros_hide_are_refused(kind: type[nn.Module], dtype: str) -> None:
+    torch.manual_seed(0)
+    module = kind().eval()
+    model = read(module, "x:float32[2,t]", f"n:{dtype}[1]" if dtype == "int64" else "mask:bool[2,t]")
+    x = noise(2, 5)
+    second = np.array([5]) if dtype == "int64" else noise(2, 5) > 0
+    with torch.no_grad():
+        want = module(torch.from_numpy(x), torch.from_numpy(second))
+    np.testing.assert_allclose(run(model, x, second)[0], want.numpy(), rtol=1e-6)
+    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match="only_if_"):
+        run(model, x[:, :1], second if dtype == "int64" else second[:, :1])
+
+
+def test_a_short_cut_that_changes_nothing_beside_a_mask_is_taken() -> None:
+    model = read(MaskedAlike(), "x:float32[2,t]", "mask:bool[2,t]")
+    for t in (1, 5):
+        np.testing.assert_array_equal(run(model, noise(2, t), noise(2, t) > 0)[0], noise(2, t))
 
 
 class Lengths(nn.Module):
