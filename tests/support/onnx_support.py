@@ -16,6 +16,8 @@ from convert.frontends import onnx as frontend
 from onnx import helper
 from onnx.backend.test.loader import load_node_model_tests
 
+import convert
+from convert import plugin
 from convert.options import Options
 from convert.report import Report
 from convert.source import Source
@@ -59,6 +61,17 @@ def read(thing: Any, options: Options | None = None, report: Report | None = Non
 def run_ort(thing: Path | onnx.ModelProto, feeds: dict[str, Any]) -> list[Any]:
     """Outputs of onnxruntime; raises where it does not load the model."""
     return session(thing).run(None, feeds)
+
+
+def run_converted(proto: onnx.ModelProto, to: str, folder: Path, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Outputs by name of what a model becomes in a format, as the project runs it: every format has its runner."""
+    written = plugin.formats()[to]
+    path = folder / f"model{written.suffix}"
+    convert.convert(proto, to, path, verify=False)
+    runner = plugin.runner_for(written.kind)
+    assert runner is not None
+    (found,) = runner.run(Source(written.kind, path=path), [feeds], precision="float32", options=Options())
+    return found
 
 
 def session(thing: Path | onnx.ModelProto) -> onnxruntime.InferenceSession:

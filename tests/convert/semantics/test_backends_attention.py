@@ -10,11 +10,7 @@ import onnx.inliner
 import pytest
 from onnx import helper
 
-import convert
-from convert import plugin
-from convert.options import Options
-from convert.source import Source
-from tests.support.onnx_support import info, model, run_ort
+from tests.support.onnx_support import info, model, run_converted, run_ort
 
 pytestmark = pytest.mark.not_core
 
@@ -24,7 +20,7 @@ MASKS = {"m0": (3, 1), "m1": (1, 1, 1, 1), "m2": (1, 2, 3, 1)}
 
 @pytest.mark.parametrize("to", ["onnx", "tf", "keras", "torch", "caffe2"])
 def test_backend(to: str, tmp_path: Path) -> None:
-    """Opset 23 has it broadcast, 24 pads it; onnxruntime.s own kernel takes none."""
+    """Opset 23 has it broadcast, 24 pads it; onnxruntime's own kernel takes none."""
     draw = np.random.default_rng(0)
     feeds = {n: draw.normal(size=shape).astype(np.float32) for n, shape in {**SHAPES, **MASKS}.items()}
     nodes = [helper.make_node("Attention", ["q", "k", "v", m], [f"y{i}"]) for i, m in enumerate(MASKS)]
@@ -36,11 +32,6 @@ def test_backend(to: str, tmp_path: Path) -> None:
         proto, [("", "Attention")], exclude=False, inline_schema_functions=True
     )
     wanted = run_ort(body, feeds)
-    written = plugin.formats()[to]
-    path = tmp_path / f"model{written.suffix}"
-    convert.convert(proto, to, path, verify=False)
-    runner = plugin.runner_for(written.kind)
-    assert runner is not None
-    (found,) = runner.run(Source(written.kind, path=path), [feeds], precision="float32", options=Options())
+    found = run_converted(proto, to, tmp_path, feeds)
     for i, want in enumerate(wanted):
         np.testing.assert_allclose(found[f"y{i}"], want, rtol=1e-5, atol=1e-6)

@@ -10,11 +10,7 @@ import onnx
 import pytest
 from onnx import helper
 
-import convert
-from convert import plugin
-from convert.options import Options
-from convert.source import Source
-from tests.support.onnx_support import array, info, model, run_ort
+from tests.support.onnx_support import array, info, model, run_converted, run_ort
 
 pytestmark = pytest.mark.not_core
 
@@ -61,12 +57,7 @@ def feeds() -> dict[str, np.ndarray]:
 
 def check(proto: onnx.ModelProto, to: str, folder: Path, feeds: dict[str, np.ndarray]) -> None:
     """Convert to a format, run the artefact, and compare with onnxruntime."""
-    written = plugin.formats()[to]
-    path = folder / f"model{written.suffix}"
-    convert.convert(proto, to, path, verify=False)
-    runner = plugin.runner_for(written.kind)
-    assert runner is not None
-    (found,) = runner.run(Source(written.kind, path=path), [feeds], precision="float32", options=Options())
+    found = run_converted(proto, to, folder, feeds)
     wanted = dict(zip((y.name for y in proto.graph.output), run_ort(proto, feeds), strict=True))
     for i, row in enumerate(ROWS):
         assert found[f"y{i}"].shape == wanted[f"y{i}"].shape, row
@@ -96,12 +87,7 @@ def test_sums_of_integers_lose_their_fraction(to: str, tmp_path: Path) -> None:
         [info(f"y{i}", None, kind) for i, kind in enumerate(kinds)],
         [array(f"s{i}", size, np.int64) for i, size in enumerate(sizes)],
     )
-    written = plugin.formats()[to]
-    path = tmp_path / f"model{written.suffix}"
-    convert.convert(proto, to, path, verify=False)
-    runner = plugin.runner_for(written.kind)
-    assert runner is not None
-    (found,) = runner.run(Source(written.kind, path=path), [feeds], precision="float32", options=Options())
+    found = run_converted(proto, to, tmp_path, feeds)
     wanted = run_ort(proto, feeds)
     np.testing.assert_array_equal(found["y0"], wanted[0], strict=True)
     np.testing.assert_array_equal(found["y1"], wanted[1], strict=True)
