@@ -74,8 +74,9 @@ def fork(
     variables: Mapping[str, str] | None = None,
     kind: str = "",
 ) -> ForkedProcess | None:
-    """A fork of the warm process at `address` that does `entry` (of `fork_server.ENTRIES`), or None if there is none.
+    """A fork of the warm process at `address` that does `entry`, or None if there is none.
 
+    entry: a name of `fork_server.ENTRIES`, or `module:function`.
     out and err: file descriptors for its output. It has this process's folder and limit of address space. variables:
     what runtimes have to read when they are imported, other than its environment says; the second process of a batch
     (`second_address`) imports them for the first that asks, and serves those that want the same. kind: of what is run.

@@ -28,11 +28,9 @@ from convert.runners.fork_client import second_address
 from convert.runners.marks import MARK, write_mark
 from convert.runners.sandbox import die_with_parent
 
-ENTRIES: dict[str, tuple[str, str]] = {
-    "task": ("convert.batch.child", "convert"),
-    "run": ("convert.runners.child", "run"),
-}
-"""What a fork may become: module and function, which takes the arguments of its command line."""
+ENTRIES: dict[str, str] = {"task": "convert.batch.child:convert", "run": "convert.runners.child:run"}
+"""What a fork may become: module and function, which takes the arguments of its command line. A backend names its own.
+"""
 
 _CORE = (
     "convert.api", "convert.cli", "convert.parity.verify", "convert.passes.layout.assign",
@@ -215,7 +213,7 @@ def _fork_entry(
     tempfile.tempdir = None  # it is asked for again, in the environment of the client
     os.chdir(request["folder"])
     _limit_memory(request["limit"])
-    module, name = ENTRIES[request["entry"]]
+    module, _, name = ENTRIES.get(request["entry"], request["entry"]).partition(":")
     sys.argv = ["convert", *request["arguments"]]
     entry = getattr(importlib.import_module(module), name)
     return lambda: entry(request["arguments"])

@@ -1,15 +1,23 @@
-"""The child that turns a SavedModel into a TensorFlow Lite flatbuffer: `python -m …converter_process FOLDER PARENT`."""
+"""The child that turns a SavedModel into a TensorFlow Lite flatbuffer: `python -m …converter_process FOLDER PARENT`.
+
+Where a process is there that has imported TensorFlow, it is a fork of that one instead, which begins with `run`.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from convert.runners.sandbox import die_with_parent
+
+
+def run(arguments: Sequence[str]) -> None:
+    """`main`, in a fork that is given the folder as the only argument."""
+    main(Path(arguments[0]))
 
 
 def main(folder: Path) -> None:

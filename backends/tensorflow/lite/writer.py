@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -31,6 +32,8 @@ from convert.passes import run_passes
 from convert.passes.size_checks import write_size_checks_as_reshapes
 from convert.report import Report
 from convert.runners.arrays import save_arrays
+from convert.runners.fork_client import Child, fork
+from convert.runners.warm import address_of
 
 from .. import ops  # noqa: F401  (fills the table)
 from ..constants import scope_name
@@ -222,18 +225,24 @@ def _tensor_info(node: str, dtype: Any, shape: Any) -> meta_graph_pb2.TensorInfo
 
 def _run_converter(folder: Path) -> None:
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
+    module = f"{__package__}.converter_process"
     with open(folder / "log", "wb") as log:
-        done = subprocess.run(
-            module_command(f"{__package__}.converter_process", str(folder), str(os.getpid())),
+        warm, number = address_of("tflite", {}), log.fileno()
+        child: Child = fork(f"{module}:run", [str(folder)], environment, number, number, warm) or subprocess.Popen(
+            module_command(module, str(folder), str(os.getpid())),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             env=environment,
-            check=False,
         )
+        try:
+            code = child.wait()
+        finally:
+            if child.poll() is None:
+                os.kill(child.pid, signal.SIGKILL)
     if not (folder / "status.json").exists():
         tail = (folder / "log").read_text(errors="replace").strip().splitlines()[-3:]
-        how = f"exit code {done.returncode}: {' | '.join(tail)}"
+        how = f"exit code {code}: {' | '.join(tail)}"
         raise ConvertError(f"TensorFlow's converter to TensorFlow Lite died with {how}")
 
 
