@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from convert.frontends import pytorch as frontend
 from convert.frontends.pytorch import parts
 from onnx import numpy_helper
 
@@ -44,6 +45,28 @@ def t5(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("folders") / "t5"
     model.save_pretrained(folder)
     return model, folder
+
+
+@pytest.fixture(scope="module")
+def captures() -> dict[Any, Any]:
+    """The graph of each part that a test has captured."""
+    return {}
+
+
+@pytest.fixture
+def captured_once(captures: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part is captured by the first test that wants it: those that ask for this are about files, not graphs."""
+    read = frontend.read
+
+    def read_once(source: Source, options: Options, report: convert.Report) -> Any:
+        key = str(source.path), repr(sorted(options.extra.items()))
+        if key not in captures:
+            captures[key] = read(source, options, report)
+        model = captures[key].clone()
+        model.meta.update(captures[key].meta)  # the files that go beside it
+        return model
+
+    monkeypatch.setattr(frontend, "read", read_once)
 
 
 def test_three_files_generate_what_the_source_generates(t5: Any, tmp_path: Path) -> None:
@@ -103,6 +126,7 @@ def tensor_of(value: onnx.ValueInfoProto) -> Tensor:
     return Tensor(value.name, onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name, dims)
 
 
+@pytest.mark.usefixtures("captured_once")
 @pytest.mark.parametrize("status", ["PASS", "INCONCLUSIVE", "FAIL"])
 def test_what_the_files_generate_together_is_in_the_verdict(
     t5: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str
@@ -137,6 +161,7 @@ def test_the_task_says_which_files(t5: Any, task: str) -> None:
     assert list(parts(source, options, single=True)) == ([*wanted] if task else [])
 
 
+@pytest.mark.usefixtures("captured_once")
 def test_an_output_is_a_folder_and_whole_or_not_there(t5: Any, tmp_path: Path, monkeypatch: Any) -> None:
     with pytest.raises(UsageError, match="written as 3 files"):
         convert.convert(t5[1], "onnx", tmp_path / "t5.onnx", task=WITH_PAST)
@@ -160,6 +185,7 @@ def write_parts(fails_at: int = 0) -> Any:
     return write
 
 
+@pytest.mark.usefixtures("captured_once")
 @pytest.mark.parametrize("there", [["encoder_model"], ["decoder_with_past_model"]])
 def test_parts_replace_those_that_are_there_all_or_none(
     t5: Any, tmp_path: Path, monkeypatch: Any, there: list[str]
