@@ -266,15 +266,17 @@ def open_source(source: Any) -> Source:
 
 
 def _warm_up(report: Report, kind: str, formats: Sequence[str] = (), *, target: str = "") -> None:
-    """Fork what the runs of a `kind` will be forked from, in the process of a command.
+    """Fork what the runs of a `kind` will be forked from, in the process of a command; of a program, count them.
 
     target: the kind of the artefact to verify, given before anything is imported.
     """
-    if warm.are_allowed():
-        with report.stage("import"):
-            if target:
-                warm.warm_up_other_settings(target)
-            warm.warm_up(kind, formats)
+    if not warm.are_allowed():
+        warm.count_use(report, kind, formats)
+        return
+    with report.stage("import"):
+        if target:
+            warm.warm_up_other_settings(target)
+        warm.warm_up(kind, formats)
 
 
 def _size(source: Source) -> str:

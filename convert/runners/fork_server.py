@@ -11,6 +11,7 @@ import contextlib
 import gc
 import importlib
 import json
+import math
 import os
 import resource
 import selectors
@@ -39,20 +40,21 @@ _CORE = (
 )  # fmt: skip
 
 
-def main(place: str, parent: str, stages: str) -> Callable[[], None]:
+def main(place: str, parent: str, stages: str, idle: str = "") -> Callable[[], None]:
     """Serve until the parent ends; returns in forks only: what the fork is to do.
 
     stages: JSON of lists of kinds and formats. After each but the last a child goes on to import the next, while this
-    process serves those that need no more, at the socket that is called `place` and the number of the stage.
+    process serves those that need no more, at the socket that is called `place` and the number of the stage. idle:
+    seconds after which a process ends that serves nobody.
     """
     die_with_parent(int(parent))
     gc.disable()  # a third of the time that TensorFlow takes to import
     wanted = json.loads(stages)
     preload([], [])
     here = os.getpid()
-    if not os.fork():
+    if not (other := os.fork()):
         die_with_parent(here)
-        return serve(listening_socket(second_address(f"{place}.0")), second=True)
+        return serve(listening_socket(second_address(f"{place}.0")), second=True, idle=float(idle or "inf"))
     for number, (kinds, formats) in enumerate(wanted):
         preload(kinds, formats)
         gc.freeze()  # else a collection in a fork writes to every object, and copies the pages that forks share
@@ -63,7 +65,7 @@ def main(place: str, parent: str, stages: str) -> Callable[[], None]:
             break
         die_with_parent(here)
         listener.close()
-    return serve(listener)
+    return serve(listener, idle=float(idle or "inf"), after=other)
 
 
 def listening_socket(place: str) -> socket.socket:
@@ -97,17 +99,27 @@ class Variables:
 
 
 def serve(
-    listener: socket.socket, *, second: bool = False, imported: Mapping[str, str] = MappingProxyType({})
+    listener: socket.socket,
+    *,
+    second: bool = False,
+    imported: Mapping[str, str] = MappingProxyType({}),
+    idle: float = math.inf,
+    after: int = 0,
 ) -> Callable[[], None]:
     """Fork for every client that asks for it; returns in forks only: what the fork is to do.
 
     second: the runtimes are imported when the first one comes. imported: what they have been told, where they are here.
+    idle: seconds without a client after which this process ends, which is not before its child `after` has ended.
     """
     variables = Variables(second, imported)
     with listener, selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
         while True:
-            for key, _ in selector.select():
+            serving = len(selector.get_map()) > 1
+            events = selector.select(None if serving or idle == math.inf else idle)
+            if not events and not (after and os.waitpid(after, os.WNOHANG) == (0, 0)):
+                os._exit(0)
+            for key, _ in events:
                 if key.fileobj is listener:
                     selector.register(listener.accept()[0], selectors.EVENT_READ)
                 elif isinstance(key.fileobj, int):

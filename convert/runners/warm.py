@@ -1,7 +1,7 @@
 """Processes that the runs of one command are forked from: forks of its own, made while what a run imports is there.
 
 The worker of the command line (`convert.cli.supervisor`) allows them. A program that calls the functions has none: it
-may have threads, whose locks a fork would find locked.
+may have threads, whose locks a fork would find locked. What it has instead is in `convert.runners.program_server`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import TextIO
 
 from convert import activity, plugin
 from convert.interpreter import paused_garbage_collection
-from convert.runners import fork_server
+from convert.report import Report
+from convert.runners import fork_server, program_server
 from convert.runners.fork_client import ADDRESS, second_address
 from convert.runners.sandbox import die_with_parent
 from convert.source import Source
@@ -54,6 +55,13 @@ def warm_up(kind: str, formats: Sequence[str] = ()) -> None:
         _fork_server(kind, {})
 
 
+def count_use(verification: Report, kind: str, formats: Sequence[str] = ()) -> None:
+    """A program begins a verification, of this report, that runs artefacts of a `kind`, of which it wrote `formats`."""
+    if not os.environ.get(ADDRESS):
+        with contextlib.suppress(OSError):  # no more processes, or no place for temporary files
+            program_server.count_use(verification, _runner_name(kind), kind, formats)
+
+
 def warm_up_other_settings(kind: str) -> None:
     """Fork a process for each setting but the first under which an artefact of a `kind` is run.
 
@@ -71,8 +79,8 @@ def address_of(kind: str, variables: Mapping[str, str]) -> str:
     """The socket to fork a run of `kind` from, where its runtimes are told `variables`; empty where there is none."""
     if mine := _addresses.get(_key(kind, variables)):
         return mine
-    batch = os.environ.get(ADDRESS, "")
-    return second_address(batch) if batch and variables else batch
+    found = os.environ.get(ADDRESS, "") or program_server.server_address(_runner_name(kind))
+    return second_address(found) if found and variables else found
 
 
 def _other_settings(kind: str) -> list[dict[str, str]]:
@@ -88,8 +96,11 @@ def _is_imported(kind: str) -> bool:
 
 def _key(kind: str, variables: Mapping[str, str]) -> tuple[str, str]:
     """Kinds that one runner runs have one process."""
-    runner = getattr(plugin.runner_for(kind), "__name__", kind)
-    return runner, " ".join(f"{name}={value}" for name, value in sorted(variables.items()))
+    return _runner_name(kind), " ".join(f"{name}={value}" for name, value in sorted(variables.items()))
+
+
+def _runner_name(kind: str) -> str:
+    return str(getattr(plugin.runner_for(kind), "__name__", kind))
 
 
 def _fork_server(kind: str, variables: Mapping[str, str]) -> None:

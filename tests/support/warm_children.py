@@ -54,3 +54,4 @@ def pytest_configure(config: pytest.Config) -> None:
 def new_interpreters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Children of this test are interpreters of their own: it is about them, or sets what they read at their start."""
     monkeypatch.delenv(ADDRESS, raising=False)
+    monkeypatch.setattr("convert.runners.program_server.server_address", lambda runner: "")

@@ -1,0 +1,70 @@
+"""A program that verifies again and again imports what it runs once more, and leaves no process behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+FIXTURE = Path(__file__).parents[3] / "fixtures" / "mnist_cnn.onnx"
+
+PROGRAM = """
+import json, os, sys, time
+from pathlib import Path
+import convert
+from convert.runners import process, program_server
+
+program_server.IDLE = 1.0
+started, fork = [], process.fork
+process.fork = lambda *words, **more: started.append(fork(*words, **more)) or started[-1]
+found = []
+for turn in range(4):
+    if turn == 3:
+        servers = list(program_server._servers.values())
+        while any(server.serves() for server in servers):  # nobody asks for a second
+            time.sleep(0.1)
+        os.environ["TOLD"] = "something else"
+    verdict = convert.verify(sys.argv[1], sys.argv[1]).verdict.status
+    found.append([verdict, sorted({child is not None for child in started})])
+    started.clear()
+pids = [server.process.pid for server in program_server._servers.values()]
+print(json.dumps([found, pids]))
+"""
+
+
+@pytest.mark.not_core
+@pytest.mark.skipif(sys.platform != "linux", reason="forks are served on Linux")
+def test_from_the_second_verification_on_runs_are_forked() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM, str(FIXTURE)], capture_output=True, text=True, check=True)
+    found, pids = json.loads(done.stdout)
+    assert found == [["PASS", [False]], ["PASS", [True]], ["PASS", [True]], ["PASS", [True]]]
+    until = time.monotonic() + 10
+    while (left := [pid for pid in pids if _runs(pid)]) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert pids
+    assert not left
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_child_of_the_program_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a fork of the program inherits is a process of its parent's, which it cannot wait for."""
+    from convert.runners import program_server
+
+    server = object.__new__(program_server.ProgramServer)
+    server.environment, server.ready = {"other": os.devnull}, True
+    server.process = subprocess.Popen([sys.executable, "-c", ""])
+    assert not server.serves()
+    server.process.wait()
+    monkeypatch.setitem(program_server._servers, "a runner", server)
+    assert program_server.server_address("a runner") == ""
