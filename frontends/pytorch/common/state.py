@@ -79,7 +79,8 @@ def refuse_shared_names(states: Iterable[str], outputs: Collection[str]) -> None
 def track_assignments(module: nn.Module) -> Iterator[dict[str, Any]]:
     """Makes capture see buffers that forward replaces (`self.h = h`), which torch.export would drop without a word.
 
-    They are written to in place when forward ends; what it returns is copied first, for it may be the old buffer.
+    They are written to in place when forward ends; what it returns is copied first, for it may be the old buffer. One
+    that forward registers anew is assigned to, or an attribute like another.
     Yields what other attributes of modules, and lists and dicts in them, held before forward assigned to them, by path;
     None for what it adds to a list or dict, `UNSET` where a module had None or nothing, and a `Problem` for a buffer
     that it gives another form.
@@ -124,9 +125,11 @@ def track_assignments(module: nn.Module) -> Iterator[dict[str, Any]]:
     for part, name in unset:
         del part._buffers[name]
         vars(part)[name] = None
+    original = _assigned_when_registered(set(module.modules()))
     try:
         yield assigned
     finally:
+        setattr(nn.Module, "register_buffer", original)  # noqa: B010
         for handle in handles:
             handle.remove()
         for container, content in containers:
@@ -138,6 +141,25 @@ def track_assignments(module: nn.Module) -> Iterator[dict[str, Any]]:
         for part, name in unset:
             vars(part).pop(name, None)
             part._buffers[name] = None
+
+
+def _assigned_when_registered(parts: Collection[nn.Module]) -> Any:
+    """Let `register_buffer` of `parts` assign, which torch.export can follow; what it was before.
+
+    A buffer that is there is replaced, and what is none becomes a plain attribute.
+    """
+    original = nn.Module.register_buffer
+
+    def register_buffer(self: nn.Module, name: str, tensor: Any, persistent: bool = True) -> None:
+        if self not in parts or name in self._parameters or name in self._modules or "." in name:
+            original(self, name, tensor, persistent)
+        elif name in self._buffers:
+            self._buffers[name] = tensor
+        else:
+            vars(self)[name] = tensor
+
+    setattr(nn.Module, "register_buffer", register_buffer)  # noqa: B010
+    return original
 
 
 def _has_tensor(value: Any) -> bool:
@@ -223,7 +245,12 @@ def refuse_assignments(program: ExportedProgram, assigned: Mapping[str, Any], re
             problems=[Problem(f"forward replaces the tensor {path}, which is no buffer") for path in read],
             hint="register it with register_buffer: then it becomes an input and an output of the converted model",
         )
-    problems = [value for value in assigned.values() if isinstance(value, Problem)]
+    unread = {
+        str(s.target)
+        for s in program.graph_signature.input_specs
+        if s.kind == InputKind.BUFFER and not next(n for n in program.graph.nodes if n.name == s.arg.name).users
+    }
+    problems = [v for path, v in assigned.items() if isinstance(v, Problem) and path not in unread]
     if problems:
         raise Unsupported(
             problems=problems, hint="an input that is fed with an output cannot change its shape or dtype"
@@ -233,6 +260,11 @@ def refuse_assignments(program: ExportedProgram, assigned: Mapping[str, Any], re
             report.note(
                 f"forward leaves a tensor in {path}, where there is none before: the converted model computes every "
                 "time as it does in a first call; what has to be kept is registered with register_buffer, as a tensor"
+            )
+        elif isinstance(value, Problem):
+            report.note(
+                f"{value.why}, without a look at what it was: the converted model keeps none of it, and computes every "
+                "time as it does in a first call"
             )
         elif value is None:
             report.note(

@@ -20,7 +20,7 @@ _OWN = str(Path(__file__).parent)
 # What lies between an `if` and the place that decides it; any other frame of PyTorch is a decision of its own.
 _BETWEEN = (
     *(f"{_TORCH}/{name}" for name in ("__init__.py", "fx/experimental/", "utils/_stats.py")),
-    f"{_OWN}/patches/copies.py",
+    *(f"{_OWN}/patches/{name}.py" for name in ("copies", "checks")),
 )
 
 

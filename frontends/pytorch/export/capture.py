@@ -222,8 +222,8 @@ def _export(module: nn.Module, call: Call, report: Report) -> Capture:
         warnings.simplefilter("ignore")
         program = export_program(module, args, kwargs, dynamic)
     restore_names(program, module, call)
-    for line in checks:
-        report.note(f"a check that only raises an exception is left out: {line}")
+    for note in checks:
+        report.note(note)
     refuse_assignments(program, assigned, report)
     if seeds:
         refuse_seeded(program)

@@ -267,7 +267,7 @@ def _has_visible_writes(program: ExportedProgram) -> bool:
             for member in merged:
                 group[member] = merged
     for node in graph.nodes:
-        if _updates_statistics(node):
+        if _updates_statistics(node) or _writes_elsewhere(node):
             return True
         if (
             node.op == "call_function"
@@ -286,6 +286,12 @@ def _has_visible_writes(program: ExportedProgram) -> bool:
         elif isinstance(node.target, torch._ops.HigherOrderOperator) and _has_inplace_write(node):
             return True
     return False
+
+
+def _writes_elsewhere(node: torch.fx.Node) -> bool:
+    """True for a call that writes to another argument than its first: `torch.add(x, y, out=z)`."""
+    schema = node.target._schema if isinstance(node.target, torch._ops.OpOverload) else None
+    return schema is not None and any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments[1:])
 
 
 def _updates_statistics(node: torch.fx.Node) -> bool:

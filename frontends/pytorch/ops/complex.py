@@ -84,6 +84,16 @@ def _zero(g: Graph, dtype: torch.dtype) -> ir.Value:
     return as_value(g, 0.0, torch.float64 if dtype == torch.complex128 else torch.float32)
 
 
+@torch_op("complex::sym_size")
+def sym_size(g, x, dim=None):
+    return torch_op.entries["sym_size"].rule(g, x.real, dim)
+
+
+@torch_op("complex::sym_numel")
+def sym_numel(g, x):
+    return torch_op.entries["sym_numel"].rule(g, x.real)
+
+
 # -- arithmetic -------------------------------------------------------------------------------------------------------
 
 

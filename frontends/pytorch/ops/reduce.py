@@ -193,8 +193,10 @@ def _spread_rule(root: bool, mean: bool) -> Any:
 
 
 def _whole_spread_rule(root: bool, mean: bool) -> Any:
+    spread = _spread_rule(root, mean)
+
     def rule(g: Graph, x: ir.Value, unbiased: bool = True) -> Any:
-        return _spread_rule(root, mean)(g, x, None, unbiased)
+        return spread(g, x, None, unbiased)
 
     return rule
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -179,6 +179,13 @@ def _linear_rule(mode: str) -> Any:
         cubic = -0.75 if mode == "cubic" else None
         if output_size is None and align_corners:
             output_size = _scaled_sizes(g, x, scale_factors)
+        if g.dtype(x) == ir.DataType.UINT8:
+            method = Interpolation(mode, place, cubic=-0.75)
+
+            def weights(length: int, out: int, factor: float | None) -> np.ndarray:
+                return weight_matrix(length, out, out / length if align_corners or not factor else factor, method)
+
+            return _resized_bytes(g, x, output_size, scale_factors, weights)
         return emit_resize(
             g,
             x,
@@ -200,6 +207,12 @@ def _scaled_sizes(g: Graph, x: ir.Value, scale_factors: Sequence[float]) -> list
 def _antialiased_rule(mode: str) -> Any:
     def vec(g: Graph, x: ir.Value, output_size: Any, align_corners: bool, scale_factors: Any = None) -> ir.Value:
         """A constant matrix for each axis: PyTorch's filter differs from what runtimes make of ONNX's attribute."""
+        if g.dtype(x) == ir.DataType.UINT8:
+
+            def weights(length: int, out: int, factor: float | None) -> np.ndarray:
+                return _filter_matrix(length, out, mode, align_corners, factor)
+
+            return _resized_bytes(g, x, output_size, scale_factors, weights)
         output_size = _scaled_sizes(g, x, scale_factors) if output_size is None else output_size
         for i, (out, factor) in enumerate(zip(output_size, scale_factors or (None, None), strict=True)):
             length = g.shape(x)[i + 2]
@@ -211,6 +224,37 @@ def _antialiased_rule(mode: str) -> Any:
         return x
 
     return vec
+
+
+def _resized_bytes(
+    g: Graph,
+    x: ir.Value,
+    output_size: Any,
+    factors: Sequence[float | None] | None,
+    weights: Callable[[int, int, float | None], np.ndarray],
+) -> ir.Value:
+    """Pictures of bytes, whose columns PyTorch interpolates first and then its rows, each rounded to bytes.
+
+    The weights [out, length] of an axis are whole numbers of 2^-p, with the largest p for which they are below 2^15
+    (`_compute_index_ranges_int16_weights` of `aten/src/ATen/native/cpu/UpSampleKernel.cpp`, after Pillow's).
+    """
+    if g.rank(x) != 4:
+        raise Unsupported("interpolation of bytes in one or three dims", hint="convert them to float32 before")
+    lengths = static_sizes(g.shape(x)[2:], "interpolation of bytes of unknown size")
+    known = [f for f in factors or () if f is not None]
+    wanted = _scaled_sizes(g, x, known) if output_size is None else output_size
+    for i in (1, 0):
+        if not isinstance(wanted[i], int):
+            raise Unsupported("interpolation of bytes to unknown sizes", hint="convert them to float32 before")
+        exact = weights(lengths[i], wanted[i], factors[i] if factors else None)
+        digits = next((p for p in range(22) if int(0.5 + exact.max() * 2 ** (p + 1)) >= 1 << 15), 22)
+        table = np.trunc(exact * 2**digits + np.copysign(0.5, exact)).astype(np.int32)
+        whole = cast(g, x, ir.DataType.INT32)
+        whole = g.MatMul(whole, np.ascontiguousarray(table.T)) if i else g.MatMul(table, whole)
+        whole = g.Max(g.Add(whole, constant_like(g, (1 << digits) >> 1, whole)), constant_like(g, 0, whole))
+        whole = g.Min(g.Div(whole, constant_like(g, 1 << digits, whole)), constant_like(g, 255, whole))
+        x = cast(g, whole, ir.DataType.UINT8)
+    return x
 
 
 def _filter_matrix(length: int, out: int, mode: str, align_corners: bool, factor: float | None) -> np.ndarray:

@@ -275,11 +275,15 @@ class Leaves(nn.Module):
             return torch.stack(self.steps).sum(0)
         if getattr(self, "h", None) is None:
             self.h = torch.zeros_like(x)
+        if self.way == "registered":
+            h = self.h
+            del self.h
+            self.register_buffer("h", h, persistent=False)
         self.h = self.h * 0.5 + x
         return self.h * 1
 
 
-LEFT = {"none": "h", "absent": "h", "buffer": "h", "dict": "cache", "list": "steps"}
+LEFT = {"none": "h", "absent": "h", "buffer": "h", "registered": "h", "dict": "cache", "list": "steps"}
 
 
 @pytest.mark.parametrize("way", LEFT)
@@ -317,6 +321,36 @@ def test_a_buffer_that_gets_another_form_is_refused(change: Any, form: str) -> N
     with pytest.raises(Unsupported) as error:
         read(Reshaped(change), "x:float32[3]")
     assert f"forward puts {form} in the buffer n, a int64[2]" in str(error.value)
+
+
+class Registers(nn.Module):
+    """A buffer that forward registers anew: one of the form that it had, or a table that is too short."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.ones(rows, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.table.shape[0] < 4:
+            self.register_buffer("table", torch.arange(12.0).view(4, 3), persistent=False)
+        else:
+            self.register_buffer("table", self.table * 2)
+        return x + self.table.sum(0)
+
+
+def test_a_buffer_that_is_registered_anew_is_state_where_it_is_read() -> None:
+    module, report = Registers(4), Report("convert")
+    model = read(module, "x:float32[rows,3]", report=report)
+    assert [v.name for v in model.graph.outputs] == ["output", "table_next"]
+    x, table = noise(2, 3), noise(4, 3)
+    np.testing.assert_allclose(run(model, x, table)[0], x + 2 * table.sum(0), rtol=1e-6, atol=1e-6)
+    assert module.table.equal(torch.ones(4, 3))
+
+    module, report = Registers(2), Report("convert")
+    model = read(module, "x:float32[rows,3]", report=report)
+    np.testing.assert_array_equal(run(model, x)[0], x + np.arange(12, dtype=np.float32).reshape(4, 3).sum(0))
+    assert any("in the buffer table" in note and "first call" in note for note in report.notes)
+    assert module.table.equal(torch.ones(2, 3))
 
 
 def test_places_in_a_cache_are_verified_in_their_range(tmp_path: Path) -> None:

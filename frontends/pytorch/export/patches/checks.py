@@ -1,7 +1,8 @@
 """Leaves out checks that do nothing but raise: `if bad.any(): raise`, `assert (x > 0).all()`, `torch._assert(…)`.
 
 What a graph computes for input that passes them does not depend on them. Which way a condition on data goes is read
-off the source: the one that does not raise.
+off the source: the one that does not raise. Where the program catches the exception itself, it decides like any other;
+and where it catches the error with which PyTorch refuses to decide, that is raised again.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, S
 from torch.overrides import TorchFunctionMode
 
 from ...common.locate import shown_path
+from .caught import is_caught, raised_class, tree_of
 
 _TORCH = str(Path(torch.__file__).parent)
 _MACHINERY = ("__init__.py", "overrides.py", "fx/experimental/", "utils/_stats.py", "_export/non_strict_utils.py")
@@ -35,10 +37,16 @@ BETWEEN = (
 
 @contextmanager
 def without_checks() -> Iterator[list[str]]:
-    """Inside, conditions on data that only lead to an exception are taken not to hold; the lines of those found."""
+    """Inside, conditions on data that only lead to an exception are taken not to hold; notes of those found.
+
+    Of functions that raise for some numbers too, where the program catches that (gpytorch's Cholesky).
+    Raises the error of a condition on data, at the end, that the program caught.
+    """
     found: list[str] = []
+    caught: list[GuardOnDataDependentSymNode] = []
     shape_env: Any = ShapeEnv
-    original = shape_env.evaluate_expr
+    originals = {name: getattr(shape_env, name) for name in _PATCHED}
+    original, original_node, original_assert = originals.values()
 
     def evaluate(self: Any, condition: Any, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -50,12 +58,36 @@ def without_checks() -> Iterator[list[str]]:
                 raise
             return sympy.true if passes else sympy.false
 
-    shape_env.evaluate_expr = evaluate
+    def evaluate_node(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return original_node(self, *args, **kwargs)
+        except GuardOnDataDependentSymNode as error:
+            if is_caught(_asking_frame(sys._getframe(1)), type(error)):
+                caught.append(error)
+            raise
+
+    def is_assertion(self: Any) -> bool:
+        """PyTorch takes the condition of an assertion to hold without a word."""
+        frame = self._get_user_frame() if original_assert(self) else None
+        if frame is None or is_caught(frame, AssertionError):
+            return False
+        _add_note(found, _LEFT_OUT, frame)
+        return True
+
+    for name, patched in zip(_PATCHED, (evaluate, evaluate_node, is_assertion), strict=True):
+        setattr(shape_env, name, patched)
     try:
         with _PassedChecks(found):
             yield found
     finally:
-        shape_env.evaluate_expr = original
+        for name, function in originals.items():
+            setattr(shape_env, name, function)
+    if caught:
+        raise caught[0]
+
+
+_PATCHED = ("evaluate_expr", "evaluate_sym_node", "_is_python_assert")
+_LEFT_OUT = "a check that only raises an exception is left out"
 
 
 class _PassedChecks(TorchFunctionMode):
@@ -70,7 +102,24 @@ class _PassedChecks(TorchFunctionMode):
             passes = _passing_value(sys._getframe(1), self.found)
             if passes is not None:
                 return passes
+        if getattr(func, "__name__", "") in _RAISING:
+            frame = _asking_frame(sys._getframe(1))
+            if frame is not None and is_caught(frame, torch.linalg.LinAlgError):
+                _add_note(self.found, "forward catches what is raised here; the converted model goes on", frame)
         return func(*args, **(kwargs or {}))
+
+
+_RAISING = frozenset(
+    "linalg_cholesky cholesky linalg_inv inverse linalg_solve linalg_eig linalg_eigh linalg_svd svd".split()  # noqa: SIM905
+)
+"""Functions that raise an exception for some numbers, such as a matrix that has no inverse."""
+
+
+def _add_note(found: list[str], text: str, frame: FrameType) -> None:
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    note = f"{text}: {shown_path(file)}:{line} ({linecache.getline(file, line).strip()})"
+    if note not in found:
+        found.append(note)
 
 
 def _passing_value(frame: FrameType | None, found: list[str]) -> bool | None:
@@ -82,12 +131,19 @@ def _passing_value(frame: FrameType | None, found: list[str]) -> bool | None:
     if frame is None:
         return None
     file, line = frame.f_code.co_filename, frame.f_lineno
-    passes = True if asserted else _conditions(file).get(line)
+    passes, statement = (True, None) if asserted else _conditions(file).get(line, (None, None))
+    if passes is not None and is_caught(frame, raised_class(statement, frame)):
+        return None
     if passes is not None:
-        where = f"{shown_path(file)}:{line} ({linecache.getline(file, line).strip()})"
-        if where not in found:
-            found.append(where)
+        _add_note(found, _LEFT_OUT, frame)
     return passes
+
+
+def _asking_frame(frame: FrameType | None) -> FrameType | None:
+    """The frame of the program that asks for a condition; None where PyTorch itself does."""
+    while frame is not None and frame.f_code.co_filename.startswith(BETWEEN):
+        frame = frame.f_back
+    return None if frame is None or frame.f_code.co_filename.startswith(_TORCH) else frame
 
 
 _DECIDING = (ast.IfExp, ast.comprehension, ast.Lambda)
@@ -95,23 +151,21 @@ _DECIDING = (ast.IfExp, ast.comprehension, ast.Lambda)
 
 
 @cache
-def _conditions(file: str) -> dict[int, bool]:
-    """The lines of conditions that only decide whether an exception is raised, with the value that avoids it."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:
-        return {}
-    found: dict[int, bool] = {}
-    for node in ast.walk(tree):
+def _conditions(file: str) -> dict[int, tuple[bool, ast.stmt]]:
+    """The lines of conditions that only decide whether an exception is raised: what avoids it, and what raises it."""
+    tree = tree_of(file)
+    found: dict[int, tuple[bool, ast.stmt]] = {}
+    for node in ast.walk(tree) if tree is not None else ():
+        statement: ast.stmt
         if isinstance(node, ast.Assert):
-            wanted = _wanted_values(node.test, True)
+            wanted, statement = _wanted_values(node.test, True), node
         elif isinstance(node, ast.If) and not node.orelse and _only_raises(node.body):
-            wanted = _wanted_values(node.test, False)
+            wanted, statement = _wanted_values(node.test, False), node.body[-1]
         else:
             continue
         if len(wanted) == 1 and not any(isinstance(part, _DECIDING) for part in ast.walk(node.test)):
             end = node.test.end_lineno or node.test.lineno
-            found |= dict.fromkeys(range(node.test.lineno, end + 1), next(iter(wanted)))
+            found |= dict.fromkeys(range(node.test.lineno, end + 1), (next(iter(wanted)), statement))
     return found
 
 

@@ -22,6 +22,8 @@ from convert.errors import Unsupported
 from convert.options import Options, parse_input
 from convert.report import Report
 from convert.source import Source
+from tests.support.pytorch_tools import read
+from tests.support.pytorch_tools import run as run_graph
 
 A, B = torch.randn(3, 4, dtype=torch.complex64), torch.randn(3, 4, dtype=torch.complex64)
 X = torch.randn(2, 6, 8)
@@ -151,8 +153,24 @@ def test_function_of_complex_tensors(function: Callable[..., Any], inputs: tuple
         np.testing.assert_allclose(a, flat(b), rtol=2e-5, atol=2e-5)
 
 
+def test_sizes_of_complex_tensors() -> None:
+    """`z[:, :k] = …` of any number of rows asks for them, as an operator once its writes are explicit."""
+
+    def sizes(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        z = torch.fft.fft(x)
+        counted = torch.ops.aten.sym_size.int(z, 0) * torch.ops.aten.sym_numel(z.repeat(2, 1))
+        y = torch.zeros(x.shape[0], 6, dtype=torch.complex64)
+        y[:, :4] = z
+        return y, x * counted
+
+    model = read(Module(sizes).eval(), "args_0:float32[rows,4]")
+    x = torch.randn(3, 4)
+    for got, want in zip(run_graph(model, x), sizes(x), strict=True):
+        np.testing.assert_allclose(got, flat(want), rtol=2e-5, atol=2e-5)
+
+
 def test_every_rule_on_pairs_has_a_case() -> None:
-    used: set[str] = set()
+    used = {"complex::sym_size", "complex::sym_numel"}  # the test above, of dims that are dynamic
     for _, function, inputs in FUNCTIONS:
         program = torch.export.export(Module(function).eval(), inputs, strict=False)
         for node in (*program.graph.nodes, *prepare_program(program, Report("test")).graph.nodes):

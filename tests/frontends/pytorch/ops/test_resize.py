@@ -9,6 +9,8 @@ from tests.frontends.pytorch.ops.support import check, check_unknown_sizes, laye
 from tests.support.cases import Case, case, f32, params
 
 X = f32(2, 4, 6, 7)
+BYTES = np.random.default_rng(0).integers(0, 256, (2, 6, 7, 9)).astype(np.uint8)
+AVERAGED = ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
 
 
 def _ramp(length: int) -> np.ndarray:
@@ -56,6 +58,16 @@ ROWS = [
         case("upsample_bicubic2d.vec", f32(1, 2, 10, 20), None, False, [0.7, 1.3]).named("odd"),
         case("upsample_bilinear2d", _ramp(90)[..., None] + _ramp(8)[:, :, None], [62, 12], False, 0.7, 1.5).named(
             "sizes and factors"
+        ),
+        *(
+            case(f"{name}.vec", BYTES[:, :channels], [3, 11], aligned, None).named(f"bytes {channels} {aligned}")
+            for name in ("upsample_bilinear2d", "upsample_bicubic2d", *AVERAGED)
+            for channels in (3, 6)
+            for aligned in (False, True)
+        ),
+        *(
+            case(f"{name}.vec", BYTES[:, :3], None, False, [0.7, 1.4]).named("bytes by factors")
+            for name in ("upsample_bilinear2d", "upsample_bicubic2d", *AVERAGED)
         ),
         *(case(f"_upsample_{n}_aa", X, [3, 4], False) for n in ("bilinear2d", "bicubic2d")),
         *(case(f"_upsample_{n}_aa.vec", X, [3, 4], False, None) for n in ("bilinear2d", "bicubic2d")),

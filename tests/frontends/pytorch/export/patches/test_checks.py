@@ -11,7 +11,7 @@ from torch import nn
 
 from convert.errors import Unsupported
 from convert.report import Report
-from tests.support.pytorch_tools import agrees, noise, read
+from tests.support.pytorch_tools import Calling, agrees, noise, read
 
 
 class Checked(nn.Module):
@@ -64,8 +64,34 @@ def of_counts(x: torch.Tensor) -> None:
         raise ValueError("too many")
 
 
+def catches_another(x: torch.Tensor) -> None:
+    try:
+        raises(x)
+    except (KeyError, ArithmeticError):
+        x.mul_(0)
+
+
+def raises_again(x: torch.Tensor) -> None:
+    try:
+        raises(x)
+    except ValueError as error:
+        raise RuntimeError("too large") from error
+
+
 @pytest.mark.parametrize(
-    "check", [raises, raises_with_words, asserts, calls_assert, negated, of_two, of_numbers, of_counts]
+    "check",
+    [
+        raises,
+        raises_with_words,
+        asserts,
+        calls_assert,
+        negated,
+        of_two,
+        of_numbers,
+        of_counts,
+        catches_another,
+        raises_again,
+    ],
 )
 def test_a_check_is_left_out_and_said(check: Callable[[torch.Tensor], None]) -> None:
     report, module = Report("convert"), Checked(check)
@@ -73,6 +99,19 @@ def test_a_check_is_left_out_and_said(check: Callable[[torch.Tensor], None]) -> 
     (note,) = [n for n in report.notes if "only raises" in n]
     assert "test_checks.py" in note
     agrees(module, model, noise(2, 3))
+
+
+def test_what_is_caught_of_a_function_that_raises_is_said() -> None:
+    def factor(x: torch.Tensor) -> torch.Tensor:
+        try:
+            return torch.linalg.cholesky(x)
+        except RuntimeError:
+            return torch.linalg.cholesky(x + torch.eye(3))
+
+    report = Report("convert")
+    read(Calling(factor), "tensors_0:float32[n,3,3]", report=report)
+    (note,) = [n for n in report.notes if "forward catches" in n]
+    assert "return torch.linalg.cholesky(x))" in note
 
 
 def decides(x: torch.Tensor) -> None:
@@ -101,8 +140,48 @@ def counts_one_way(x: torch.Tensor) -> None:
         x.add_(rows)
 
 
-def test_what_decides_is_in_the_graph_both_ways() -> None:
-    report, module = Report("convert"), Checked(decides)
+def catches(x: torch.Tensor) -> None:
+    try:
+        if (x.sum() > 3).item():
+            raise ValueError("large")
+        x.mul_(2)
+    except ValueError:
+        x.add_(1)
+
+
+def catches_an_assertion(x: torch.Tensor) -> None:
+    try:
+        assert x.sum() <= 3
+    except (KeyError, AssertionError):
+        x.neg_()
+
+
+def is_large(x: torch.Tensor) -> None:
+    if x.sum() > 3:
+        raise LookupError("large")
+
+
+def catches_what_another_raises(x: torch.Tensor) -> None:
+    try:
+        is_large(x)
+    except Exception:
+        x.neg_()
+
+
+def catches_everything(x: torch.Tensor) -> None:
+    """PyTorch's refusal to decide too."""
+    try:
+        factor = 2 if x.sum() > 3 else 3
+    except Exception:
+        factor = 1
+    x.mul_(factor)
+
+
+@pytest.mark.parametrize(
+    "check", [decides, catches, catches_an_assertion, catches_what_another_raises, catches_everything]
+)
+def test_what_decides_is_in_the_graph_both_ways(check: Callable[[torch.Tensor], None]) -> None:
+    report, module = Report("convert"), Checked(check)
     model = read(module, "x:float32[n,3]", report=report)
     assert any("test_checks.py" in n and "both ways" in n for n in report.notes)
     for x in (noise(2, 3), noise(4, 3) + 2):
