@@ -18,6 +18,7 @@ from convert.passes.opset.convert import convert_opset
 from convert.passes.size_checks import write_size_checks_as_reshapes
 
 from .chained_scales import join_chained_scales
+from .counted_places import keep_counted_places
 from .full_resize import full_resize
 from .inferred_shapes import write_inferred_shapes
 from .kernel_shapes import write_kernel_shapes
@@ -69,7 +70,9 @@ def lower(model: ir.Model, opset: int, dump: Path | None = None) -> None:
     _refuse_private(model)
     older = (write_size_checks_as_reshapes,) if opset < _COMPUTED_SPLIT else ()
     hoist = hoist_all_weights if old else hoist_weights
-    run_passes(model, (*PASSES, *older, to_opset, join_chained_scales, hoist, drop_unused_weights), dump)
+    run_passes(
+        model, (*PASSES, *older, to_opset, join_chained_scales, keep_counted_places, hoist, drop_unused_weights), dump
+    )
     used = {node.domain for node in model.graph.all_nodes()} | {""}
     imports = model.graph.opset_imports
     for domain in [d for d in imports if d not in used]:
