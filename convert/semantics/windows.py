@@ -35,6 +35,15 @@ def same_pads(
     return split_pads(total, auto_pad)
 
 
+def transposed_same_pads(span: int, stride: int, extra: int, auto_pad: str) -> tuple[int, int]:
+    """What SAME takes off a transposed convolution, before and after, so that n elements become n · stride.
+
+    extra: its output padding. Never less than nothing: of a span shorter than the stride, ONNX's own inference and
+    onnxruntime leave the result shorter than n · stride, where the formula of its text would add zeros.
+    """
+    return split_pads(max(span - stride + extra, 0), auto_pad)
+
+
 def split_pads(total: Size, auto_pad: str) -> tuple[Size, Size]:
     """Half of the pads before and half after; of an odd number one more after (SAME_UPPER) or before (all others)."""
     small = total // 2

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from convert.plugin import Operator
+from convert.rules.listing import operator_rows
 from convert.source import Source
 
 if TYPE_CHECKING:
@@ -49,8 +50,13 @@ def preload() -> None:
 
 
 def operators() -> Iterable[Operator]:
-    """Every operator of the ONNX domains that the installed onnx defines."""
+    """Every operator of ONNX that the installed onnx defines, and those of ONNX Runtime that have a rule."""
     import onnx
+
+    from . import ops  # noqa: F401  (fills the table)
+    from .rules import runtime_op
+
+    yield from operator_rows(runtime_op)
 
     for schema in sorted(onnx.defs.get_all_schemas(), key=lambda s: (s.domain, s.name)):
         if schema.domain in ("", "ai.onnx.ml") and not schema.deprecated:

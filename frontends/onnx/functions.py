@@ -34,7 +34,7 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
             doubtful=True,
         ) from error
     names = {(f.domain, f.name) for f in model.functions}
-    left = sorted({(n.domain, n.op_type) for n in _all_nodes(inlined.graph.node) if (n.domain, n.op_type) in names})
+    left = sorted({(n.domain, n.op_type) for n in all_nodes(inlined.graph.node) if (n.domain, n.op_type) in names})
     if left:
         raise Unsupported(
             problems=[
@@ -85,7 +85,7 @@ def _copy_of(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _fill_defaults(nodes: Iterable[onnx.NodeProto], bodies: Mapping[_Key, onnx.FunctionProto]) -> None:
     """Give each call the attributes that it leaves out and for which the function has a value, in place."""
-    for node in _all_nodes(nodes):
+    for node in all_nodes(nodes):
         body = bodies.get((node.domain, node.op_type, node.overload))
         if body is not None:
             given = {a.name for a in node.attribute}
@@ -97,7 +97,7 @@ def _hands_on_nothing(model: onnx.ModelProto) -> bool:
     bodies = {(f.domain, f.name, f.overload): f for f in model.functions}
     for function in model.functions:
         known = {a.name for a in function.attribute_proto}
-        for node in _all_nodes(function.node):
+        for node in all_nodes(function.node):
             body = bodies.get((node.domain, node.op_type, node.overload))
             with_value = {a.name for a in body.attribute_proto} if body is not None else set()
             if any(a.ref_attr_name and a.ref_attr_name not in known and a.name in with_value for a in node.attribute):
@@ -140,7 +140,7 @@ def check_functions(model: onnx.ModelProto) -> None:
 
 def _count_and_depth(nodes: list[onnx.NodeProto], sizes: dict[_Key, tuple[int, int]]) -> tuple[int, int]:
     count = depth = 0
-    for node in _all_nodes(nodes):
+    for node in all_nodes(nodes):
         inner, levels = sizes.get((node.domain, node.op_type, node.overload), (1, -1))
         count, depth = count + inner, max(depth, levels + 1)
     return count, depth
@@ -149,7 +149,7 @@ def _count_and_depth(nodes: list[onnx.NodeProto], sizes: dict[_Key, tuple[int, i
 def _callees_first(bodies: dict[_Key, onnx.FunctionProto]) -> list[_Key]:
     """The functions in an order in which each comes after those it calls. Raises `BadInput` for a circle."""
     calls = {
-        key: {k for n in _all_nodes(f.node) if (k := (n.domain, n.op_type, n.overload)) in bodies}
+        key: {k for n in all_nodes(f.node) if (k := (n.domain, n.op_type, n.overload)) in bodies}
         for key, f in bodies.items()
     }
     order: list[_Key] = []
@@ -175,9 +175,10 @@ def _callees_first(bodies: dict[_Key, onnx.FunctionProto]) -> list[_Key]:
     return order
 
 
-def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """The nodes and those of their subgraphs, however deep."""
     for node in nodes:
         yield node
         for attribute in node.attribute:
             for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _all_nodes(graph.node)
+                yield from all_nodes(graph.node)

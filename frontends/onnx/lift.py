@@ -27,9 +27,28 @@ def lift_opset(model: ir.Model) -> None:
     unknown = [n for n in model.graph.all_nodes() if n.domain == "" and not onnx.defs.has(n.op_type)]
     if unknown:
         raise Unsupported(problems=[Problem("ONNX has no such operator", location_of(n)) for n in unknown])
-    infer_facts(model)
+    _infer_outputs(model)
     convert_opset(model, OPSET, keep_newer=True)
     infer_facts(model)
+
+
+def _infer_outputs(model: ir.Model) -> None:
+    """Infer all facts; the dims of outputs too, where they follow from the inputs.
+
+    What a file declares of an output holds where inference does not tell: files whose batch was made dynamic at the
+    inputs alone still declare a batch of 1 at their outputs, which runtimes warn of and pass over.
+    """
+    declared = {y: known_dims(y) for y in model.graph.outputs if not y.is_graph_input()}
+    for y in declared:
+        y.shape = None
+    infer_facts(model)
+    for y, own in declared.items():
+        found = known_dims(y)
+        if own is not None and found is not None and len(own) == len(found):
+            pairs = zip(own, found, strict=True)
+            y.shape = ir.Shape([old if new is None or isinstance(old, str) else new for old, new in pairs])
+        elif own is not None:
+            y.shape = ir.Shape(own)
 
 
 def fix_values(model: ir.Model, options: Options, report: Report) -> None:

@@ -24,11 +24,12 @@ from convert.passes.decide_branches import decide_branches
 from convert.report import Report
 from convert.source import Source
 
-from .functions import check_functions, drop_overruled_functions, inline_functions
+from .functions import all_nodes, check_functions, drop_overruled_functions, inline_functions
 from .lazy_proto import ByteSpan, parse_model
 from .lift import fix_inputs, fix_values, lift_opset
 from .nested import flatten_inputs
 from .notes import check_notes
+from .runtime_operators import find_facts, give_domain, write_in_onnx
 from .weights import check_tensor, dense_tensor, external_files, external_tensor, mapped_tensor
 
 Weights = dict[str, ir.TensorProtocol]
@@ -55,6 +56,7 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     _normalize_proto(proto)
     overridable = _declare_weights(proto, weights)
     overruled = drop_overruled_functions(proto)
+    give_domain(proto, all_nodes(proto.graph.node))
     check_functions(proto)
     _check(proto)
     proto = inline_functions(proto)
@@ -73,7 +75,9 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
         report.note("training information in the file was left out")
     flatten_inputs(model, options)
     fix_values(model, options, report)
+    find_facts(model)
     lift_opset(model)
+    write_in_onnx(model, report)
     fix_inputs(model, options, report)
     decide_branches(model)
     return model

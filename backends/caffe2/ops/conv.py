@@ -9,7 +9,7 @@ import numpy as np
 
 from convert.errors import Unsupported
 from convert.graph.tensors import dims_of, lazy_tensor
-from convert.semantics.windows import split_pads
+from convert.semantics.windows import split_pads, transposed_same_pads
 
 from ..blob import Blob
 from ..common.conv_transpose import transpose_by_convolution
@@ -117,9 +117,9 @@ def _transposed_window(
             if not isinstance(size, int):
                 raise Unsupported("output_shape with a spatial size that is not fixed")
             total = made.strides[i] * (size - 1) + extra[i] + made.extent(i) - output_shape[i]
+            before, after = split_pads(total, auto_pad)
         else:
-            total = extra[i] + made.extent(i) - made.strides[i]
-        before, after = split_pads(total, auto_pad)
+            before, after = transposed_same_pads(made.extent(i), made.strides[i], extra[i], auto_pad)
         begins.append(before)
         ends.append(after)
     return Window(kernel, made.strides, made.dilations, [*begins, *ends])

@@ -10,7 +10,7 @@ import numpy as np
 from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
-from convert.semantics.windows import split_pads
+from convert.semantics.windows import split_pads, transposed_same_pads
 
 from ..constants import Constant
 from ..emitter import Emitter, Value
@@ -179,15 +179,14 @@ def _crop_amounts(
         own = list(pads) if pads is not None and auto_pad == "NOTSET" else [0] * 2 * rank
         before, after = own[:rank], own[rank:]
     else:
-        if output_shape is None:  # n times the stride: n itself cancels out
-            totals = [r - s + e for r, s, e in zip(reach, strides, extra, strict=True)]
+        if output_shape is None:
+            split = [transposed_same_pads(r, s, e, auto_pad) for r, s, e in zip(reach, strides, extra, strict=True)]
         else:
             known = [n for n in sizes if n is not None]
             if len(known) < rank:
                 raise Unsupported("output_shape over a dim of dynamic size")
             full = [(n - 1) * s + r for n, s, r in zip(known, strides, reach, strict=True)]
-            totals = [f + e - o for f, e, o in zip(full, extra, output_shape[-rank:], strict=True)]
-        split = [split_pads(total, auto_pad) for total in totals]
+            split = [split_pads(f + e - o, auto_pad) for f, e, o in zip(full, extra, output_shape[-rank:], strict=True)]
         before, after = [b for b, _ in split], [a for _, a in split]
     # A stride beyond the kernel leaves zeros behind the last window.
     tail = [max(s - r, 0) for s, r in zip(strides, reach, strict=True)]

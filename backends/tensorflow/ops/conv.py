@@ -8,7 +8,7 @@ from dataclasses import replace
 import tensorflow as tf
 
 from convert.errors import Unsupported
-from convert.semantics.windows import split_pads
+from convert.semantics.windows import split_pads, transposed_same_pads
 
 from ..constants import Constant
 from ..emit import Dim, Emitter, Value, kept_apart
@@ -216,12 +216,11 @@ def _transpose_pads(
     if output_shape is None and not same:
         pads = pads if pads is not None and auto_pad == "NOTSET" else [0] * 2 * rank
         return list(pads[:rank]), list(pads[rank:])
-    if same:  # as many as n times the stride; n itself cancels out
-        totals = [r - s + e for r, s, e in zip(reach, strides, extra, strict=True)]
+    if same:
+        split = [transposed_same_pads(r, s, e, auto_pad) for r, s, e in zip(reach, strides, extra, strict=True)]
     else:
         assert output_shape is not None
-        totals = [f + e - o for f, e, o in zip(full, extra, output_shape[-rank:], strict=True)]
-    split = [split_pads(total, auto_pad) for total in totals]
+        split = [split_pads(f + e - o, auto_pad) for f, e, o in zip(full, extra, output_shape[-rank:], strict=True)]
     return [before for before, _ in split], [after for _, after in split]
 
 

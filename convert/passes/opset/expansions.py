@@ -176,7 +176,7 @@ EXPANSIONS: dict[str, tuple[int, Expansion]] = {
     "Swish": (24, _swish),
     "Mod": (28, _mod),
     "Trilu": (14, _trilu),
-    "QuantizeLinear": (21, quantize),
+    "QuantizeLinear": (23, quantize),
     "DequantizeLinear": (21, dequantize),
     "LayerNormalization": (17, _layer_normalization),
     "RMSNormalization": (23, _rms_normalization),

@@ -13,6 +13,8 @@ _WIDE = (ir.DataType.INT16, ir.DataType.UINT16)
 _INTEGERS = (*_WIDE, ir.DataType.INT8, ir.DataType.UINT8)
 _HALVES = 19
 """The opset from which on numbers of 16 bits are quantized."""
+_SHORTS, _MIXED = 21, 23
+"""Those from which on they are quantized to, and a scale has a dtype of its own."""
 
 
 def quantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
@@ -25,9 +27,12 @@ def quantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
     kind = named if zero is None and named in _INTEGERS else ir.DataType.UINT8 if zero is None else zero.dtype
     if kind not in _INTEGERS:
         return None
-    if kind not in _WIDE and not halves:
-        if named == ir.DataType.UNDEFINED:
+    if not halves and (kind not in _WIDE or target >= _SHORTS):
+        # What is quantized was of the dtype of the scale for a time.
+        mixed = x.dtype != scale.dtype and _HALVES <= target < _MIXED
+        if not mixed and (named == ir.DataType.UNDEFINED or target >= _SHORTS):
             return None
+        x = g.Cast(x, to=g.dtype(scale)) if mixed else x
         kept = {name: value for name, value in node.attributes.items() if name != "output_dtype"}
         none = zero or g.Expand(g.const(0, kind), g.Shape(scale))
         return [g.node("QuantizeLinear", [x, scale, none], kept)]

@@ -107,6 +107,8 @@ def reduce_log_sum_exp(count: int, x: Array, axes: Array = None, *, keepdims: in
     from scipy import special
 
     where = None if axes is None or not len(axes) else tuple(int(a) for a in axes)
+    if x.ndim == 0:
+        return x
     return np.asarray(special.logsumexp(x, axis=where, keepdims=bool(keepdims))).astype(x.dtype)
 
 

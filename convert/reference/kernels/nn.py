@@ -174,7 +174,9 @@ def _transposed_size(
 ) -> tuple[list[int], list[int]]:
     rank = len(dims)
     if output_shape or auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        sizes = list(output_shape[-rank:]) if output_shape else [n * s for n, s in zip(dims, strides, strict=True)]
+        wanted = [n * s for n, s in zip(dims, strides, strict=True)]
+        # SAME takes off, and adds nothing: ONNX's own inference, and onnxruntime.
+        sizes = list(output_shape[-rank:]) if output_shape else list(map(min, full, wanted))
         total = [max(0, f - s) for f, s in zip(full, sizes, strict=True)]
         upper = auto_pad == "SAME_UPPER"
         return [t // 2 if upper else t - t // 2 for t in total], sizes

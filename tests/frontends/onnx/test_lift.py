@@ -55,6 +55,22 @@ def test_broadcast_of_opset_6_with_a_dynamic_batch() -> None:
     assert np.array_equal(run(read(proto), {"x": X, "b": b})["y"], X + b[:, None])
 
 
+def test_dims_of_outputs_follow_from_inputs_where_the_file_says_otherwise() -> None:
+    """Whoever makes a batch dynamic at the inputs alone leaves a 1 at the outputs, which runtimes pass over."""
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Shape", ["y"], ["s"])]
+    ends = [info("x", ["N", 3, 4])], [info("y", [1, 3, 4]), info("s", [3], onnx.TensorProto.INT64)]
+    proto = model(nodes, *ends)
+    shared = read(proto)
+    assert shared.graph.outputs[0].shape == ir.Shape(["N", 3, 4])
+    assert list(run(shared, {"x": X})["s"]) == [2, 3, 4]  # onnxruntime's optimizer, too, believes the file
+
+
+def test_dims_of_outputs_that_content_decides_stay_as_declared() -> None:
+    nodes = [helper.make_node("NonZero", ["x"], ["y"])]
+    shared = read(model(nodes, [info("x", ["N", 3, 4])], [info("y", [3, "found"], onnx.TensorProto.INT64)]))
+    assert shared.graph.outputs[0].shape == ir.Shape([3, "found"])
+
+
 IMAGE = np.random.default_rng(1).normal(size=(1, 2, 5, 7)).astype(np.float32)
 
 OF_OPSET_10: dict[str, tuple[str, dict[str, Any], list[float] | None]] = {

@@ -84,6 +84,7 @@ ROWS = [
     conv(2, 3, (5, 6), 4, (3, 3), False, True, strides=[2, 2], output_shape=[10, 12]),
     conv(2, 3, (5, 6), 4, (3, 3), False, True, strides=[2, 2], auto_pad="SAME_UPPER"),
     conv(2, 3, (5, 6), 4, (3, 3), False, True, strides=[2, 2], auto_pad="SAME_LOWER"),
+    conv(2, 3, (5, 6), 4, (1, 2), True, True, strides=[3, 4], auto_pad="SAME_UPPER"),
 ]
 
 

@@ -125,6 +125,7 @@ case("LayerNormalization of float64", [normal(3, 6).astype(np.float64) + 1000],
      lambda g, x: g.LayerNormalization(x, np.linspace(1, 2, 6), outputs=3)[0], *(13, 16))  # fmt: skip
 case("Slice", [normal(5, 6)], lambda g, x: g.Slice(x, np.array([1]), np.array([-1]), np.array([-1])), *(7, 9))
 case("Clip", [normal(9)], lambda g, x: g.Clip(x, np.float32(-0.5), np.float32(0.5)), *(7, 9))
+case("Clip by crossed bounds", [normal(9)], lambda g, x: g.Clip(x, np.float32(0.5), np.float32(-0.5)), *(7, 9))
 case("Clip by computed bounds", [normal(9), np.float32(-0.3)], lambda g, x, low: g.Clip(x, low, None), *(8, 9))
 case("Slice back from before the first", [normal(5, 6)],
      lambda g, x: g.Slice(x, np.array([-9, -8]), np.array([-99, 1]), np.array([0, 1]), np.array([-1, 1])),

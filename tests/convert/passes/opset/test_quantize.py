@@ -58,3 +58,16 @@ def test_halves_and_dtypes_that_are_named(kind: type, floats: type, named: bool,
     np.testing.assert_array_equal(got, want)
     assert got.dtype == kind
     np.testing.assert_array_equal(back, ((want.astype(np.float32) - zero) * 0.0625).astype(floats))
+
+
+@pytest.mark.parametrize("opset", [19, 20, 22])  # which take what has the dtype of the scale
+def test_integers_are_quantized_by_a_scale_of_floats(opset: int) -> None:
+    x = np.array([[-7, 40, 3], [900, 0, -2000]], np.int32)
+    scale, zero = np.float32(3), np.uint8(100)
+    g = Graph()
+    g.output(g.QuantizeLinear(g.input("x", ir.DataType.INT32, ["n", 3]), scale, zero), "y")
+    model = g.model()
+    convert_opset(model, opset)
+    content = ir.serde.serialize_model(model).SerializeToString()
+    (got,) = onnxruntime.InferenceSession(content).run(None, {"x": x})
+    np.testing.assert_array_equal(got, np.clip(np.rint(x / 3) + 100, 0, 255).astype(np.uint8))

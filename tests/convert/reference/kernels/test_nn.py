@@ -42,6 +42,7 @@ def test_conv(attributes: dict[str, Any]) -> None:
         {"strides": [3, 2], "output_shape": [33, 18]},
         {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
         {"auto_pad": "SAME_LOWER", "strides": [2, 2]},
+        {"auto_pad": "SAME_LOWER", "strides": [4, 5]},
     ],
 )
 def test_conv_transpose(attributes: dict[str, Any]) -> None:

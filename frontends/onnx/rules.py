@@ -1,0 +1,22 @@
+"""The table of operators of ONNX Runtime's own, which its optimizer and its quantizer put into files.
+
+`@runtime_op("com.microsoft::Gelu")` registers a rule that writes the operator in ONNX's, at the canonical opset.
+Arguments are those of ONNX Runtime's schemas (its ContribOperators.md); one that a rule does not name is refused.
+
+>>> import onnx_ir as ir
+>>> from convert.graph import Graph
+>>> from convert.frontends.onnx.rules import runtime_op
+>>> from convert.frontends.onnx import ops
+>>> g = Graph()
+>>> x = g.input("x", ir.DataType.FLOAT, ("batch", 4))
+>>> runtime_op.apply(g, "com.microsoft::QuickGelu", [x]).producer().op_type
+'Mul'
+"""
+
+from __future__ import annotations
+
+from convert.rules import Rules
+
+MICROSOFT = "com.microsoft"
+
+runtime_op = Rules("ONNX Runtime")

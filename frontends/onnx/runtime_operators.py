@@ -1,0 +1,146 @@
+"""Writes the operators of ONNX Runtime's own in ONNX's, those that `ops/` has a rule for.
+
+They stand between operators of the file's opset, and their forms are of the canonical one. So their facts are found
+before the opset is lifted, which needs those of everything, and their forms are put in after it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+import onnx
+import onnx_ir as ir
+
+from convert.errors import Problem, Unsupported
+from convert.graph import Graph, location_of
+from convert.graph.node_inference import infer
+from convert.graph.shape_inference import infer_facts
+from convert.graph.values import attribute_content, is_used
+from convert.passes.layout.rewrite import ModelNames
+from convert.report import Report
+from convert.rules.onnx_schemas import operator_of
+
+from . import ops  # noqa: F401  (fills the table)
+from .rules import MICROSOFT, runtime_op
+
+_WITHOUT_DOMAIN = {
+    "SimplifiedLayerNormalization": (0, 1 << 31),
+    "LayerNormalization": (0, 17),
+    "GroupNormalization": (18, 21),
+}
+"""What ONNX Runtime runs in ONNX's own domain and ONNX's checker refuses, from one opset on and before another."""
+
+
+def give_domain(proto: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> None:
+    """Move what ONNX Runtime has in ONNX's domain, and ONNX not (any more) at the model's opset, to its own, in place.
+
+    nodes: all nodes of the model.
+    """
+    version = next((entry.version for entry in proto.opset_import if entry.domain == ""), 1)
+    functions = {(f.domain, f.name) for f in proto.functions}
+    moved = []
+    for node in nodes:
+        first, end = _WITHOUT_DOMAIN.get(node.op_type, (0, 0)) if node.domain == "" else (0, 0)
+        if first <= version < end and ("", node.op_type) not in functions:
+            moved.append(node)
+    for node in moved:
+        node.domain = MICROSOFT
+    if moved and all(entry.domain != MICROSOFT for entry in proto.opset_import):
+        proto.opset_import.append(onnx.helper.make_opsetid(MICROSOFT, 1))
+
+
+def find_facts(model: ir.Model) -> bool:
+    """Set the facts of what the operators of the table give, and of what follows from it; whether there are any.
+
+    Inference knows nothing of them, and ends at each.
+    """
+    if not _own(model):
+        return False
+    infer_facts(model)
+    version = model.graph.opset_imports.get("", 1)
+    for node in model.graph.all_nodes():
+        if operator_of(node) in runtime_op:
+            # What a rule refuses is told by `write_in_onnx`, when more is known.
+            with suppress(Unsupported, ValueError):
+                for old, new in zip(node.outputs, _results(Graph(), node), strict=False):
+                    if new is not None:
+                        old.type, old.shape = new.type, new.shape
+        elif node.domain == "" and onnx.defs.has(node.op_type, version, "") and _are_open(node):
+            with suppress(ValueError):
+                infer(node, onnx.defs.get_schema(node.op_type, version, ""))
+    return True
+
+
+def write_in_onnx(model: ir.Model, report: Report) -> None:
+    """Replace the operators of the table, in a model of the canonical opset, in place.
+
+    Raises one `Unsupported` that lists all that their rules do not take.
+    """
+    found = _own(model)
+    if not found:
+        return
+    taken: dict[str, int] = dict.fromkeys(ModelNames(model.graph).taken, 0)
+    problems: list[Problem] = []
+    for node in found:
+        g = Graph()
+        g.reserve(taken)
+        try:
+            with g.at(location_of(node)):
+                _replace(model, node, g, _results(g, node))
+        except Unsupported as error:
+            problems += error.problems
+    if problems:
+        raise Unsupported(problems=problems)
+    counts = Counter(node.op_type for node in found)
+    listing = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in sorted(counts.items()))
+    report.note(f"operators of ONNX Runtime's own were written in ONNX's: {listing}")
+    infer_facts(model)
+
+
+def _own(model: ir.Model) -> list[ir.Node]:
+    return [node for node in model.graph.all_nodes() if operator_of(node) in runtime_op]
+
+
+def _are_open(node: ir.Node) -> bool:
+    return any(y.name and (y.type is None or y.shape is None) for y in node.outputs)
+
+
+def _results(g: Graph, node: ir.Node) -> Sequence[ir.Value | None]:
+    """What the rule makes for each output of the node."""
+    attributes = {a.name: attribute_content(a) for a in node.attributes.values()}
+    made = runtime_op.apply(g, operator_of(node), list(node.inputs), attributes, location_of(node))
+    return made if isinstance(made, list) else [made]
+
+
+def _replace(model: ir.Model, node: ir.Node, g: Graph, results: Sequence[ir.Value | None]) -> None:
+    graph = node.graph
+    assert graph is not None
+    results = [*results, *[None] * (len(node.outputs) - len(results))]
+    own = {v for made in g.graph for v in made.outputs}
+    placed: list[tuple[ir.Value, ir.Value]] = []
+    for old, new in zip(node.outputs, results, strict=False):
+        if not is_used(old):
+            continue
+        if new is None:
+            raise Unsupported(problems=[Problem(f"its output {old.name!r} is not computed", location_of(node))])
+        if new not in own:  # an input, or another output's
+            new = g.Identity(new)
+        own.discard(new)
+        placed.append((old, new))
+    nodes, constants = list(g.graph), list(g.graph.initializers.values())
+    g.graph.remove(nodes)
+    for value in constants:
+        g.graph.initializers.pop(value.name or "")
+        model.graph.register_initializer(value)
+    graph.insert_before(node, nodes)
+    for old, new in placed:
+        name = old.name
+        if old.type is not None:
+            new.type = old.type
+        if old.is_graph_output() and old.shape is not None:
+            new.shape = old.shape
+        old.replace_all_uses_with(new, replace_graph_outputs=True)
+        new.name, old.name = name, None
+    graph.remove(node, safe=True)

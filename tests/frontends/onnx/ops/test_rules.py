@@ -1,0 +1,70 @@
+"""What holds of all rules of ONNX Runtime's own operators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from convert.frontends.onnx import operators
+from convert.frontends.onnx.rules import MICROSOFT, runtime_op
+from onnx import helper
+
+import convert
+from convert.options import Options
+from convert.report import Report
+from tests.frontends.onnx.ops.support import model_of, typed
+from tests.frontends.onnx.ops.test_norm import BY_GROUP
+from tests.support.cases import Case, case, f32, rows_of_package
+from tests.support.onnx_support import info, model, read
+
+
+def floats(row: Case) -> onnx.ModelProto:
+    """A file of one node, whose results are floats."""
+    proto = model_of(row)
+    return typed(proto, [onnx.TensorProto.FLOAT] * len(proto.graph.output))
+
+
+def test_every_rule_has_a_case() -> None:
+    assert {o.name for o in operators()} >= set(runtime_op.entries)
+    named = {param.values[0].operator for param in (*rows_of_package(__package__), *BY_GROUP)}
+    tested = {name if "::" in name else f"{MICROSOFT}::{name}" for name in named}
+    untested = {f"{MICROSOFT}::BiasAdd"}  # onnxruntime has no kernel for it on the CPU
+    assert set(runtime_op.entries) - untested == tested
+
+
+def test_what_a_rule_does_not_take_is_refused_with_its_place() -> None:
+    proto = floats(case("com.microsoft::Attention", f32(2, 3, 8), f32(8, 24), num_heads=2, do_rotary=1))
+    with pytest.raises(convert.Unsupported, match=r"com.microsoft::Attention, node 'the_node'.*do_rotary"):
+        read(proto)
+
+
+def test_an_attribute_that_no_rule_names_is_refused() -> None:
+    with pytest.raises(convert.Unsupported, match="qkv_order"):
+        read(floats(case("com.microsoft::Gelu", f32(2, 3), qkv_order=1)))
+
+
+def test_a_note_says_what_was_written_otherwise() -> None:
+    report = Report("test")
+    read(floats(case("com.microsoft::Gelu", f32(2, 3))), Options(), report)
+    assert any("ONNX Runtime's own" in note and "Gelu" in note for note in report.notes)
+
+
+def test_a_layer_norm_of_onnxs_own_stays() -> None:
+    nodes = [helper.make_node("LayerNormalization", ["x", "w"], ["y"])]
+    weight = onnx.numpy_helper.from_array(np.ones(3, np.float32), "w")
+    shared = read(model(nodes, [info("x", ["n", 3])], [info("y", ["n", 3])], [weight], opset=17))
+    assert [n.op_type for n in shared.graph] == ["LayerNormalization"]
+
+
+def test_branches_hold_them_too(tmp_path: Path) -> None:
+    def branch(name: str, operator: str) -> onnx.GraphProto:
+        node = helper.make_node(operator, ["x"], [f"{name}_y"], domain=MICROSOFT)
+        return helper.make_graph([node], name, [], [onnx.ValueInfoProto(name=f"{name}_y")])
+
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branch("a", "Gelu"), else_branch=branch("b", "QuickGelu"))
+    ends = [info("x", ["n", 3]), info("c", [], onnx.TensorProto.BOOL)], [info("y", ["n", 3])]
+    report = convert.convert(model([node], *ends, domains=[MICROSOFT]), "onnx", tmp_path / "y.onnx")
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS"
