@@ -41,7 +41,6 @@ EXAMPLES = {
 }
 
 
-@pytest.mark.usefixtures("new_interpreters")  # children import what lies beside the example
 @pytest.mark.parametrize("title", EXAMPLES)
 def test_an_example_runs(title: str, tmp_path: Path) -> None:
     for name, text in EXAMPLES[title].items():
