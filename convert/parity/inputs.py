@@ -14,11 +14,14 @@ import onnx_ir as ir
 from convert.errors import ResourceLimit, UsageError
 from convert.graph.metadata import DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY, RANGE_KEY
 from convert.graph.tensors import dtype_name, numpy_dtype
+from convert.graph.values import constant
+from convert.parity.boundary_values import mix_boundary_values, uses_of_content
 from convert.parity.size_guards import broken_guards, evaluate, fit_sizes
-from convert.parity.special import ROWS, special_array
+from convert.parity.special import ROWS, reaches_shapes, special_array
 
-# Integer inputs without an implied range, and sizes of dynamic dims without a hint.
+# Integers of 32 bits and more without an implied range, and sizes of dynamic dims without a hint.
 _INTEGERS = 10
+WITHOUT_ZERO = (1, _INTEGERS - 1)
 _BATCH, _SPATIAL, _OF_MANY = 2, 16, 4  # the last where an input has so many dynamic dims that 16 of each fill memory
 _ELEMENTS = 1 << 48  # beyond them numpy has no address for an array, and says so in words of its own
 _MOST = 64  # the largest upper bound that is tried out
@@ -108,7 +111,7 @@ def closer_spans(model: ir.Model, examples: Mapping[Any, np.ndarray]) -> list[di
             continue
         example = given.get(name, np.zeros(0))
         own = (int(example.min()), int(example.max())) if example.size else None
-        wide[name], close[name] = own or (1, _INTEGERS - 1), own or (1, 1)
+        wide[name], close[name] = own or WITHOUT_ZERO, own or (1, 1)
     return [spans for spans in ([wide] if wide == close else [wide, close]) if spans]
 
 
@@ -162,10 +165,16 @@ def sized_feed(model: ir.Model, seed: int, dims: Mapping[str, int], spans: Spans
     """A feed of this seed at these sizes: normal numbers for even seeds, uniform ones for odd."""
     rng = np.random.default_rng(seed)
     normal = seed % 2 == 0
-    arrays = {
-        str(v.name): _random_array(v, dims, rng, normal, _integer_limits(v), spans.get(str(v.name)))
-        for v in model.graph.inputs
-    }
+    arrays = {}
+    for place, value in enumerate(model.graph.inputs):
+        limits, span = _integer_limits(value), spans.get(str(value.name))
+        array = _random_array(value, dims, rng, normal, limits, span)
+        if array.dtype.kind == "b" and array.size == 1:  # by chance, all sets would have the same one
+            array = np.full_like(array, (seed + place) % 2 == 0)
+        elif not spans and RANGE_KEY not in value.metadata_props:
+            known = _known_limits(limits, dims)
+            array = mix_boundary_values(value, array, seed, min(known, default=None))
+        arrays[str(value.name)] = array
     sizes = ", ".join(f"{k}={n}" for k, n in dims.items())
     return Feed(f"seed {seed}, {'normal' if normal else 'uniform'}" + (f", {sizes}" if sizes else ""), arrays)
 
@@ -205,14 +214,17 @@ def complete_sizes(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def unlike_steps(model: ir.Model) -> dict[str, int]:
-    """How much longer than the first each dim behind the leading ones is, where no two of a map are to be alike.
+    """How much longer than the first each dim is, where no two of a map, and no two batches, are to be alike.
 
     Dims that have no name of their own may have to be as long as those at their place in other inputs, and are.
     """
     unnamed = {f"{v.name}.{axis}": axis for v in model.graph.inputs for axis in range(len(v.shape or ()))}
-    inner = [name for name, leading in free_dims(model).items() if not leading and name != RANK]
+    free = free_dims(model)
+    inner = [name for name, leading in free.items() if not leading and name != RANK]
     keys = list(dict.fromkeys(unnamed.get(name, name) for name in inner))
-    return {name: keys.index(unnamed.get(name, name)) % 3 for name in inner}
+    batches = [name for name, leading in free.items() if leading and name not in unnamed]
+    steps = {name: place % 3 for place, name in enumerate(batches)}
+    return {**steps, **{name: keys.index(unnamed.get(name, name)) % 3 for name in inner}}
 
 
 def feed_sizes(model: ir.Model, count: int, alike: bool = False) -> Iterable[dict[str, int]]:
@@ -305,11 +317,20 @@ def _random_integers(
         low, high = (_bound_value(bound, dims) for bound in noted[:2])
         array = rng.integers(low, max(low, high) + 1, size=shape)
         return np.sort(array)[::-1] if "descending" in noted else array
-    known = [_bound_value(limit, dims) for limit in limits if isinstance(limit, int) or limit in dims]
+    known = _known_limits(limits, dims)
     low, end = 0, max(min(known), 1) if known else _INTEGERS
+    dtype = numpy_dtype(value.dtype or ir.DataType.INT64)
+    if span is None and not known and dtype.itemsize < 4 and not reaches_shapes(value):
+        ends = np.iinfo(dtype)  # pictures and sounds
+        low, end = int(ends.min), int(ends.max) + 1
     if span is not None:
         low, end = min(span[0], end - 1) if known else span[0], min(span[1] + 1, end) if known else span[1] + 1
     return rng.integers(low, end, size=shape)
+
+
+def _known_limits(limits: Sequence[Limit], dims: Mapping[str, int]) -> list[int]:
+    """The numbers of rows, those of dims that have a size here."""
+    return [_bound_value(limit, dims) for limit in limits if isinstance(limit, int) or limit in dims]
 
 
 def _bound_value(bound: Limit, dims: Mapping[str, int]) -> int:
@@ -317,43 +338,21 @@ def _bound_value(bound: Limit, dims: Mapping[str, int]) -> int:
 
 
 def _integer_limits(value: ir.Value) -> list[Limit]:
-    """The upper bounds that Gather, OneHot and writes to some rows downstream of an integer input imply."""
+    """The upper bounds that Gather, OneHot, writes to rows and the opposite of a mask imply for an integer input."""
     if value.dtype is None or not np.issubdtype(numpy_dtype(value.dtype), np.integer):
         return []
-    found: list[Limit] = []
-    seen: set[int] = set()
-    queue = [value]
-    while queue:
-        current = queue.pop()
-        if id(current) in seen:
-            continue
-        seen.add(id(current))
-        for node, index in current.uses():
-            limit = _implied_bound(node, index)
-            if limit is not None:
-                found.append(limit)
-            elif (
-                (node.op_type in _PASSING and index == 0)
-                or node.op_type in _JOINING
-                or (node.op_type == "Where" and index > 0)
-            ):
-                queue += node.outputs
-    return found
+    found = (_implied_bound(node, index) for node, index in uses_of_content(value))
+    return [limit for limit in found if limit is not None]
 
 
-_PASSING = frozenset(
-    {
-        "Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Slice", "Split",
-        "Gather", "GatherElements", "GatherND", "Tile",
-    }
-)  # fmt: skip
-_JOINING = frozenset({"Concat"})
 _BY_AXIS = frozenset({"Gather", "GatherElements", "ScatterElements"})
 _BY_ROWS = frozenset({"GatherND", "ScatterND"})
 
 
 def _implied_bound(node: ir.Node, index: int) -> Limit | None:
     data = node.inputs[0]
+    if node.op_type == "Sub" and index == 1 and (one := constant(data)) is not None and one.size == 1:
+        return 2 if float(one.numpy().reshape(())) == 1 else None  # what 1 - mask hides is made up for by large numbers
     if node.op_type in _BY_AXIS and index == 1:
         return _axis_size(data, node.attributes.get_int("axis", 0))
     if node.op_type in _BY_ROWS and index == 1 and not node.attributes.get_int("batch_dims", 0):

@@ -21,7 +21,6 @@ from convert.parity.compare import (
     argmax_agreement,
     compare,
     compare_narrow,
-    float64_error,
     mark_doubtful,
     vacuous_reason,
 )
@@ -29,6 +28,7 @@ from convert.parity.draws import FEW, MANY, group_draws, more_draws, pool_arrays
 from convert.parity.inputs import Feed
 from convert.parity.randomness import judge_random, random_outputs
 from convert.parity.rounding_margins import is_within_noise
+from convert.parity.sensitive import unexplained_error
 from convert.parity.ties import is_tied, worst_elements
 from convert.runners.process import Limits, Outputs
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
@@ -154,7 +154,8 @@ def judge(graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: Veri
             row.status, row.reason = PASS, "what differs was decided by less than rounding may change"
         row.agreement = None if runs.narrowed is None else argmax_agreement(references, targets, row.noise)
         if not isinstance(runs.graph_float64, Unsupported) and exact is not runs.graph_float64:
-            errors = [float64_error(r, o[name]) for r, o in zip(references, runs.graph_float64, strict=True)]
+            own = [o[name] for o in runs.graph_float64]
+            errors = [unexplained_error(graph, name, *each) for each in zip(feeds, references, own, strict=True)]
             row.twin = max(errors)
             if row.status == PASS and row.twin > FLOAT64_BOUND:
                 where = feeds[int(np.argmax(errors))].label

@@ -9,6 +9,9 @@ from convert.graph.tensors import widened_array
 GAP = 1e4
 """An element so many times as large as the root mean square of all smaller ones begins another magnitude: masks
 (-1e4, -1e9, the least number of float32), time stamps beside scores, winners beside the tails of a softmax."""
+COLUMNS = 64.0
+"""A column that is so many times smaller than the whole has errors of its own: it was computed by itself."""
+_FEWEST = 8
 _FLUSHED = float(np.finfo(np.float32).tiny)  # what lies below is 0 to some runtimes
 _EXTREME = 1e140  # squares of what lies beyond it, or below its inverse, are out of range
 
@@ -45,3 +48,50 @@ def _may_have_gap(sizes: np.ndarray) -> bool:
         count += found
         mean_square = (mean_square + found / count * (0.25 - mean_square)) / 4
     return False
+
+
+def smaller_columns(array: np.ndarray) -> list[np.ndarray]:
+    """Masks of columns that are far smaller than the whole, along the second and the last axis: scores beside boxes.
+
+    Empty where there are none. Infinities and NaN are in no mask.
+    """
+    if array.dtype.kind in "OUSbiu" or array.ndim < 2 or not array.size:
+        return []
+    sizes = np.abs(widened_array(array)).astype(np.float64)
+    finite = np.isfinite(sizes)
+    largest = float(sizes[finite].max(initial=0.0))
+    squares = np.where(finite, sizes, 0.0) / (largest or 1.0)
+    np.square(squares, out=squares)
+    whole, found = float(squares.mean()), []
+    for axis in sorted({1, array.ndim - 1}):
+        others = tuple(n for n in range(array.ndim) if n != axis)
+        small = squares.mean(axis=others, keepdims=True) < whole / COLUMNS**2
+        if small.any() and np.count_nonzero(mask := small & finite) >= _FEWEST:
+            found.append(mask)
+    return found
+
+
+def noise_beside(exact: np.ndarray, rounded: np.ndarray) -> np.ndarray:
+    """How far rounding moves each element: the root mean square over those of its own magnitude, float64 of the shape.
+
+    exact and rounded are values in float64 and in float32. A rounding of the elements' size is the least; among
+    elements that are far smaller than others (`smaller_parts`), where few make a mean, four.
+    """
+    exact, rounded = (widened_array(a).astype(np.float64) for a in (exact, rounded))
+    noise = np.zeros(exact.shape)
+    finite = np.isfinite(exact)
+    for roundings, part in ((1.0, finite), *((_ROUNDINGS, part) for part in smaller_parts(exact))):
+        with np.errstate(invalid="ignore"):
+            off = (rounded - exact)[part]
+        size, error = (_rms(a) for a in (exact[part], off[np.isfinite(off)]))
+        noise[part] = max(error, roundings * 2.0**-24 * size)
+    return noise
+
+
+_ROUNDINGS = 4.0
+
+
+def _rms(array: np.ndarray) -> float:
+    """Root mean square, 0 of nothing; numbers beyond the root of the largest do not overflow."""
+    largest = float(np.abs(array).max(initial=0.0))
+    return largest * float(np.sqrt(np.mean((array / largest) ** 2))) if largest else 0.0

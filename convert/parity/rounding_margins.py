@@ -10,6 +10,7 @@ import onnx_ir as ir
 from convert.errors import ConvertError
 from convert.graph.tensors import widened_array
 from convert.parity.inputs import Feed
+from convert.parity.magnitudes import noise_beside
 
 _COMPARING = frozenset({"Greater", "Less", "GreaterOrEqual", "LessOrEqual"})
 # Where the result jumps: at whole numbers, or half way between them.
@@ -29,8 +30,8 @@ def is_within_noise(
     """Whether every element that differs was decided by a margin that rounding can cross.
 
     Output `name` has to come from a comparison, or from the rounding of floating numbers. What was compared or rounded
-    is evaluated in float64, where it may be at most `factor` times the float32 error of the graph away from the place
-    at which the result changes.
+    is evaluated in float64, where it may be at most `factor` times the float32 error that the graph has on numbers of
+    its magnitude away from the place at which the result changes.
     """
     value = next((v for v in graph.graph.outputs if v.name == name), None)
     node = _deciding_node(value.producer() if value is not None else None)
@@ -64,7 +65,7 @@ def _is_near_tie(graph: ir.Model, node: ir.Node, feed: Feed, differs: np.ndarray
     from convert.passes.to_float64 import widen_model
 
     exact, rounded = (_deciding_margin(model, node, feed.arrays) for model in (widen_model(graph), graph))
-    floor = max(float(np.sqrt(np.mean((rounded - exact) ** 2))), 2.0**-24 * float(np.sqrt(np.mean(exact**2))))
+    noise = noise_beside(exact, rounded)
     if node.op_type == "Cast":
         jump = _rounding_error(node)
         exact = exact - jump - np.rint(exact - jump)
@@ -72,7 +73,7 @@ def _is_near_tie(graph: ir.Model, node: ir.Node, feed: Feed, differs: np.ndarray
         return False
     # What is equal in float64 was no matter of rounding: which way it goes then is what the operator says.
     margins = np.abs(exact.ravel()[differs])
-    return bool(((margins > 0) & (margins <= factor * floor)).all())
+    return bool(((margins > 0) & (margins <= factor * noise.ravel()[differs])).all())
 
 
 def _is_one_step_apart(reference: np.ndarray, target: np.ndarray) -> bool:

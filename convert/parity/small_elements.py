@@ -1,7 +1,8 @@
 """Judges elements that are far smaller than others of their output among themselves: masks and time stamps hide them.
 
 All errors of an output are relative to its root mean square. Where some elements are 1e4 times as large as the others
-and more (`magnitudes.py`), any error of these is below the bound of the whole. They have a floor of their own: the
+and more, or the whole is 64 times as large as some columns (`magnitudes.py`), errors of the smaller ones are
+below the bound of the whole. They have a floor of their own: the
 source's float32 error on them, and what they move by when inputs and weights move by one unit in the last place,
 because small elements may be what is left of large ones.
 """
@@ -22,7 +23,7 @@ from convert.parity.compare import FACTOR, FLOAT64_BOUND, OUTLIER, ROUNDINGS, RO
 from convert.parity.floors import LONGEST, MOST, SUSPICIOUS, quantizes
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, reference_outputs
-from convert.parity.magnitudes import smaller_parts
+from convert.parity.magnitudes import smaller_columns, smaller_parts
 from convert.parity.moves import moved_arrays, run_moved
 from convert.parity.randomness import random_outputs
 from convert.runners.process import Outputs
@@ -150,7 +151,7 @@ class _Judge:
         wanted, given = widened_array(reference), widened_array(source)
         if wanted.dtype.kind not in "fc" or wanted.shape != given.shape:
             return None
-        for mask in smaller_parts(wanted):
+        for mask in (*smaller_parts(wanted), *smaller_columns(wanted)):
             size, noise = _errors(wanted, np.zeros_like(wanted), mask), _errors(given, wanted, mask)
             slack = FACTOR * ROUNDINGS * min(rms(wanted[np.isfinite(wanted)]), _BOUNDED)
             part = _Part(mask, size, noise, roundoff, slack)

@@ -12,6 +12,7 @@ from convert.differences import Difference
 from convert.errors import ConvertError
 from convert.graph.tensors import widened_array
 from convert.parity.inputs import Feed
+from convert.parity.magnitudes import noise_beside
 from convert.parity.moves import moved_arrays, run_moved
 from convert.verdict import Element
 
@@ -42,11 +43,17 @@ def worst_elements(
             off = np.abs(got - exact) / (scale or 1.0)
         same = (exact == got) | (np.isnan(exact) & np.isnan(got))
         off = np.where(same, 0.0, np.where(finite, off, np.inf)).ravel()
-        for flat in np.argsort(-off, kind="stable")[:most]:
-            if off[flat] > 0:
-                index = tuple(int(i) for i in np.unravel_index(flat, exact.shape))
-                found.append(Element(index, float(exact[index]), float(got[index]), float(off[flat]), label))
+        for flat in _largest(off, most):
+            index = tuple(int(i) for i in np.unravel_index(flat, exact.shape))
+            found.append(Element(index, float(exact[index]), float(got[index]), float(off[flat]), label))
     return sorted(found, key=lambda e: -e.error)[:most]
+
+
+def _largest(off: np.ndarray, most: int) -> list[int]:
+    """The places of so many of the largest numbers above 0, those in front first of equal ones; without sorting all."""
+    least = np.partition(off, -most)[-most] if off.size > most else 0.0
+    places = np.flatnonzero((off >= least) & (off > 0))
+    return [int(place) for place in places[np.argsort(-off[places], kind="stable")[:most]]]
 
 
 def is_tied(
@@ -61,9 +68,9 @@ def is_tied(
     """Whether every integer that differs is an index picked among scores that rounding cannot tell apart.
 
     Output `name` has to come from ArgMax, ArgMin or TopK. Its scores are evaluated in float64, where the one that the
-    target picked may be at most `factor` times the float32 error of the graph's scores away from the right one. Scores
-    that are equal, and stay so however they are rounded, are no matter of rounding: of these the target has to pick
-    the same, unless it is declared of a runtime that it picks another.
+    target picked may be at most `factor` times the float32 error of scores of their magnitude away from the right one.
+    Scores that are equal, and stay so however they are rounded, are no matter of rounding: of these the target has to
+    pick the same, unless it is declared of a runtime that it picks another.
     """
     picker = _picking_node(graph, name)
     if picker is None:
@@ -74,8 +81,8 @@ def is_tied(
         for feed, r, t in zip(feeds, references, targets, strict=True):
             if r.shape != t.shape:
                 return False
-            exact, floor = _scores(graph, scores, feed)
-            if not _is_near_tie(picker, exact, floor, r, t, factor):
+            exact, noise = _scores(graph, scores, feed)
+            if not _is_near_tie(picker, exact, noise, r, t, factor):
                 return False
             if ordered and _picks_other_of_equal(graph, picker, exact, feed, r, t):
                 return False
@@ -94,31 +101,38 @@ def _picking_node(graph: ir.Model, name: str) -> ir.Node | None:
     return node
 
 
-def _scores(graph: ir.Model, scores: Any, feed: Feed) -> tuple[np.ndarray, float]:
-    """The scores in float64, and the root mean square of how far float32 is from them (a rounding at the least)."""
+def _scores(graph: ir.Model, scores: Any, feed: Feed) -> tuple[np.ndarray, np.ndarray]:
+    """The scores in float64, and how far float32 is from them (`noise_beside`)."""
     from convert.passes.to_float64 import widen_model
     from convert.reference.executor import run
 
     wanted = str(scores.name)
     if scores.is_graph_input():
-        exact = feed.arrays[wanted].astype(np.float64)
-        return exact, 2.0**-24 * float(np.sqrt(np.mean(exact**2)))
+        exact = widened_array(feed.arrays[wanted]).astype(np.float64)
+        return exact, noise_beside(exact, exact)
     exact = run(widen_model(graph), feed.arrays, outputs=[wanted])[wanted]
     rounded = run(graph, feed.arrays, outputs=[wanted])[wanted]
-    size = float(np.sqrt(np.mean(exact**2)))
-    return exact, max(float(np.sqrt(np.mean((rounded.astype(np.float64) - exact) ** 2))), 2.0**-24 * size)
+    return exact, noise_beside(exact, rounded)
 
 
 def _is_near_tie(
-    picker: ir.Node, scores: np.ndarray, floor: float, reference: np.ndarray, target: np.ndarray, factor: float
+    picker: ir.Node, scores: np.ndarray, noise: np.ndarray, reference: np.ndarray, target: np.ndarray, factor: float
 ) -> bool:
+    """Whether what was picked is as far from what is right as the noises of the two allow, and no place picked twice.
+
+    The noise is that of scores of their own magnitude: beside a masked one, any two others would be a tie.
+    """
     picks = _picks(picker, scores, reference, target)
     if picks is None:
         return False
     flat, moved = picks
     right, picked = (np.take_along_axis(flat, m, axis=1) for m in moved)
+    noises = np.moveaxis(np.broadcast_to(noise, scores.shape), _axis(picker), -1).reshape(flat.shape)
+    allowed = factor * np.maximum(*(np.take_along_axis(noises, m, axis=1) for m in moved))
     distinct = np.array([len(set(row)) == moved[1].shape[1] for row in moved[1].tolist()])
-    return bool(distinct.all() and (np.abs(right - picked) <= factor * floor).all())
+    with np.errstate(invalid="ignore"):
+        near = (right == picked) | (np.abs(right - picked) <= allowed)
+    return bool(distinct.all() and near.all())
 
 
 def _axis(picker: ir.Node) -> int:

@@ -7,7 +7,7 @@ have such numbers among the rows of the usual sets, where they cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph.tensors import widened_array
+from convert.parity.boundary_values import may_be_negative
 from convert.parity.distribution import is_small
 from convert.parity.floors import quantizes
 from convert.parity.inputs import (
@@ -34,6 +35,8 @@ LARGE, FAR = 16, 2048
 """How much larger the numbers of some rows, and of a set, are: half of them are beyond 10 and 1,000 then."""
 _SIZES = ((65, 129), (9, 129), (9, 65), (9, 0))
 """Rows, and the least size of the first dim behind them: the first of these that is cheap, or else the last."""
+_FEW, _LONGEST = 3, 512
+"""Rows where a dim may be longer, up to a limit that is known, as that of a table of places."""
 _PRODUCTS, _ELEMENTS = 1 << 29, 1 << 19
 """Elements of the inputs times weights, about what the convolutions of a model cost, and elements, at the most."""
 
@@ -50,7 +53,8 @@ def uneven_feed(model: ir.Model, seed: int, alike: bool = False, large: bool = T
     if RANK in free or not (free or (floating and large)) or quantizes(model):
         return None
     usual = list(feed_sizes(model, 3, alike))
-    for rows, long in _SIZES:
+    longest = _longest(model)
+    for rows, long in (*([(_FEW, longest)] if longest > _SIZES[0][1] else []), *_SIZES):
         sizes = _uneven_sizes(model, rows, long, alike)
         if sizes is None or (sizes in usual and not (floating and large)):
             continue
@@ -73,17 +77,19 @@ def far_feed(model: ir.Model, seed: int) -> Feed | None:
     return replace(feed, label=f"{feed.label}, {FAR} times as large", arrays=arrays, edge=True, uneven=True)
 
 
-def with_unusual_rows(model: ir.Model, feeds: Sequence[Feed], large: bool = True) -> list[Feed]:
-    """The usual feeds, the last row of the third being negative, all of it where there is one row.
+def with_unusual_rows(model: ir.Model, feeds: Sequence[Feed], large: bool = True, negative: bool = True) -> list[Feed]:
+    """The usual feeds, the last row of the third being negative, all of it where there is one row of floats.
 
     Models that are not small have the row before it larger, as they are given no `uneven_feed`. large: False where
-    larger numbers cannot be judged.
+    larger numbers cannot be judged; negative: False where integers are limited to those that the source takes.
     """
-    return [_unusual(model, feed, large) if place % 6 == 2 else feed for place, feed in enumerate(feeds)]
+    whole = [str(v.name) for v in model.graph.inputs if negative and may_be_negative(v)]
+    return [_unusual(model, feed, large, whole) if place % 6 == 2 else feed for place, feed in enumerate(feeds)]
 
 
-def _unusual(model: ir.Model, feed: Feed, large: bool) -> Feed:
+def _unusual(model: ir.Model, feed: Feed, large: bool, whole: Sequence[str]) -> Feed:
     arrays = {name: _with_row(array, -1, lambda row: -abs(row)) for name, array in feed.arrays.items()}
+    arrays |= {name: _negative_integers(arrays[name], -1 - place % 2) for place, name in enumerate(whole)}
     if all(arrays[name] is array for name, array in feed.arrays.items()):
         return feed
     feed = replace(feed, label=f"{feed.label}, the last row negative", arrays=arrays)
@@ -107,8 +113,24 @@ def _with_row(array: np.ndarray, place: int, change: Callable[[np.ndarray], np.n
     return changed
 
 
+def _negative_integers(array: np.ndarray, place: int) -> np.ndarray:
+    """The array with a row of negative ones there; itself where there are no rows. Of two inputs the signs differ."""
+    if array.dtype.kind != "i" or array.ndim == 0 or len(array) < 2:
+        return array
+    changed = array.copy()
+    changed[place] = -np.abs(array[place])
+    return changed
+
+
 def _is_real(array: np.ndarray) -> bool:
     return bool(array.size) and (array.dtype.kind == "f" or array.dtype.name == "bfloat16")
+
+
+def _longest(model: ir.Model) -> int:
+    """The longest that a dim behind the leading ones may be, 0 where that is not known or too long."""
+    bounds, leading = size_facts(model)[0], free_dims(model)
+    highs = [bounds[name][1] for name, first in leading.items() if not first and name in bounds]
+    return max((high for high in highs if high is not None and high <= _LONGEST), default=0)
 
 
 def _uneven_sizes(model: ir.Model, rows: int, long: int, alike: bool) -> dict[str, int] | None:
@@ -118,7 +140,7 @@ def _uneven_sizes(model: ir.Model, rows: int, long: int, alike: bool) -> dict[st
     wanted = {}
     for name, leading in free.items():
         step = steps.get(name, 0)
-        size = rows if leading else first[name] + 3 + (0 if alike else step)
+        size = (rows if leading else first[name] + 3) + (0 if alike else step)
         if not leading and (alike or not step):
             size = max(size, long)
         low, high = (bounds.get(name) or [None, None])[:2]
@@ -155,26 +177,41 @@ def _times(array: np.ndarray, factor: int) -> np.ndarray:
     return (array * np.asarray(factor, array.dtype)).astype(array.dtype)
 
 
-def without_overflow(feeds: Sequence[Feed], runs: RunOutputs) -> tuple[list[Feed], RunOutputs, list[str]]:
-    """Feeds and outputs without the sets of larger numbers on which the source overflows, with a note.
+def without_overflow(
+    graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs
+) -> tuple[list[Feed], RunOutputs, list[str]]:
+    """Feeds and outputs without the sets of larger numbers on which the source overflows, with notes.
 
-    What is infinite or NaN in float32 and a number in float64 has its place by the order of operations.
+    What is infinite or NaN in float32 and a number in float64 has its place by the order of operations. Where the
+    source has no number in float64 either and the target has, as of the logarithm of a softmax, there is none to
+    compare that with.
     """
     single = runs.source["float32"]
     if isinstance(single, Unsupported) or runs.narrowed is not None:
         return list(feeds), runs, []
     exact = reference_outputs(runs)[1]
-    over = [i for i, feed in enumerate(feeds) if feed.uneven and _overflows(single[i], exact[i])]
-    if not over:
-        return list(feeds), runs, []
+    names = [str(v.name) for v in graph.graph.outputs]
+    found: dict[str, list[int]] = {}
+    for place, feed in enumerate(feeds):
+        target = [runs.target[place].get(name, np.zeros(0)) for name in names]
+        if feed.uneven and (why := _overflow_reason(list(single[place].values()), list(exact[place].values()), target)):
+            found.setdefault(why, []).append(place)
+    over = sorted(place for places in found.values() for place in places)
     for place in reversed(over):
         runs = without_feed(runs, place)
-    labels = "; ".join(feeds[i].label for i in over)
-    note = f"larger numbers are not verified: in its own dtypes the source overflows on {labels}"
-    return [f for i, f in enumerate(feeds) if i not in over], runs, [note]
+    notes = [
+        f"larger numbers are not verified: {why} on {'; '.join(feeds[i].label for i in places)}"
+        for why, places in found.items()
+    ]
+    return [f for i, f in enumerate(feeds) if i not in over], runs, notes
 
 
-def _overflows(source: Mapping[str, np.ndarray], exact: Mapping[str, np.ndarray]) -> bool:
-    pairs = zip(source.values(), exact.values(), strict=False)
-    kinds = [(widened_array(a), widened_array(b)) for a, b in pairs if a.dtype.kind not in "OUSbiu"]
-    return any(a.shape == b.shape and bool((~np.isfinite(a) & np.isfinite(b)).any()) for a, b in kinds)
+def _overflow_reason(source: list[np.ndarray], exact: list[np.ndarray], target: list[np.ndarray]) -> str:
+    """Why outputs on larger numbers are not compared, or nothing."""
+    pairs = [(a, b, c) for a, b, c in zip(source, exact, target, strict=False) if a.dtype.kind not in "OUSbiu"]
+    finite = [tuple(np.isfinite(widened_array(x)) for x in each) for each in pairs]
+    if any(a.shape == b.shape and bool((~a & b).any()) for a, b, _ in finite):
+        return "in its own dtypes the source overflows"
+    if any(a.shape == b.shape == c.shape and bool((~a & ~b & c).any()) for a, b, c in finite):
+        return "the source is infinite or NaN, and the target is not,"
+    return ""

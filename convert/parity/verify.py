@@ -21,12 +21,14 @@ from convert.options import Options
 from convert.parity import inputs
 from convert.parity.as_used import start
 from convert.parity.compare import is_source_far
+from convert.parity.float64_noise import with_float64_noise
 from convert.parity.floors import excuse_cancelled, excuse_order, hold_floors, quantizes, without_foreign_float64
 from convert.parity.generation import hold_generation
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod, hold_other_uses, hold_stand_ins, judge, settle_verdict
 from convert.parity.locate import locate, locate_source
 from convert.parity.memory import is_scarce
+from convert.parity.nonfinite import excuse_nonfinite
 from convert.parity.randomness import random_outputs
 from convert.parity.repeats import (
     child_results,
@@ -102,7 +104,7 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
         return _feeds(graph, options, method, denormals, sizes, spans, alike=True, large=not stored)
 
     def again(feeds: Sequence[Feed]) -> RunOutputs:
-        return without_foreign_float64(graph, run(feeds))
+        return with_float64_noise(graph, feeds, without_foreign_float64(graph, run(feeds)))[0]
 
     def respond(feeds: Sequence[Feed]) -> Outputs:
         running = execute(source, [f.arrays for f in feeds], ("float32",), options, method.limits)
@@ -116,19 +118,20 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
             raise failed.error from None
         return failed_run_verdict(failed.error, graph, feeds, failed.guilty)
     feeds, runs, special = take_special(feeds, runs)
-    runs = without_foreign_float64(graph, runs)
-    feeds, runs, remarks = without_overflow(feeds, runs)
+    feeds, runs, remarks = without_overflow(graph, feeds, without_foreign_float64(graph, runs))
+    runs, wide = with_float64_noise(graph, feeds, runs)
     if method.save is not None:
         save_feeds(method.save, feeds)
     verdict = settle_verdict(judge(graph, feeds, runs, method), graph, feeds, runs, again, method)
     verdict = hold_other_uses(verdict, graph, feeds, runs, again, method)
     verdict.stored = stored
-    verdict.notes += [*notes, *remarks]
+    verdict.notes += [*notes, *remarks, *wide]
     hold_stand_ins(verdict, graph, feeds, runs, method)
     if not method.tolerant and verdict.outputs:
         steps = _storage_format(source, graph) in stored_as.STEPS_AT_RUN_TIME
         hold_floors(verdict, graph, feeds, runs, respond, steps=steps)
         if runs.narrowed is None:
+            excuse_nonfinite(verdict, graph, feeds, runs, respond, method)
             excuse_cancelled(verdict, graph, feeds, runs, respond)
             excuse_order(verdict, graph, feeds, runs)
         hold_small_elements(verdict, graph, feeds, runs, respond, steps=steps)
@@ -171,7 +174,8 @@ def _feeds(
 ) -> list[Feed]:
     if method.arrays is not None:
         return _common_feeds(_given_feeds(graph, method.arrays), method)
-    feeds = with_unusual_rows(graph, inputs.generate_feeds(graph, method.seeds, sizes, spans, alike), large)
+    feeds = inputs.generate_feeds(graph, method.seeds, sizes, spans, alike)
+    feeds = with_unusual_rows(graph, feeds, large, all(s == inputs.WITHOUT_ZERO for s in spans.values()))
     if len(options.examples) == len(graph.graph.inputs) > 0:
         given = inputs.given_feed(graph, options.examples)
         # The same numbers twice would look like an output that does not depend on them.

@@ -1,4 +1,4 @@
-"""Runs a graph in float32 with every sum taken number after number, as simple kernels take it, and so coordinates.
+"""Runs a graph in its own dtypes with every sum taken number after number, as simple kernels do, and so coordinates.
 
 That is rounding, and more of it than numpy's sums by halves or a source's own kernels have. A runtime whose error is no
 larger may be right: of a mean over a picture, or a product over thousands of channels, nothing else is known.
@@ -6,7 +6,7 @@ larger may be right: of a mean over a picture, or a product over thousands of ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,12 @@ from convert.reference.executor import Executor, input_arrays
 
 
 class OneByOne(np.ndarray):
-    """A float32 array, and what is made of it; its sums and matrix products add one number at a time."""
+    """An array of float32 or float64, and what is made of it; its sums and matrix products add one number at a time."""
 
-    coordinates = np.float32
-    """Of Resize: a ratio of sizes that is 7/32 is exact, its inverse, which the operator divides by, is not."""
+    @property
+    def coordinates(self) -> type[np.floating]:
+        """Of Resize: a ratio of sizes that is 7/32 is exact, its inverse, which the operator divides by, is not."""
+        return np.float32 if self.dtype == np.float32 else np.float64
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
         plain = [x.view(np.ndarray) if isinstance(x, OneByOne) else x for x in inputs]
@@ -37,8 +39,8 @@ class OneByOne(np.ndarray):
 
 
 def one_by_one(x: Any) -> Any:
-    """An array of float32 as a `OneByOne`; what is none as it is."""
-    return x.view(OneByOne) if isinstance(x, np.ndarray) and x.dtype == np.float32 else x
+    """An array of float32 or float64 as a `OneByOne`; what is none as it is."""
+    return x.view(OneByOne) if isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64) else x
 
 
 def run_one_by_one(model: ir.Model, feeds: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -48,6 +50,31 @@ def run_one_by_one(model: ir.Model, feeds: Mapping[str, np.ndarray]) -> dict[str
         results = executor.graph(model.graph, input_arrays(model.graph, feeds))
     names = [v.name or "" for v in model.graph.outputs]
     return {n: x.view(np.ndarray) if isinstance(x, OneByOne) else x for n, x in zip(names, results, strict=True)}
+
+
+def run_disturbed(
+    model: ir.Model, feeds: Mapping[str, np.ndarray], move: Callable[[np.ndarray], np.ndarray]
+) -> dict[str, Any]:
+    """The same where `move` changes each result of an operator by a unit in the last place: Monte Carlo arithmetic.
+
+    Kernels of functions such as Tanh are not exact to the last digit, and what follows may make more of that. Whole
+    numbers stay, which are counts, places and buckets.
+    """
+    executor = _DisturbedExecutor(set(), every=False)
+    executor.move = move
+    with np.errstate(all="ignore"):
+        results = executor.graph(model.graph, input_arrays(model.graph, feeds))
+    return {v.name or "": x for v, x in zip(model.graph.outputs, results, strict=True)}
+
+
+class _DisturbedExecutor(Executor):
+    move: Callable[[np.ndarray], np.ndarray]
+
+    def _store(self, value: ir.Value, array: Any) -> None:
+        floating = isinstance(array, np.ndarray) and array.dtype in (np.float32, np.float64)
+        if floating and value.producer() is not None and not np.array_equal(array, np.rint(array)):
+            array = self.move(array)
+        super()._store(value, array)
 
 
 class _OneByOneExecutor(Executor):

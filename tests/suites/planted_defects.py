@@ -338,6 +338,25 @@ def twice_as_large(model: onnx.ModelProto) -> bool:
     return False
 
 
+def other_token(model: onnx.ModelProto) -> bool:
+    """Another integer is taken for the one that something is compared with."""
+    for node in _nodes(model, "Equal"):
+        for name in node.input:
+            tensor = _weight(model, name)
+            if tensor is not None and tensor.data_type == onnx.TensorProto.INT64:
+                return _change(model, name, lambda k: k + 2)
+    return False
+
+
+def rolled_weight(model: onnx.ModelProto) -> bool:
+    """The outputs of the last layer are in another order."""
+    for node in reversed(list(_nodes(model, "Gemm", "MatMul"))):
+        axis = 0 if (old := _attribute(node, "transB")) is not None and old.i else -1
+        if _change(model, node.input[1], lambda w, axis=axis: np.roll(w, 1, axis)):
+            return True
+    return False
+
+
 DEFECTS: dict[str, Defect] = {
     f.__name__.replace("_", " "): f
     for f in (
@@ -345,6 +364,7 @@ DEFECTS: dict[str, Defect] = {
         pad_mode, ceil_mode, max_for_average, no_activation, slope, wrong_axis, interpolation, swapped_operands,
         pixel_order, gate_order, direction, embedding_row, quantization_scale, zero_point, nan, missing_output,
         first_of_batch, larger_weight, narrow_constant, last_of_equal, twice_as_large,
+        other_token, rolled_weight,
     )
 }  # fmt: skip
 

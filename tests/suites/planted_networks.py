@@ -1,4 +1,4 @@
-"""Small networks with random weights for the verifier's own score: eight of different kinds, five that hide errors."""
+"""Small networks with random weights for the verifier's own score: eight of different kinds, eight that hide errors."""
 
 from __future__ import annotations
 
@@ -181,6 +181,42 @@ class Tails(nn.Module):
         return z.softmax(1), z.log_softmax(1), *rest
 
 
+class Padded(nn.Module):
+    """Tokens of which one stands for padding; the best of scores for each, two of them masked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(5000, 8)
+        self.scores = nn.Linear(8, 6)
+
+    def forward(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = self.words(tokens).masked_fill((tokens == 77)[..., None], 0.0)
+        mask = torch.tensor([False, True, False, False, True, False])
+        return self.scores(x.flip(-1)).masked_fill(mask, -1e9).argmax(-1), x
+
+
+class Buckets(nn.Module):
+    """Numbers go into buckets, of which float32 decides some otherwise, and each has a row of a table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.out = nn.Embedding(7, 16), nn.Linear(16, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(self.table(torch.floor(x * 1000.1).abs().remainder(7.0).to(torch.int64)))
+
+
+class Boxes(nn.Module):
+    """Boxes in pixels beside scores near 0, in one output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.boxes, self.scores = nn.Linear(8, 4), nn.Linear(8, 20)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([self.boxes(x).sigmoid() * 640, (self.scores(x) - 9.0).sigmoid()], 1)
+
+
 def _fixture(name: str) -> Callable[[], nn.Module]:
     return lambda: torch.load(FIXTURES / name, weights_only=False).eval()
 
@@ -199,10 +235,13 @@ NETWORKS: dict[str, tuple[Callable[[], Any], str]] = {
     "dead": (Dead, "x:float32[batch,8]"),
     "decisions": (Decisions, "x:float32[batch,12]"),
     "tails": (Tails, "x:float32[batch,8]"),
+    "padded": (Padded, "tokens:int64[batch,16]"),
+    "buckets": (Buckets, "x:float32[batch,64]"),
+    "boxes": (Boxes, "x:float32[batch,8]"),
 }
 """Name → a function that makes the model, and the input that it takes."""
 
-SMALL = ("masked", "stamped", "dead", "decisions", "tails")
+SMALL = ("masked", "stamped", "dead", "decisions", "tails", "padded", "buckets", "boxes")
 """Networks for one kind of defect or another, in which there is no place for most."""
 
 UNDECIDED = ("dead",)

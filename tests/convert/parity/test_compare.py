@@ -145,7 +145,8 @@ def test_tolerances_replace_the_bound(rtol: float | None, atol: float | None, st
 def test_tolerances_do_not_loosen_dtypes_or_words() -> None:
     word = [np.array(["a"], object)]
     assert compare("y", word, word, [np.array(["b"], object)], rtol=1.0).reason == "strings differ"
-    assert compare("y", word * 2, word * 2, word * 2, rtol=1.0).status == PASS
+    words = [*word, np.array(["b"], object)]
+    assert compare("y", words, words, words, rtol=1.0).status == PASS
     ones = [np.ones(2, np.float32)]
     assert compare("y", ones, ones, [np.ones(2)], atol=9.0).status == FAIL
 
@@ -163,15 +164,20 @@ def test_tolerances_do_not_loosen_dtypes_or_words() -> None:
         ([np.array([1.0, 2.0]), np.array([1.0, 2.0]), np.array([1.0, 3.0])], ""),
         ([np.array([1.0, 2.0])], ""),
         ([np.array([2.0])], ""),
-        ([np.array([1, 2])] * 2, ""),
+        ([np.array([1, 2])] * 2, "the output does not depend on the inputs"),
+        ([np.array([1, 2]), np.array([1, 3])], ""),
+        ([np.array([True, False])] * 2, "the output does not depend on the inputs"),
         ([np.array([1.0, 2.0]), np.array([1.0, 2.0, 3.0])], ""),
-        ([np.array(["a", "a"], object)], ""),
+        ([np.array(["a", "a"], object)], "the output has one value everywhere, 'a'"),
+        ([np.array(["a"], object), np.array(["a"], object)], "the output has one value everywhere, 'a'"),
+        ([np.array(["a", "b"], object)] * 2, "the output does not depend on the inputs"),
+        ([np.array(["a", "b"], object), np.array(["a", "c"], object)], ""),
         ([np.array([np.nan, 1.0]), np.array([np.nan, 2.0])], ""),
     ],
 )
 def test_what_would_prove_nothing(arrays: list[np.ndarray], reason: str) -> None:
     assert vacuous_reason(arrays) == reason
-    singles = [a if a.dtype.kind in "Oi" else a.astype(np.float32) for a in arrays]
+    singles = [a if a.dtype.kind in "Oib" else a.astype(np.float32) for a in arrays]
     row = compare("y", arrays, singles, singles)
     assert (row.status, row.reason) == ((INCONCLUSIVE, reason) if reason else (PASS, ""))
 
@@ -200,7 +206,8 @@ ROW, INDEPENDENT = np.array([[1.0, -2.0, 3.0]]), "the output does not depend on 
         ([np.array([-np.inf, 1.0]), np.array([-np.inf, 2.0])], ""),
         ([np.array([-np.inf, 1.0, 2.0]), np.array([-np.inf, 1.0, 2.0])], INDEPENDENT),
         ([np.array([np.nan, 1.0, 2.0]), np.array([1.0, np.nan, 2.0])], ""),
-        ([np.array([[1.0, 2.0]] * 2) > 1, np.array([[1.0, 2.0]]) > 1], ""),
+        ([np.array([[1.0, 2.0]] * 2) > 1, np.array([[1.0, 2.0]]) > 1], INDEPENDENT),
+        ([np.array([[1.0, 2.0]] * 2) > 1, np.array([[2.0, 1.0]]) > 1], ""),
         ([ROW[0].astype(np.float32)[None].repeat(n, 0) for n in (2, 1, 3)], INDEPENDENT),
     ],
 )
@@ -213,6 +220,48 @@ def test_rounding_that_decides_on_sizes_proves_nothing() -> None:
     row = compare("y", [np.array([1.0, 2.0])], [source], [source])
     assert row.status == INCONCLUSIVE
     assert row.reason == "rounding decides how many elements there are: [3] in float32, [2] in float64"
+
+
+def test_numbers_that_float32_has_alone_are_compared_with_the_source() -> None:
+    exact, single = np.array([np.nan, 1.0, 2.0]), np.float32([0.5, 1.0, 2.0])
+    assert compare("y", [exact], [single], [np.float32([0.5003, 1.0, 2.0])]).status == PASS
+    row = compare("y", [exact], [single], [np.float32([0.6, 1.0, 2.0])])
+    assert row.status == INCONCLUSIVE
+    assert row.reason == "1 elements are numbers in float32 and none in float64, and differ"
+
+
+@pytest.mark.parametrize(
+    ("got", "status"),
+    [
+        ([-np.inf, 1.0], PASS),
+        ([-17.3, 1.0], PASS),
+        ([-16.6, 1.0], PASS),
+        ([-14.0, 1.0], FAIL),
+        ([np.inf, 1.0], FAIL),
+        ([-17.3, np.nan], FAIL),
+    ],
+)
+def test_what_the_source_loses_in_float32_a_target_may_have(got: list[float], status: str) -> None:
+    exact, single = np.array([-17.3, 1.0]), np.float32([-np.inf, 1.0])
+    assert compare("y", [exact], [single], [np.float32(got)]).status == status
+
+
+def test_a_decision_that_float32_takes_otherwise_hides_no_error_of_the_others() -> None:
+    """One row of 1,000 is another in the source, and makes a floor of 3 %."""
+    rng = np.random.default_rng(0)
+    exact = rng.standard_normal((1000, 4))
+    flipped = exact.copy()
+    flipped[7] = rng.standard_normal(4)
+    single = flipped.astype(np.float32)
+    for factor, status in ((1.0, PASS), (1 + 1e-6, PASS), (1.01, FAIL), (0.999, FAIL)):
+        row = compare("y", [exact], [single], [(factor * exact).astype(np.float32)])
+        assert row.status == status, (factor, row.reason)
+        assert row.floor > 0.01
+    other = exact.copy()
+    other[300:310] = rng.standard_normal((10, 4)) / 9
+    assert compare("y", [exact], [single], [other.astype(np.float32)]).status == PASS, "it may decide others otherwise"
+    noisy = [(exact * (1 + 0.01 * rng.standard_normal(exact.shape))).astype(np.float32) for _ in range(2)]
+    assert compare("y", [exact], noisy[:1], noisy[1:]).status == PASS
 
 
 @pytest.mark.parametrize(("noise", "status"), [(0.24, PASS), (0.26, INCONCLUSIVE)])

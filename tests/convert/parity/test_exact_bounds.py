@@ -115,6 +115,7 @@ def test_shapes_that_are_longer_or_shorter_are_infinitely_far() -> None:
     for a, b in ((3, 4), (4, 3)):
         assert float64_error(np.ones(a), np.ones(b)) == np.inf
         assert floors.distance(np.ones(a), np.ones(b)) == np.inf
+    assert floors.distance(np.array([True, False]), np.array([False, True])) == pytest.approx(np.sqrt(2))
 
 
 @SIDES

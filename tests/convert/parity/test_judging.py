@@ -148,7 +148,7 @@ def test_an_output_whose_size_rounding_decides_proves_nothing_beside_others() ->
 
 
 def test_integers_that_tolerances_let_through_are_not_asked_for_ties() -> None:
-    whole = [{n: np.arange(300).reshape(3, 100) for n in "ab"} for _ in FEEDS]
+    whole = [{n: i + np.arange(300).reshape(3, 100) for n in "ab"} for i, _ in enumerate(FEEDS)]
     other = [{n: v + 1 for n, v in o.items()} for o in whole]
     runs = RunOutputs({"float32": whole, "float64": whole}, other, whole)
     made = graph(TensorProto.INT64)

@@ -141,6 +141,31 @@ def test_places_are_tied_by_their_scores(build: Build, right: Any, got: Any, tie
     assert not is_tied(model(build, (1, 4)), "y", feeds * 2, *both, 4.0)
 
 
+@pytest.mark.parametrize("mask", [-1e9, -1e20, np.finfo(np.float32).min, -np.inf])
+def test_beside_a_masked_score_others_are_no_ties(mask: float) -> None:
+    """Its rounding is 30 and more, which is none of theirs."""
+
+    def masked(g: Graph, v: ir.Value) -> ir.Value:
+        return g.ArgMax(g.Where(np.array([False, False, False, True]), np.float32(mask), v), axis=1, keepdims=0)
+
+    feeds, made = [Feed("one", {"x": SCORES})], model(masked, (1, 4))
+    assert is_tied(made, "y", feeds, [np.array([1])], [np.array([2])], 4.0)
+    assert not is_tied(made, "y", feeds, [np.array([1])], [np.array([0])], 4.0)
+    assert not is_tied(made, "y", feeds, [np.array([1])], [np.array([3])], 4.0)
+
+
+@pytest.mark.parametrize("decide", [lambda g, v: g.Greater(v, np.float32(1)), lambda g, v: g.Cast(v, to=I64)])
+def test_beside_a_time_stamp_others_are_decided_by_their_own_margin(decide: Build) -> None:
+    """Its rounding is 100, which is none of theirs."""
+
+    def stamped(g: Graph, v: ir.Value) -> ir.Value:
+        return decide(g, g.Concat(v, g.Mul(v, np.float32(1e9)), axis=0))
+
+    large = [1, 1, 1] if decide(g := Graph(), g.input("v", F, [1])).dtype == BOOL else [3e8, 1e9, 2.7e9]
+    assert within(stamped, [0, 1, 1, *large], [0, 0, 1, *large])
+    assert not within(stamped, [0, 1, 1, *large], [1, 1, 1, *large])
+
+
 def test_scores_that_are_given_have_a_rounding_of_their_size() -> None:
     """2**-24 of the root mean square, times the factor: 1e-7 or so beside numbers of 1, 1e-4 beside 1,000."""
     g = Graph()

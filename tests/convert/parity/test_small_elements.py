@@ -137,12 +137,27 @@ def test_without_a_gap_nothing_is_added() -> None:
 
     def made(share: float, dtype: Any) -> list[dict[str, np.ndarray]]:
         wide = [np.abs(f.arrays["x"].astype(np.float64)) + 1 for f in FEEDS]
-        return [{"y": np.concatenate([x + share, x * 1000], 1).astype(dtype)} for x in wide]
+        return [{"y": np.concatenate([x + share, x * 1000], 0).astype(dtype)} for x in wide]
 
     exact = made(0.0, np.float64)
     found = held(made(1e-3, np.float32), made(0.0, np.float64), exact, made(0.0, np.float32))
     assert found.status == PASS
     assert found.outputs[0].small_floor == 0
+
+
+@pytest.mark.parametrize(("share", "status"), [(0.0, PASS), (1e-6, PASS), (1e-3, FAIL)])
+def test_columns_that_are_far_smaller_are_judged_by_themselves(share: float, status: str) -> None:
+    """Boxes in pixels beside scores, no element of which is 10,000 times smaller than the next."""
+    g = Graph()
+    x = g.input("x", F, ["n", 20])
+    g.output(g.Concat(x, g.Mul(x, np.float32(1000)), axis=1), "y")
+
+    def made(share: float, dtype: Any) -> list[dict[str, np.ndarray]]:
+        wide = [f.arrays["x"].astype(np.float64) for f in FEEDS]
+        return [{"y": np.concatenate([x + share * SIGNS, x * 1000], 1).astype(dtype)} for x in wide]
+
+    exact = made(0.0, np.float64)
+    assert held(made(share, np.float32), exact, exact, made(0.0, np.float32), g.model()).status == status
 
 
 def file(path: Path, nodes: Sequence[onnx.NodeProto], columns: int, **weights: Any) -> Path:

@@ -19,6 +19,7 @@ from convert.parity.size_search import _spread_choice
 from convert.parity.uneven import far_feed, uneven_feed, with_unusual_rows, without_overflow
 from convert.parity.verify import verify
 from convert.verdict import FAIL, PASS, Verdict
+from tests.convert.parity.input_models import plain as identity
 from tests.support.sides import SOURCE, TARGET, Arrays, F, Function, Side, Sides, graph, scaled
 
 MAP = ("n", 3, "h", "w")
@@ -130,7 +131,7 @@ def test_the_last_row_of_the_third_usual_set_is_negative(dims: Sequence[int | st
 
 
 def test_usual_sets_without_floats_stay_as_they_are() -> None:
-    made = network(("n", 6), dtype=ir.DataType.INT64)
+    made = network(("n", 6), dtype=ir.DataType.UINT8)
     usual = generate_feeds(made, 3)
     assert with_unusual_rows(made, usual) == usual
     quantized = with_unusual_rows(quantizing(), generate_feeds(quantizing(), 3))
@@ -269,7 +270,7 @@ def test_a_set_on_which_the_source_overflows_is_left_out(single: list[float], ex
     plain = [1.0, 2.0]
     runs = RunOutputs({"float32": outputs(plain, single), "float64": outputs(plain, exact)}, outputs(plain, single),
                       outputs(plain, exact), others={"two": outputs(plain, single), "one": outputs(plain)})  # fmt: skip
-    kept, rest, notes = without_overflow(feeds, runs)
+    kept, rest, notes = without_overflow(identity(), feeds, runs)
     assert len(kept) == len(rest.target) == len(rest.graph_float64) == left  # type: ignore[arg-type]
     assert [len(o) for o in rest.source.values()] == [left, left]  # type: ignore[arg-type]
     assert [len(o) for o in rest.others.values()] == [left, 1]
@@ -278,11 +279,24 @@ def test_a_set_on_which_the_source_overflows_is_left_out(single: list[float], ex
     ])  # fmt: skip
 
 
+def test_a_set_on_which_the_target_alone_has_numbers_is_left_out() -> None:
+    """log(softmax(x)) of numbers in the thousands, which runtimes take for log_softmax(x)."""
+    feeds = [Feed("seed 0", {}), Feed("large", {}, edge=True, uneven=True)]
+    lost, found = [-np.inf, 1.0], [-5000.0, 1.0]
+    runs = RunOutputs({"float32": outputs([1.0, 2.0], lost), "float64": outputs([1.0, 2.0], lost)},
+                      outputs([1.0, 2.0], found), outputs([1.0, 2.0], lost))  # fmt: skip
+    kept, _, notes = without_overflow(identity(), feeds, runs)
+    assert len(kept) == 1
+    assert notes == ["larger numbers are not verified: the source is infinite or NaN, and the target is not, on large"]
+    other = RunOutputs(runs.source, outputs([1.0, 2.0], [-np.inf, np.inf]), runs.graph_float64)
+    assert len(without_overflow(identity(), feeds, other)[0]) == 2, "infinities of its own are an error"
+
+
 def test_without_a_float64_run_the_graph_tells_what_overflows() -> None:
     feeds = [Feed("large", {}, edge=True, uneven=True), Feed("smallest", {}, edge=True)]
     runs = RunOutputs({"float32": outputs([np.inf], [1.0]), "float64": Unsupported("no")}, outputs([1.0], [1.0]),
                       outputs([1e39], [1.0]), stand_ins=2)  # fmt: skip
-    kept, rest, _ = without_overflow(feeds, runs)
+    kept, rest, _ = without_overflow(identity(), feeds, runs)
     assert ([f.label for f in kept], len(rest.target), rest.stand_ins) == (["smallest"], 1, 1)
 
 

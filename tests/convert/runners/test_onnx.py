@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from convert.errors import ConvertError, UsageError
+from convert.errors import ConvertError, Unsupported, UsageError
 from convert.options import Options
 from convert.runners import onnx as runner
 from convert.source import Source
@@ -47,6 +47,19 @@ def test_runner_says_why_a_model_does_not_load() -> None:
         runner.run(Source("onnx-object", model=proto), [{"x": np.ones(2)}], precision="float32", options=Options())
     with pytest.raises(UsageError, match="no input 'z'"):
         runner.run(Source("onnx-object", model=matmul()), [{"z": np.ones(2)}], precision="float32", options=Options())
+
+
+def test_a_kernel_that_is_lacking_at_the_first_run_is_none_of_the_model() -> None:
+    """Of an LSTM in float64 onnxruntime says so only then."""
+    double, sizes = onnx.TensorProto.DOUBLE, {"x": [2, 1, 3], "y": [2, 1, 1, 4]}
+    ends = [helper.make_tensor_value_info(name, double, dims) for name, dims in sizes.items()]
+    weights = [array(name, RNG.normal(size=(1, 16, n))) for name, n in (("w", 3), ("r", 4))]
+    weights = [onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(w).astype(np.float64), w.name) for w in weights]
+    proto = model([helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=4)], ends[:1], ends[1:], weights)
+    with pytest.raises(Unsupported, match="onnxruntime lacks a kernel"):
+        runner.run(
+            Source("onnx-object", model=proto), [{"x": np.ones((2, 1, 3))}], precision="float32", options=Options()
+        )
 
 
 @pytest.mark.parametrize("where", ["initializer", "constant"])

@@ -1,0 +1,73 @@
+"""Elements that one rounding in float64 moves by more than two evaluations in float64 may differ: edges of functions.
+
+The root of what cancels to 0, as on the diagonal of a matrix of distances, is 1e-8 or 0 by one rounding, and so is the
+angle between a vector and itself, or NaN. Of all other elements a difference of 1e-9 is no rounding.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.activity import limited_time
+from convert.errors import ConvertError
+from convert.graph.tensors import widened_array
+from convert.parity.compare import FLOAT64_BOUND, OUTLIER, float64_error, rms
+from convert.parity.inputs import Feed
+from convert.parity.moves import moved_arrays, run_moved
+
+_MOVES, _FEW = 6, 0.25
+LONGEST = 60.0
+"""So many seconds may the runs take."""
+
+
+def unexplained_error(graph: ir.Model, name: str, feed: Feed, exact: np.ndarray, own: np.ndarray) -> float:
+    """`float64_error` of an output of the graph in float64 (own) against the source's (exact).
+
+    Where few elements are beyond the bound, it is that of the others than those that move by as much when inputs and
+    weights move by a unit in the last place of float64: these may be off by 16 times what any of them moves.
+    """
+    error = float64_error(exact, own)
+    if error <= FLOAT64_BOUND or exact.shape != own.shape or exact.dtype.kind not in "fc":
+        return error
+    finite = np.isfinite(exact) & np.isfinite(own)
+    scale = max(rms(exact[np.isfinite(exact)]), float(np.finfo(np.float64).tiny))
+    same = ~finite & ((exact == own) | (np.isnan(exact) & np.isnan(own)))
+    with np.errstate(invalid="ignore"):
+        errors = np.where(same, 0.0, np.where(finite, np.abs(exact - own) / scale, np.inf))
+    beyond = errors > FLOAT64_BOUND
+    if np.count_nonzero(beyond) > _FEW * beyond.size:
+        return error
+    try:
+        with limited_time(LONGEST):
+            still, *moved = _moved_outputs(graph, feed, name)
+    except ConvertError:
+        return error
+    if any(m.shape != own.shape for m in (still, *moved)):
+        return error
+    largest, kinds = np.zeros(own.shape), np.zeros(own.shape, bool)
+    for other in moved:
+        both = np.isfinite(still) & np.isfinite(other)
+        with np.errstate(invalid="ignore"):
+            largest = np.maximum(largest, np.where(both, np.abs(still - other) / scale, 0.0))
+        kinds |= ~both & ~((still == other) | (np.isnan(still) & np.isnan(other)))
+    sensitive = kinds | (largest > FLOAT64_BOUND / OUTLIER)
+    most = OUTLIER * float(largest[sensitive].max(initial=0.0))
+    explained = beyond & sensitive & ((errors <= most) | ~np.isfinite(errors) & kinds.any())
+    return float(errors[~explained].max(initial=0.0))
+
+
+def _moved_outputs(graph: ir.Model, feed: Feed, name: str) -> list[np.ndarray]:
+    """The output in float64, as it is and with everything moved by a unit in the last place of float64."""
+    from convert.passes.to_float64 import widen_model
+    from convert.reference.executor import run
+
+    wide = widen_model(graph)
+    arrays = {
+        n: a if a.dtype.kind in "OUSbiuc" else widened_array(a).astype(np.float64) for n, a in feed.arrays.items()
+    }
+    found = [run(wide, arrays, outputs=[name])[name]]
+    for seed in range(_MOVES):
+        (moved,) = run_moved(wide, [Feed(feed.label, moved_arrays(arrays, seed))], outputs=[name], seed=seed)
+        found.append(moved[name])
+    return found
