@@ -26,7 +26,7 @@ from tests.support.pytorch_tools import read
 from tests.support.pytorch_tools import run as run_graph
 
 A, B = torch.randn(3, 4, dtype=torch.complex64), torch.randn(3, 4, dtype=torch.complex64)
-X = torch.randn(2, 6, 8)
+X, ROWS = torch.randn(2, 6, 8), torch.tensor([2, 0, 1])
 
 SPECIAL = torch.tensor([1.5, float("inf"), -float("inf"), 0.0])
 
@@ -117,6 +117,59 @@ FUNCTIONS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = [
             torch.ops.aten._conj_physical(a),
         ),
         (A,),
+    ),
+    (
+        "roots",
+        lambda a: (
+            a.sqrt(),
+            a.rsqrt(),
+            a.log(),
+            (a * 0).sqrt(),
+            torch.complex(-a.real.abs(), -0.0 * a.imag).sqrt(),
+        ),
+        (A,),
+    ),
+    ("powers", lambda a, b: (a**2, a**3, a**-1, a**0.5, a**1.7, a**b, 2.0**a, (a * 0) ** 2.5, a.square()), (A, B)),
+    ("signs", lambda a: (a.sgn(), (a * 0).sgn()), (A,)),
+    ("waves", lambda a: (a.sin(), a.cos(), a.sinh(), a.cosh(), a.tanh(), (a * 40).tanh(), a.sigmoid()), (A,)),
+    (
+        "along a dim",
+        lambda a: (
+            a.prod(),
+            a.prod(1),
+            a.prod(0, keepdim=True),
+            a.cumsum(0),
+            torch.linalg.vector_norm(a),
+            torch.linalg.vector_norm(a, 1, dim=1),
+        ),
+        (A,),
+    ),
+    ("questions", lambda a, b: (a != b, a.isfinite(), torch.complex(a.real / (b.real * 0), a.imag).isinf()), (A, A)),
+    (
+        "elements",
+        lambda a, i: (
+            a[i],
+            a.gather(1, i[:, None]),
+            a.masked_select(a.real > 0),
+            a.masked_fill(a.real > 0, 1 - 2j),
+            a.tril(),
+            a.triu(1),
+            a.unfold(1, 2, 1),
+            a[0].diag_embed(),
+            a.repeat_interleave(2, 0),
+        ),
+        (A, ROWS),
+    ),
+    (
+        "elements written",
+        lambda a, i: (
+            a.index_put((i,), a * 2),
+            a.index_add(0, i, a),
+            a.index_copy(0, i, a.conj()),
+            a.scatter(1, i[:, None], a[:, 1:]),
+            a.scatter_add(1, i[:, None], a),
+        ),
+        (A, ROWS),
     ),
     ("fft", lambda x: (torch.fft.fft(x), torch.fft.rfft2(x), torch.fft.ifft(x, norm="ortho")), (X,)),
     ("long fft", lambda x: torch.fft.rfft(x), (torch.randn(2, 1100),)),
