@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 import torch
@@ -81,7 +85,28 @@ _UPDATES = torch_op.limit(
 )
 
 
+def _in_dtype_of_weights(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """A normalization of halves with weights or statistics of float32, which autocast leaves so: computed in float32.
+
+    What it gives has the dtype of x again.
+    """
+
+    @functools.wraps(rule)
+    def widened(g: Graph, x: ir.Value, *args: Any, **kwargs: Any) -> Any:
+        given = [v for v in (*args, *kwargs.values()) if isinstance(v, ir.Value)]
+        if g.dtype(x) not in _HALVES or not any(g.dtype(v) == ir.DataType.FLOAT for v in given):
+            return rule(g, x, *args, **kwargs)
+        out = rule(g, cast(g, x, torch.float32), *args, **kwargs)
+        return cast(g, out, g.dtype(x)) if isinstance(out, ir.Value) else [cast(g, out[0], g.dtype(x)), *out[1:]]
+
+    return widened
+
+
+_HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+
+
 @torch_op("batch_norm")
+@_in_dtype_of_weights
 def batch_norm(
     g, x, weight, bias, running_mean, running_var, training=False, momentum=0.1, eps=1e-5, cudnn_enabled=True
 ):
@@ -101,6 +126,7 @@ def batch_norm(
 
 
 @torch_op("_native_batch_norm_legit_no_training")
+@_in_dtype_of_weights
 def batch_norm_no_training(g, x, weight, bias, running_mean, running_var, momentum, eps):
     none = cast(g, g.const(np.zeros(0, np.float32)), g.dtype(x))
     return [batch_norm(g, x, weight, bias, running_mean, running_var, False, momentum, eps), none, none]
@@ -147,6 +173,7 @@ def batch_statistics_norm(
 
 
 @torch_op("instance_norm")
+@_in_dtype_of_weights
 def instance_norm(g, x, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
     if not use_input_stats and running_mean is not None:
         return batch_norm(g, x, weight, bias, running_mean, running_var, eps=eps)
@@ -157,12 +184,14 @@ def instance_norm(g, x, weight, bias, running_mean, running_var, use_input_stats
 
 
 @torch_op("layer_norm")
+@_in_dtype_of_weights
 def layer_norm(g, x, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
     weight = _ones(g, x, list(normalized_shape)) if weight is None else weight
     return g.LayerNormalization(x, weight, bias, axis=-len(normalized_shape), epsilon=eps)
 
 
 @torch_op("native_layer_norm")
+@_in_dtype_of_weights
 def native_layer_norm(g, x, normalized_shape, weight, bias, eps):
     """Also the mean and the inverse of the deviation."""
     axes = list(range(g.rank(x) - len(normalized_shape), g.rank(x)))
@@ -173,6 +202,7 @@ def native_layer_norm(g, x, normalized_shape, weight, bias, eps):
 
 
 @torch_op("group_norm")
+@_in_dtype_of_weights
 def group_norm(g, x, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
     channels = _channels(g, x)
     scale = _filled_vector(g, channels, 1, x) if weight is None else weight
@@ -182,6 +212,7 @@ def group_norm(g, x, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled
 
 
 @torch_op("rms_norm", "_fused_rms_norm")
+@_in_dtype_of_weights
 def rms_norm(g, x, normalized_shape, weight=None, eps=None):
     """An epsilon that is not given is that of the dtype which PyTorch computes in: float32 also for halves."""
     if eps is None:
@@ -206,6 +237,7 @@ def cosine_similarity(g, x1, x2, dim=1, eps=1e-8):
 
 
 @torch_op("native_group_norm")
+@_in_dtype_of_weights
 def native_group_norm(g, x, weight, bias, N, C, HxW, group, eps):
     """Also the mean and the inverse of the deviation of each group, [N, groups]."""
     each = C // group * HxW if isinstance(C, int) and isinstance(HxW, int) else -1

@@ -10,6 +10,7 @@ from tests.support.cases import Case, case, f32, i64, params
 
 X = f32(2, 4, 6, 7)
 VAR = np.abs(f32(4)) + 0.5
+HALVES = f32(2, 4, 8).astype(np.float16)
 
 ROWS = [
     *layers(
@@ -26,6 +27,10 @@ ROWS = [
         case("layer_norm", f32(2, 3, 8), [3, 8]).named("plain"),
         case("layer_norm", f32(2, 3, 8), [8], f32(8), None, 1e-3).named("no bias"),
         case("native_layer_norm", f32(2, 3, 8), [8], f32(8), f32(8), 1e-5),
+        case("layer_norm", HALVES, [8], f32(8), f32(8)).named("halves"),
+        case("rms_norm", HALVES, [8], f32(8)).named("halves"),
+        case("group_norm", HALVES, 2, f32(4), f32(4)).named("halves"),
+        case("batch_norm", HALVES, f32(4), f32(4), f32(4), VAR, False, 0.1, 1e-3, False).named("halves"),
         case("group_norm", X, 2, f32(4), f32(4)),
         case("group_norm", f32(2, 4, 5), 4).named("plain"),
         case("rms_norm", f32(2, 3, 8), [8], f32(8), 1e-6),
