@@ -3,7 +3,8 @@
     python tests/benchmarks/startup.py [--rounds 3]
 
 `convert` runs as in a shell, on the trained network of fixtures/, verified. Each figure is the least of the rounds, the
-commands in turn. Bytecode is kept, as it is where a package is installed.
+commands in turn. Bytecode is kept, as it is where a package is installed. Then a program that converts four times: what
+each of them takes in wall time.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ IMPORTS = ("torch", "tensorflow", "onnxruntime")
 CONVERT = {
     "to tf": [str(MODEL), "--to", "tf", "-o", "out.savedmodel", "--force"],
     "to tf, not verified": [str(MODEL), "--to", "tf", "-o", "out.savedmodel", "--force", "--no-verify"],
+    "to tflite": [str(MODEL), "--to", "tflite", "-o", "out.tflite", "--force"],
     "to onnx": [str(MODEL), "--to", "onnx", "-o", "out.onnx", "--force"],
     "to onnx, not verified": [str(MODEL), "--to", "onnx", "-o", "out.onnx", "--force", "--no-verify"],
     "verify onnx onnx": ["verify", "out.onnx", "out.onnx"],
@@ -31,6 +33,14 @@ CONVERT = {
     "--help": ["--help"],
     "a usage error": ["model.pt", "--to", "nothing"],
 }
+PROGRAM = """
+import sys, time
+import convert
+for turn in range(4):
+    start = time.monotonic()
+    convert.convert(sys.argv[1], "tf", "program.savedmodel", force=True)
+    print(time.monotonic() - start)
+"""
 
 
 def seconds(command: list[str], folder: str) -> tuple[float, float]:
@@ -51,12 +61,18 @@ def main() -> None:
     commands |= {name: [sys.executable, "-m", "convert", *words] for name, words in CONVERT.items()}
     print(f"{'command':<24} {'wall s':>7} {'CPU s':>7}")
     with tempfile.TemporaryDirectory() as folder:
+        program = [sys.executable, "-c", PROGRAM, str(MODEL)]
+        found = subprocess.run(program, cwd=folder, check=True, capture_output=True, text=True)
+        turns = [float(line) for line in found.stdout.split()]
         taken = [{name: seconds(command, folder) for name, command in commands.items()} for _ in range(rounds)]
     for name in commands:
         wall, cpu = (min(row[name][i] for row in taken) for i in (0, 1))
         record(name, "wall time of a command", "s", wall)
         record(name, "CPU time of a command", "s", cpu)
         print(f"{name:<24} {wall:7.2f} {cpu:7.2f}", flush=True)
+    for number, wall in enumerate(turns, 1):
+        record(f"to tf, number {number} in a program", "wall time of a command", "s", wall)
+        print(f"{f'number {number} in a program':<24} {wall:7.2f}", flush=True)
 
 
 if __name__ == "__main__":
