@@ -17,7 +17,7 @@ F32, F16, INT8 = np.float32, np.float16, np.int8
 
 
 def file(path: Path, constants: list[tuple[type, int]], *, activations: bool = False) -> Source:
-    """A file of constants of these dtypes and sizes; those in 8 bits are scaled, and so are activations if asked for."""
+    """A file of constants of these dtypes and sizes; those in 8 bits have scales, activations if asked for."""
     kinds = {F32: schema.TensorType.FLOAT32, F16: schema.TensorType.FLOAT16, INT8: schema.TensorType.INT8}
     model, graph = schema.ModelT(), schema.SubGraphT()
     model.version, model.subgraphs, model.buffers, graph.tensors = 3, [graph], [schema.BufferT()], []
