@@ -26,6 +26,7 @@ from .old_readers import NEWEST_OLD, forms_of
 from .onnxruntime_casts import cast_for_kernels
 from .options import NEWEST, OLDEST
 from .stable_sigmoid import exact_probabilities
+from .string_gathers import gather_rows_of_strings
 
 # The IR version that brought a dtype (onnx.proto3, enum DataType).
 _DTYPE_IR = {
@@ -96,6 +97,7 @@ PASSES = (
     write_inferred_shapes,
     full_resize,
     cast_for_kernels,
+    gather_rows_of_strings,
     write_kernel_shapes,
 )
 

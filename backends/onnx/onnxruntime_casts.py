@@ -1,5 +1,7 @@
 """Casts around operators for which onnxruntime has no kernel in a dtype, and that compute the same in a wider one.
 
+And around those of which its kernel in a dtype does not run over as integers of that dtype do.
+
 ONNX allows these dtypes; without the casts a file is valid and does not load. The table is of onnxruntime 1.22 to 1.32
 on the CPU. Floating dtypes are left out: what a kernel rounds in another precision is another result.
 """
@@ -48,6 +50,10 @@ KERNELS: dict[str, Mapping[ir.DataType, ir.DataType]] = {
     "NonZero": dict.fromkeys((_INT8, _INT16, _UINT16, _UINT32, ir.DataType.UINT64, ir.DataType.DOUBLE), _BOOL),
 }
 
+# Sums of 32 bits stop at the largest number in onnxruntime; elsewhere they run over, which hashes rely on.
+WRAPPING = {("ReduceSum", _INT32): _INT64}
+_FEW_BITS = (_BOOL, _INT8, _UINT8, _INT16, _UINT16)
+
 # The onnxruntime that brought a kernel; older ones that may load the file need the casts.
 SINCE = {
     ("Max", _INT8): (1, 24),
@@ -73,11 +79,22 @@ def cast_for_kernels(model: ir.Model) -> bool:
     for graph in model.graphs():
         for node in graph:
             dtype = _kernel_dtype(node)
-            wide = KERNELS.get(node.op_type, {}).get(dtype) if node.domain == "" and dtype is not None else None
+            wide = None
+            if node.domain == "" and dtype is not None:
+                wide = KERNELS.get(node.op_type, {}).get(dtype) or _wrapping_dtype(node, dtype)
             if dtype is not None and wide is not None:
                 _widen_node(graph, node, dtype, wide)
                 changed = True
     return changed
+
+
+def _wrapping_dtype(node: ir.Node, dtype: ir.DataType) -> ir.DataType | None:
+    """What a result is cut to `dtype` from; None where no sum of what was a few bits gets so far."""
+    value = input_at(node, 0)
+    maker = None if value is None else value.producer()
+    source = input_at(maker, 0) if maker is not None and maker.op_type == "Cast" else None
+    small = source is not None and source.dtype in _FEW_BITS
+    return None if small else WRAPPING.get((node.op_type, dtype))
 
 
 def _kernel_dtype(node: ir.Node) -> ir.DataType | None:

@@ -93,6 +93,23 @@ def test_it_loads_and_computes_what_numpy_does(operator: str, dtype: Any, tmp_pa
     np.testing.assert_array_equal(got, want)
 
 
+def test_a_sum_of_32_bits_runs_over(tmp_path: Path) -> None:
+    """onnxruntime's stops at the largest number; what was a few bits before needs no casts."""
+    large = np.array([[2**31 - 1, 2**31 - 1, 5], [-(2**31), -7, 1]], np.int32)
+    nodes = [helper.make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=0),
+             helper.make_node("Cast", ["b"], ["n"], to=onnx.TensorProto.INT32),
+             helper.make_node("ReduceSum", ["n", "axes"], ["count"], keepdims=0)]  # fmt: skip
+    inputs = [info("x", [2, 3], onnx.TensorProto.INT32), info("b", [2, 3], onnx.TensorProto.BOOL)]
+    outputs = [info(name, [2], onnx.TensorProto.INT32) for name in ("y", "count")]
+    axes = helper.make_tensor("axes", onnx.TensorProto.INT64, [1], [1])
+    proto = model(nodes, inputs, outputs, [axes], opset=20)
+    backend.write(read(proto), tmp_path / "m.onnx", "onnx", Options(extra={"opset": 20}), Report("test"))
+    got, count = session(tmp_path / "m.onnx").run(None, {"x": large, "b": SIDES})
+    np.testing.assert_array_equal(got, large.sum(1, dtype=np.int32))
+    np.testing.assert_array_equal(count, SIDES.sum(1))
+    assert [n.op_type for n in onnx.load(tmp_path / "m.onnx").graph.node].count("Cast") == 3
+
+
 def test_a_clone_that_is_lowered_leaves_the_model_as_it_was() -> None:
     """`check` lowers a clone before the model itself is written: they may not share the types that are changed."""
     node = helper.make_node("Max", ["a", "b"], ["y"])
