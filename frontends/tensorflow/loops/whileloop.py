@@ -13,6 +13,7 @@ from convert.errors import Unsupported
 from convert.graph import Dim, Graph
 
 from ..common import shape_values
+from ..common.dims import sizes_tensor
 from ..common.lazy_reshape import cast, int64
 from ..common.tensor_lists import TensorList, merge_dims, pad_to_size, stack_elements, tensor_list_from_stacked
 from ..common.unequal_lists import is_unequal, joined_elements, length_of, unequal_list
@@ -275,7 +276,9 @@ def _emit_loop(
     first = (
         None
         if count is not None and (carried or unequal)
-        else _loop_condition(g, cond, arguments)
+        else _loop_condition(
+            g, cond, [tensor_list_from_stacked(g, a) if k in lists else a for k, a in enumerate(arguments)]
+        )
         if count is None
         else True
     )
@@ -317,6 +320,8 @@ def _list_from_sequence(
 ) -> TensorList:
     """The list that a loop wrote, from its elements in order; those behind the last round are zeros."""
     if k in loop.keeps:
+        if count is None or not isinstance(count.content, int) or not count.content:
+            sequence = _after_zeros(g, sequence)
         last = g.facts(g.Slice(sequence, [-1], [np.iinfo(np.int64).max], [0]), shape=[1, *g.shape(sequence)[1:]])
         return tensor_list_from_stacked(g, last)
     content = shape_values.content(size)
@@ -324,6 +329,16 @@ def _list_from_sequence(
         count is None or k in loop.pushes or _is_zero(size) or (content is not None and content.item() == count.content)
     )
     return tensor_list_from_stacked(g, sequence if whole else pad_to_size(g, sequence, size))
+
+
+def _after_zeros(g: Graph, sequence: ir.Value) -> ir.Value:
+    """`sequence` behind an element of zeros, which is what a list holds that no round wrote to."""
+    dims = g.shape(sequence)[1:]
+    sizes = sizes_tensor(g, [1, *dims])
+    if sizes is None:
+        return sequence
+    whole = g.Concat(g.Expand(g.const(0, g.dtype(sequence)), sizes), sequence, axis=0)
+    return g.facts(whole, g.dtype(sequence), [None, *dims])
 
 
 def _loop_condition(g: Graph, cond: Any, arguments: Sequence[Any]) -> ir.Value:

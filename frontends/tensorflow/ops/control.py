@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from convert.graph import Dim, Graph
 
 from ..common import shape_values
 from ..common.lazy_reshape import cast
-from ..common.tensor_lists import TensorList, stack_elements, tensor_list_from_stacked
+from ..common.tensor_lists import TensorList, merge_dims, stack_elements, tensor_list_from_stacked
 from ..graph.variables import Variable
 from ..loops.whileloop import while_loop
 from ..rules import tf_op
@@ -69,6 +70,7 @@ def _emit_if(g: Graph, condition: ir.Value, regions: Sequence[Region], arguments
     bodies = [g.body("then"), g.body("else")]
     states = [a for a in arguments if isinstance(a, Variable) and a.state and a.home is g]
     results = [_branch_results(region, body, arguments, states) for region, body in zip(regions, bodies, strict=True)]
+    _state_element_dims(results)
     same = [a is b for a, b in zip(*results, strict=True)]
     lists = [isinstance(a, TensorList) for a in results[0]]
     for body, found in zip(bodies, results, strict=True):
@@ -89,6 +91,14 @@ def _emit_if(g: Graph, condition: ir.Value, regions: Sequence[Region], arguments
     for variable in reversed(states):
         variable.value = merged.pop()
     return merged
+
+
+def _state_element_dims(results: Sequence[list[Any]]) -> None:
+    """A list that one branch writes to first has elements of these dims in the other, too."""
+    for k, (a, b) in enumerate(zip(*results, strict=True)):
+        if a is not b and isinstance(a, TensorList) and isinstance(b, TensorList):
+            results[0][k] = replace(a, element=merge_dims(a.element, b.element)) if a.unwritten else a
+            results[1][k] = replace(b, element=merge_dims(b.element, a.element)) if b.unwritten else b
 
 
 def _branch_results(region: Region, body: Graph, arguments: Sequence[Any], states: Sequence[Variable]) -> list[Any]:

@@ -89,6 +89,17 @@ def filtered(x: tf.Tensor) -> tf.Tensor:
     return found.stack()
 
 
+def filtered_numbers(x: tf.Tensor) -> tf.Tensor:
+    """Nothing says what elements there are but the branch that writes one."""
+    found = tf.TensorArray(tf.float32, size=0, dynamic_size=True)
+    n = 0
+    for r in x:
+        if r[0] > 0:
+            found = found.write(n, r[0])
+            n += 1
+    return found.stack()
+
+
 def joined(x: tf.Tensor) -> tf.Tensor:
     found = tf.TensorArray(tf.float32, size=0, dynamic_size=True)
     for i in tf.range(3):
@@ -240,6 +251,7 @@ ROWS = [
     row("appended", autographed(appended), [X], [X[:1]], forms=BOTH),
     row("appended_at_its_size", autographed(appended_at_its_size), [X]),
     row("filtered", autographed(filtered), [X], [-X]),
+    row("filtered_numbers", autographed(filtered_numbers), [X], [-X], forms="open"),
     row("joined", autographed(joined), [X]),
     row("joined_unequal", autographed(joined_unequal), [X], [-X]),
     row("appended_while", autographed(appended_while), [X]),

@@ -186,11 +186,31 @@ def counting_vectors(x: Any, n: Any) -> Any:
     return tf.cast(places, tf.float32) + x, one, total
 
 
+@function(X, N)
+def kept_of_no_round(x: Any, n: Any) -> Any:
+    """A list of one element that no round writes to holds zeros."""
+    items = tf.TensorArray(tf.float32, 1, element_shape=[3], clear_after_read=False)
+    for i in tf.range(n):
+        items = items.write(0, x[0] + tf.cast(i, tf.float32))
+    return items.stack()
+
+
+@function(X)
+def read_by_the_condition(x: Any) -> Any:
+    items = tf.TensorArray(tf.float32, 1, dynamic_size=True, element_shape=[3], clear_after_read=False)
+    items, i = items.write(0, tf.abs(x[0])), 1
+    while items.read(i - 1)[0] < 5.0:
+        items = items.write(i, items.read(i - 1) * 1.5 + 0.5)
+        i += 1
+    return items.stack()
+
+
 FUNCTIONS = {
     f.python_function.__name__: f
     for f in (branch, switch, counted, stepped, conditional, left_early, growing, nested, written_in_order,
               written_backwards_and_read, never_written_are_zeros, pushed, list_operators, below_nothing,
-              longer_than_written, overflowing, columns, counting_vectors)
+              longer_than_written, overflowing, columns, counting_vectors,
+              kept_of_no_round, read_by_the_condition)
 }  # fmt: skip
 
 
