@@ -16,10 +16,10 @@ from .polar import arctangent, length_of
 
 PARTWISE = frozenset(
     """
-    Add AddN AddV2 BroadcastTo Concat ConcatV2 Diag DiagPart DynamicStitch ExpandDims Fill Gather GatherNd GatherV2
-    MatrixDiagPart Mean Neg
-    Pack Pad Reshape ReverseV2 Roll Select SelectV2 Slice Split SplitV Squeeze StridedSlice Sub Sum Tile Transpose
-    Unpack ZerosLike
+    Add AddN AddV2 BroadcastTo Concat ConcatV2 Cumsum Diag DiagPart DynamicStitch ExpandDims Fill Gather GatherNd
+    GatherV2 MatrixDiag MatrixDiagPart Mean MirrorPad Neg Pack Pad PadV2 Reshape ReverseSequence ReverseV2 Roll
+    ScatterNd SegmentSum Select SelectV2 Slice Split SplitV Squeeze StridedSlice Sub Sum TensorScatterAdd
+    TensorScatterUpdate Tile Transpose Unpack UnsortedSegmentSum ZerosLike
     """.split()  # noqa: SIM905 (a table)
 )
 """Operators that do to a complex tensor what they do to its two parts."""

@@ -60,7 +60,7 @@ def _nd_scatter_rule(reduction: str) -> Callable[..., Any]:
 
 def _scatter_assign(g: Graph, resource: Variable, at: ir.Value, updates: ir.Value, reduction: str) -> Result:
     if reduction == "sub":
-        updates, reduction = g.Neg(updates), "add"
+        updates, reduction = g.Sub(g.const(0, g.dtype(updates)), updates), "add"
     return assign(g, resource, g.ScatterND(resource.read(g), at, updates, reduction=reduction))
 
 

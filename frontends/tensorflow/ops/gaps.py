@@ -9,7 +9,7 @@ tf_op.gap("trains the model, or changes a table or a queue: variables alone can 
 tf_op.gap("touches files, other machines or Python", *sorted(UNSAFE))
 tf_op.gap(
     "ONNX has no such operator on strings",
-    "ReduceJoin", "StringLength", "StringNGrams",
+    "StringLength", "StringNGrams",
     "StringStrip", "Substr", "UnicodeDecode",
     "UnicodeDecodeWithOffsets",
 )  # fmt: skip

@@ -10,9 +10,11 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..common import shape_values
 from ..common.conv_layout import padding_attributes, spatial_entries, to_channels_first, to_data_format
 from ..common.lazy_reshape import cast, int64
 from ..rules import tf_op
+from .slice_pad import strided_slice
 
 
 @tf_op("ReluGrad")
@@ -70,6 +72,25 @@ def broadcast_gradient_args(g: Graph, s0: ir.Value, s1: ir.Value) -> list[ir.Val
     differ = g.Or(g.Not(g.Equal(*counts)), g.Greater(g.ReduceSum(differ, [0]), np.int32(0)))
     ones = [g.And(g.Equal(p, np.int64(1)), differ) for p in padded]
     return [cast(g, g.Squeeze(g.NonZero(one), [0]), g.dtype(s0)) for one in ones]
+
+
+@tf_op("StridedSliceGrad")
+def strided_slice_grad(
+    g: Graph, shape: ir.Value, begin: ir.Value, end: ir.Value, strides: ir.Value, dy: ir.Value, *, begin_mask: int,
+    end_mask: int, ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int,
+) -> ir.Value:  # fmt: skip
+    """The gradient where the subscript points, which it finds among the places of all elements; zeros elsewhere."""
+    sizes, content = int64(g, shape), shape_values.content(shape)
+    total = g.ReduceProd(sizes, [0], keepdims=1)
+    places = g.Reshape(g.Range(0, g.Squeeze(total, [0]), 1), sizes, allowzero=1)
+    if content is not None:
+        places = g.facts(places, shape=content.tolist())
+    masks = {"begin_mask": begin_mask, "end_mask": end_mask, "ellipsis_mask": ellipsis_mask,
+             "new_axis_mask": new_axis_mask, "shrink_axis_mask": shrink_axis_mask}  # fmt: skip
+    taken = g.Reshape(strided_slice(g, places, begin, end, strides, **masks), [-1])
+    flat = g.ScatterElements(g.Expand(g.const(0, g.dtype(dy)), total), taken, g.Reshape(dy, [-1]), axis=0)
+    y = g.Reshape(flat, sizes, allowzero=1)
+    return y if content is None else g.facts(y, g.dtype(dy), content.tolist())
 
 
 @tf_op("Relu6Grad")

@@ -83,7 +83,7 @@ def resource_gather_nd(g: Graph, resource: Variable, indices: ir.Value) -> ir.Va
 
 @tf_op("TensorScatterSub")
 def tensor_scatter_sub(g: Graph, tensor: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
-    return g.ScatterND(tensor, int64(g, indices), g.Neg(updates), reduction="add")
+    return g.ScatterND(tensor, int64(g, indices), g.Sub(g.const(0, g.dtype(updates)), updates), reduction="add")
 
 
 @tf_op("Print")

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
 
+import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
@@ -24,6 +25,7 @@ from ..patterns.matching import inputs_of, single_value
 from ..rules import tf_op
 from .nn import fuse_channel_bias
 
+_MOST_FACTORS = 64
 FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
@@ -42,7 +44,7 @@ tf_op.same(
     Sigmoid="Sigmoid", Sign="Sign", Sin="Sin", Sinh="Sinh", Sqrt="Sqrt", Tan="Tan", Tanh="Tanh", Invert="BitwiseNot",
 )  # fmt: skip
 tf_op.same(
-    _binary_rule, Sub="Sub", Pow="Pow", Less="Less",
+    _binary_rule, Sub="Sub", Less="Less",
     LessEqual="LessOrEqual", Greater="Greater", GreaterEqual="GreaterOrEqual", LogicalAnd="And", LogicalOr="Or",
     BitwiseAnd="BitwiseAnd", BitwiseOr="BitwiseOr", BitwiseXor="BitwiseXor",
 )  # fmt: skip
@@ -58,6 +60,31 @@ def add(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
 @tf_op("Mul")
 def mul(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
     return activations.activation_of_product(g, x, y) or rms_normalization(g, x, y) or g.Mul(x, y)
+
+
+tf_op.limit(
+    "Pow",
+    "integers to the power of data, or of more than 64, are float64 on the way in onnxruntime: beyond 2³¹ or 2⁵³ "
+    "they are other numbers",
+)
+
+
+@tf_op("Pow")
+def pow_(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Of integers by products, as far as exponents are known: onnxruntime's powers go by way of float64."""
+    known = None if x.dtype in FLOATS else g.static(y)
+    if known is None or not known.size or known.min() < 0 or known.max() > _MOST_FACTORS:
+        return g.Pow(x, y)
+    found, power = g.Where(g.const(known & 1 == 1), x, _constant_like(g, 1, x)) if known.ndim else None, x
+    for bit in range(int(known.max()).bit_length()):
+        power = g.Mul(power, power) if bit else x
+        taken = known >> bit & 1 == 1
+        if found is None:
+            found = power if taken else None
+        elif taken.any() and (bit or not known.ndim):
+            product = g.Mul(found, power)
+            found = product if taken.all() else g.Where(g.const(taken), product, found)
+    return g.Where(g.const(np.array(False)), x, _constant_like(g, 1, x)) if found is None else found
 
 
 @tf_op("Div", "RealDiv")

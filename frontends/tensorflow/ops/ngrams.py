@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import reduce
 
@@ -11,12 +12,14 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 
+from ..common import shape_values
 from ..common.lazy_reshape import cast, int64
 from ..rules import tf_op
 from .ragged import row_ids
 
 PADDED = tf_op.limit("StringNGrams", "rows that are padded, or kept where they are shorter than a run")
 WRITTEN = tf_op.limit("StringFormat", "tensors with dims, and numbers that are no integers: ONNX writes them otherwise")
+_FEW = 64  # strings that are put together without a loop
 
 
 @tf_op("StringNGrams")
@@ -72,3 +75,49 @@ def string_format(g: Graph, inputs: Sequence[ir.Value], *, template: str, placeh
         whole = g.StringConcat(whole, g.Cast(value, to=ir.DataType.STRING))
         whole = g.StringConcat(whole, g.const(np.array(after))) if after else whole
     return whole
+
+
+@tf_op("ReduceJoin")
+def reduce_join(
+    g: Graph, inputs: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool, separator: str
+) -> ir.Value:
+    """The strings along some dims end to end, one dim after another as they are named; of none the empty string."""
+    dims, rank = g.shape(inputs), g.rank(inputs)
+    axes = [a % rank for a in shape_values.ints(reduction_indices, "reduction_indices")]
+    if not axes:
+        return inputs
+    kept = [i for i in range(rank) if i not in axes]
+    rows = g.Transpose(inputs, perm=[*axes[::-1], *kept])
+    outer = g.Gather(g.Shape(inputs), np.array(kept, np.int64)) if kept else g.const(np.zeros(0, np.int64))
+    count = g.ReduceProd(g.Gather(g.Shape(inputs), np.array(axes, np.int64)), [0], keepdims=1)
+    rows = g.Reshape(rows, g.Concat(count, outer, axis=0), allowzero=1)
+    sizes = [dims[a] for a in axes]
+    number = math.prod(int(size or 0) for size in sizes) if all(isinstance(size, int) for size in sizes) else 0
+    if 0 < number <= _FEW:
+        # onnxruntime's Gather of strings takes the first one of each row.
+        parts = [g.GatherND(rows, np.array([k], np.int64)) for k in range(number)]
+        whole = reduce(lambda one, other: _joined(g, one, other, separator), parts)
+    else:
+        whole = _joined_in_loop(g, rows, count, outer, separator)
+    left = [1 if i in axes else d for i, d in enumerate(dims)] if keep_dims else [dims[i] for i in kept]
+    whole = g.Unsqueeze(whole, np.array(sorted(axes), np.int64)) if keep_dims else whole
+    return g.facts(whole, ir.DataType.STRING, left)
+
+
+def _joined(g: Graph, one: ir.Value, other: ir.Value, separator: str) -> ir.Value:
+    one = g.StringConcat(one, g.const(np.array(separator))) if separator else one
+    return g.StringConcat(one, other)
+
+
+def _joined_in_loop(g: Graph, rows: ir.Value, count: ir.Value, outer: ir.Value, separator: str) -> ir.Value:
+    """The rows of a number that the run tells end to end."""
+    nothing = g.Expand(g.const(np.array("")), outer)
+    body = g.body("join")
+    number, going = body.input("number", ir.DataType.INT64, []), body.input("going", ir.DataType.BOOL, [])
+    before = body.input("before", ir.DataType.STRING, g.shape(rows)[1:])
+    row = body.GatherND(rows, body.Unsqueeze(number, [0]))
+    both = _joined(body, before, row, separator)
+    whole = body.Where(body.Equal(number, np.int64(0)), row, both) if separator else both
+    body.output(body.Identity(going), body.unique("goes_on"))
+    body.output(whole, body.unique("joined"))
+    return g.Loop(g.Squeeze(count, [0]), True, nothing, body=body)

@@ -160,12 +160,18 @@ def ragged_to_tensor(
 
 def _row_splits(g: Graph, tensors: Sequence[ir.Value], kinds: list[str]) -> list[ir.Value] | None:
     """The splits of each level, from splits or from the row of each value."""
-    if kinds and all(k == "ROW_SPLITS" for k in kinds):
-        return [int64(g, t) for t in tensors]
-    if kinds[:1] != ["FIRST_DIM_SIZE"] or not all(k == "VALUE_ROWIDS" for k in kinds[1:]):
-        return None
-    rows, levels = g.Reshape(int64(g, tensors[0]), [1]), []
-    for given in tensors[1:]:
+    rows: ir.Value | None = None  # how many the next level has
+    levels: list[ir.Value] = []
+    for kind, given in zip(kinds, tensors, strict=True):
+        if kind == "FIRST_DIM_SIZE" and rows is None:
+            rows = g.Reshape(int64(g, given), [1])
+            continue
+        if kind == "ROW_SPLITS":
+            levels.append(int64(g, given))
+            rows = g.facts(g.Slice(levels[-1], [-1], [np.iinfo(np.int64).max], [0]), shape=[1])
+            continue
+        if kind != "VALUE_ROWIDS" or rows is None:
+            return None
         ids = int64(g, given)
         counts = g.ScatterND(
             g.Expand(g.const(0, _INT64), rows), g.Unsqueeze(ids, [1]),
@@ -173,7 +179,7 @@ def _row_splits(g: Graph, tensors: Sequence[ir.Value], kinds: list[str]) -> list
         )  # fmt: skip
         levels.append(_splits_from_lengths(g, counts))
         rows = g.Shape(ids)
-    return levels
+    return levels or None
 
 
 @tf_op("RaggedTensorToVariant")

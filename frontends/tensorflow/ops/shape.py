@@ -115,6 +115,12 @@ def fill(g: Graph, dims: ir.Value, value: ir.Value) -> ir.Value:
     return _set_shape_facts(g, g.Expand(value, int64(g, dims)), dims)
 
 
+@tf_op("Empty")
+def empty(g: Graph, shape: ir.Value, *, dtype: ir.DataType, init: bool) -> ir.Value:
+    """Zeros, whether asked for or not: what it holds otherwise, TensorFlow leaves open."""
+    return fill(g, shape, g.const(0, dtype))
+
+
 @tf_op("Tile")
 def tile(g: Graph, input: ir.Value, multiples: ir.Value) -> ir.Value:
     return g.Tile(input, int64(g, multiples))

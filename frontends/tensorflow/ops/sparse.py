@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx_ir as ir
 
@@ -14,7 +16,10 @@ from .segment import reduce_segments, segment_count, segment_sizes, unsqueeze_tr
 
 
 @tf_op("SparseSegmentSum")
-def sparse_segment_sum(g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value) -> ir.Value:
+def sparse_segment_sum(
+    g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, *, sparse_gradient: bool = False
+) -> ir.Value:
+    """(How a gradient would be handed back, which `sparse_gradient` says, is nothing that a converted model does.)"""
     return _segment_sums(g, data, indices, segment_ids, None, 0.0)
 
 
@@ -34,21 +39,39 @@ def sparse_segment_sqrt_n(
 
 @tf_op("SparseSegmentSumWithNumSegments")
 def sparse_segment_sum_with_count(
-    g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, num_segments: ir.Value
+    g: Graph,
+    data: ir.Value,
+    indices: ir.Value,
+    segment_ids: ir.Value,
+    num_segments: ir.Value,
+    *,
+    sparse_gradient: bool = False,
 ) -> ir.Value:
     return _segment_sums(g, data, indices, segment_ids, num_segments, 0.0)
 
 
 @tf_op("SparseSegmentMeanWithNumSegments")
 def sparse_segment_mean_with_count(
-    g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, num_segments: ir.Value
+    g: Graph,
+    data: ir.Value,
+    indices: ir.Value,
+    segment_ids: ir.Value,
+    num_segments: ir.Value,
+    *,
+    sparse_gradient: bool = False,
 ) -> ir.Value:
     return _segment_sums(g, data, indices, segment_ids, num_segments, 1.0)
 
 
 @tf_op("SparseSegmentSqrtNWithNumSegments")
 def sparse_segment_sqrt_n_with_count(
-    g: Graph, data: ir.Value, indices: ir.Value, segment_ids: ir.Value, num_segments: ir.Value
+    g: Graph,
+    data: ir.Value,
+    indices: ir.Value,
+    segment_ids: ir.Value,
+    num_segments: ir.Value,
+    *,
+    sparse_gradient: bool = False,
 ) -> ir.Value:
     return _segment_sums(g, data, indices, segment_ids, num_segments, 0.5)
 
@@ -85,9 +108,31 @@ def sparse_dense_mat_mul(
     count = shape_values.content(a_shape)
     sizes = g.Concat(g.Slice(shape, [own], [own + 1], [0]), g.Shape(b, start=1, end=2), axis=0)
     zeros = g.Expand(g.const(0, b.dtype), sizes)
-    g.facts(zeros, shape=[None if count is None else int(count[own]), g.shape(b)[1]])
+    g.facts(zeros, shape=[None if count is None else count[own], g.shape(b)[1]])
     places = g.Slice(at, [own], [own + 1], [1])
     return g.ScatterND(zeros, places, g.Mul(g.Unsqueeze(a_values, [1]), rows), reduction="add")
+
+
+def _dense_rule(operator: str) -> Callable[..., ir.Value]:
+    """A rule of the entries of a sparse tensor with those of a dense one that is spread to its shape."""
+
+    def rule(g: Graph, sp_indices: ir.Value, sp_values: ir.Value, sp_shape: ir.Value, dense: ir.Value) -> ir.Value:
+        whole = g.Expand(dense, int64(g, sp_shape))
+        if sp_indices.shape is not None and isinstance(sp_indices.shape[-1], int):
+            g.facts(whole, shape=[None] * sp_indices.shape[-1])
+        return g.node(operator, [sp_values, g.GatherND(whole, int64(g, sp_indices))])
+
+    return rule
+
+
+tf_op.same(_dense_rule, SparseDenseCwiseMul="Mul", SparseDenseCwiseDiv="Div", SparseDenseCwiseAdd="Add")
+
+
+@tf_op("SparseTensorDenseAdd")
+def sparse_tensor_dense_add(
+    g: Graph, a_indices: ir.Value, a_values: ir.Value, a_shape: ir.Value, b: ir.Value
+) -> ir.Value:
+    return g.ScatterND(b, int64(g, a_indices), a_values, reduction="add")
 
 
 @tf_op("SparseReduceSum")

@@ -1,4 +1,4 @@
-"""Pictures: patches, boxes, colours and contrast."""
+"""Pictures: boxes, colours and contrast."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.conv_layout import padding_attributes, spatial_entries, to_channels_first, to_data_format
@@ -15,30 +14,7 @@ from ..common.half_precision import FLOAT16, in_float32
 from ..common.lazy_reshape import cast, int64
 from ..rules import tf_op
 from .pool import widened_for_pool
-
-
-@tf_op("ExtractImagePatches")
-def extract_image_patches(
-    g: Graph, images: ir.Value, *, ksizes: Sequence[int], strides: Sequence[int], rates: Sequence[int], padding: str
-) -> ir.Value:
-    """Rows of windows, then columns, by two Gathers: [n, h', kh, w', kw, c], moved together."""
-    kernel, steps = spatial_entries(ksizes, "NHWC", "ksizes"), spatial_entries(strides, "NHWC", "strides")
-    spread = spatial_entries(rates, "NHWC", "rates")
-    _, height, width, depth = g.shape(images)
-    if not isinstance(height, int) or not isinstance(width, int) or not isinstance(depth, int):
-        raise Unsupported("patches of a picture whose size is not static")
-    if not depth:
-        raise Unsupported("patches of a picture without channels")
-    pads = list(padding_attributes([height, width], kernel, steps, spread, padding)["pads"])
-    x = g.Pad(images, np.array([0, *pads[:2], 0, 0, *pads[2:], 0], np.int64)) if any(pads) else images
-    counts = []
-    for axis, (size, k, s, r) in enumerate(zip((height, width), kernel, steps, spread, strict=True)):
-        padded = size + pads[axis] + pads[axis + 2]
-        count = (padded - (k - 1) * r - 1) // s + 1
-        counts.append(count)
-        x = g.Gather(x, np.arange(count)[:, None] * s + np.arange(k) * r, axis=1 + 2 * axis)
-    y = g.Transpose(x, perm=[0, 1, 3, 2, 4, 5])
-    return g.Reshape(y, np.array([-1, *counts, kernel[0] * kernel[1] * depth], np.int64))
+from .soft_suppression import suppress_softly
 
 
 @tf_op("MaxPoolWithArgmax")
@@ -123,14 +99,19 @@ def non_max_suppression_v5(
     *,
     pad_to_max_output_size: bool,
 ) -> list[ir.Value]:
+    """With `soft_nms_sigma`, scores are lowered where boxes overlap, and told as they are then."""
     sigma = g.static(soft_nms_sigma)
-    if sigma is None or sigma.item() != 0:
-        raise Unsupported("soft suppression, which lowers scores")
-    if pad_to_max_output_size:
-        raise Unsupported("pad_to_max_output_size=True is not handled")
-    found = _non_max_suppression(g, boxes, scores, max_output_size, iou_threshold, score_threshold)
+    if sigma is not None and sigma.item() == 0:
+        found = _non_max_suppression(g, boxes, scores, max_output_size, iou_threshold, score_threshold)
+        kept = g.Gather(scores, found, axis=0)
+    else:
+        limits = max_output_size, iou_threshold, score_threshold, soft_nms_sigma
+        found, kept = suppress_softly(g, boxes, scores, *limits)
     count = g.Cast(g.Squeeze(g.Shape(found), [0]), to=ir.DataType.INT32)
-    return [found, g.Gather(scores, found, axis=0), count]
+    if pad_to_max_output_size:
+        lacking = g.Sub(g.Reshape(int64(g, max_output_size), [1]), g.Shape(found))
+        found, kept = (g.Pad(x, g.Concat(np.zeros(1, np.int64), lacking, axis=0)) for x in (found, kept))
+    return [found, kept, count]
 
 
 def _non_max_suppression(

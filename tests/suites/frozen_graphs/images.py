@@ -121,7 +121,13 @@ ROWS = [
         [X],
         [X[:, :5, :7]],
         forms="open",
-        gap="size is not static",
+    ),
+    row(
+        "patches_of_any_size_and_step",
+        pixels(PICTURE, lambda x: tf.image.extract_patches(x, [1, 3, 2, 1], [1, 2, 3, 1], [1, 1, 2, 1], "SAME")),
+        [X],
+        [X[:, :5, :7]],
+        forms="open",
     ),
     *(
         row(f"resized_{m}", lambda x, m=m: tf.image.resize(x, [9, 5], m), [X])

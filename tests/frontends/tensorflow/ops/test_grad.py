@@ -23,6 +23,14 @@ ROWS = [
         for name in ("Relu6Grad", "SeluGrad", "EluGrad", "SoftsignGrad", "ReciprocalGrad", "InvGrad")
     ),
     *(case(name, f32(2, 3, low=0.5), f32(2, 3)) for name in ("SqrtGrad", "RsqrtGrad")),
+    *(
+        case("StridedSliceGrad", [3, 4, 5], *ends, dy, **masks).named(f"{masks}")
+        for ends, dy, masks in (
+            (([0, 1, 4], [2, 4, 0], [1, 2, -1]), f32(2, 2, 4), {}),
+            (([0, -1], [0, 0], [1, 1]), f32(3, 5), {"begin_mask": 1, "end_mask": 1, "shrink_axis_mask": 2}),
+            (([0, 0, 1], [0, 0, 9], [1, 1, 2]), f32(3, 4, 1, 2), {"ellipsis_mask": 1, "new_axis_mask": 2}),
+        )
+    ),
     case("LeakyReluGrad", f32(2, 3), f32(2, 3), alpha=0.3),
     case(
         "MaxPoolGrad",

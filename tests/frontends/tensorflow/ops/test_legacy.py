@@ -22,6 +22,12 @@ ROWS = [
     case("Reverse", PICTURE, [False, True, False, True]),
     case("NonMaxSuppression", BOXES, SCORES, 4, iou_threshold=0.3),
     case("TensorScatterSub", f32(4, 2), np.array([[1], [3]], np.int32), f32(2, 2)),
+    *(
+        case(
+            "TensorScatterSub", np.array([3, 200, 7], kind), np.array([[0], [2]], np.int32), np.array([5, 9], kind)
+        ).named(np.dtype(kind).name)
+        for kind in (np.uint8, np.uint16, np.uint32)
+    ),
     case("Print", f32(2, 3), [f32(2)], message="x"),
     case("RegexFullMatch", WORDS, "[a-z] b.*"),
 ]

@@ -52,6 +52,10 @@ ROWS = [
     case("FloorDiv", np.array([0, 255, 7], np.uint8), np.array([5, 2, 255], np.uint8)).named("uint8"),
     case("Atan2", *(np.array(v, np.float32).ravel() for v in np.meshgrid(EDGES, EDGES))).named("edges"),
     case("Expm1", np.array([-np.inf, -100, 0, 50, np.inf], np.float32)).named("edges"),
+    *(
+        case("Pow", np.array([-3, 0, 5, 46341, 3], np.int32), power).named(f"integers, {power}")
+        for power in (0, 1, 3, 64, [0, 1, 2, 31, 39], [0, 0, 0, 0, 0], [[6], [7]])
+    ),
     case("Acosh", f32(2, 3, low=1.1, high=4.0)),
     case("Round", np.array([0.5, 1.5, 2.5, -0.5], np.float32)).named("half"),
     *(case(name, np.array([1, np.nan, np.inf, -np.inf], np.float32)) for name in ["IsNan", "IsInf", "IsFinite"]),

@@ -11,6 +11,7 @@ from tests.support.cases import Case, case, params
 INNER = np.array([0, 2, 2, 5, 6], np.int64)
 """Rows of 2, 0, 3 and 1 values, and of 1 and 3 of those rows."""
 WORDS = np.array(["a", "b", "c", "d", "e", "ü"], object)
+TEXTS = np.array([["a", "", "c"], ["d e", "f", "ü"]], object)
 RUNS = {"separator": " ", "left_pad": "", "right_pad": "", "pad_width": 0, "preserve_short_sequences": False}
 
 ROWS = [
@@ -24,6 +25,11 @@ ROWS = [
     case("StringNGrams", WORDS, INNER, **(RUNS | {"ngram_widths": [2], "pad_width": -1, "left_pad": "<"}))
     .named("padded")
     .xfail("rows that are padded"),
+    *(
+        case("ReduceJoin", TEXTS, axes, keep_dims=keep, separator=text).named(f"{axes} {keep} {text!r}")
+        for axes, keep, text in ((1, False, ", "), ([0, 1], True, ""), ([1, 0], True, "-"), ([], False, "-"))
+    ),
+    case("ReduceJoin", TEXTS[:, :0], 1, separator="-").named("nothing"),
 ]
 
 

@@ -59,6 +59,14 @@ ROWS = [
         [np.int64(4), np.array([0, 0, 2, 2, 2, 3], np.int64)],
         row_partition_types=["FIRST_DIM_SIZE", "VALUE_ROWIDS"],
     ).named("row of each value"),
+    case(
+        "RaggedTensorToTensor",
+        -1,
+        SIX,
+        np.float32(9),
+        [np.int64(2), np.array([0, 1, 1, 1], np.int64), INNER],
+        row_partition_types=["FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_SPLITS"],
+    ).named("rows of rows, and splits of these"),
     case("RaggedTensorToTensor", -1, SIX, np.float32(9), [INNER], row_partition_types=["ROW_LIMITS"])
     .named("limits")
     .xfail("rows that are given as limits"),

@@ -22,6 +22,7 @@ ROWS = [
     case("BroadcastArgs", np.array([2, 1, 3], np.int32), np.array([4, 1], np.int32)),
     case("BroadcastArgs", [2, 1, 3], [4, 1]).named("known"),
     case("Fill", [2, 3], np.float32(1.5)),
+    case("Empty", [2, 3], dtype="float32", init=True),
     case("Tile", f32(2, 3), [2, 1]),
     case("Range", np.int32(2), np.int32(11), np.int32(3)),
     case("Range", np.float32(0), np.float32(1), np.float32(0.25)).named("float"),

@@ -17,6 +17,7 @@ ROWS = [
     case("SparseSegmentSum", TABLE, PICKED, SEGMENTS),
     case("SparseSegmentMean", TABLE, PICKED, SEGMENTS),
     case("SparseSegmentSqrtN", TABLE, PICKED, SEGMENTS),
+    case("SparseSegmentSum", TABLE, PICKED, SEGMENTS, sparse_gradient=True).named("of a sparse gradient"),
     case("SparseSegmentSumWithNumSegments", TABLE, PICKED, SEGMENTS, np.int32(4)),
     case("SparseSegmentMeanWithNumSegments", TABLE, PICKED, SEGMENTS, np.int32(4)),
     case("SparseTensorDenseMatMul", INDICES, f32(3), np.int64([3, 4]), f32(4, 2)),
@@ -28,6 +29,12 @@ ROWS = [
         np.int64([3, 4]),
         np.float32([[1, 2], [3, np.inf], [np.nan, 4], [5, 6]]),
     ).named("a place twice, NaN where nothing is"),
+    *(
+        case(name, INDICES, f32(3), np.int64([3, 4]), f32(*dims, low=0.5)).named(f"{name} {dims}")
+        for name in ("SparseDenseCwiseMul", "SparseDenseCwiseDiv", "SparseDenseCwiseAdd")
+        for dims in ((3, 4), (4,), (3, 1))
+    ),
+    case("SparseTensorDenseAdd", INDICES, f32(3), np.int64([3, 4]), f32(3, 4)),
     case("SparseReduceSum", INDICES, f32(3), np.int64([3, 4]), [1]),
     case("SparseReduceSum", INDICES, f32(3), np.int64([3, 4]), [0], keep_dims=True),
     case("SparseReshape", INDICES, np.int64([3, 4]), np.int64([2, 6])),

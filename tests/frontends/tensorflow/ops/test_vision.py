@@ -10,10 +10,8 @@ from tests.support.cases import Case, case, f32, params
 
 BOXES = np.array([[0, 0, 1, 1], [0, 0.05, 1, 1.05], [0, 2, 1, 3], [0, 2.4, 1, 3.4], [5, 5, 6, 6]], np.float32)
 SCORES = np.array([0.9, 0.8, 0.3, 0.7, 0.1], np.float32)
-PATCHES = {"ksizes": [1, 3, 2, 1], "strides": [1, 2, 1, 1], "rates": [1, 1, 2, 1]}
 
 ROWS = [
-    *(case("ExtractImagePatches", f32(2, 7, 6, 3), padding=padding, **PATCHES) for padding in ("SAME", "VALID")),
     *(
         case(
             "MaxPoolWithArgmax",
@@ -44,9 +42,33 @@ ROWS = [
         for pad in (False, True)
     ),
     case("NonMaxSuppressionV5", BOXES, SCORES, 4, np.float32(0.5), np.float32(0.2), 0.0),
-    case("NonMaxSuppressionV5", BOXES, SCORES, 4, np.float32(0.5), np.float32(0.2), 0.3)
-    .named("soft")
-    .xfail("lowers scores"),
+    case(
+        "NonMaxSuppressionV5", BOXES, SCORES, 4, np.float32(0.5), np.float32(0.2), 0.0, pad_to_max_output_size=True
+    ).named("padded"),
+    *(
+        case(
+            "NonMaxSuppressionV5",
+            BOXES,
+            SCORES,
+            6,
+            np.float32(over),
+            np.float32(least),
+            sigma,
+            pad_to_max_output_size=pad,
+        ).named(f"soft, {over} {least} {sigma} {pad}")
+        for over, least, sigma, pad in (
+            (0.5, 0.2, 0.3, False),
+            (1, 0, 0.5, True),
+            (1, 0.9, 0.5, True),
+            (0.3, -np.inf, 0.1, False),
+        )
+    ),
+    *(
+        case("NonMaxSuppressionV5", BOXES, SCORES, 4, np.float32(0.5), np.float32(0.2), np.float32(sigma)).named(
+            f"{sigma} by data"
+        )
+        for sigma in (0, 0.3)
+    ),
     case("AdjustSaturation", f32(2, 4, 5, 3, low=0.0, high=1.0), np.float32(0.6)),
     case("AdjustHue", f32(2, 4, 5, 3, low=0.0, high=1.0), np.float32(-0.3)),
     case("AdjustContrastv2", f32(2, 4, 5, 3), np.float32(1.7)),
