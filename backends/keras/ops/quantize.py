@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 from keras import KerasTensor, ops
 
 from convert.errors import Unsupported
@@ -25,15 +26,23 @@ def _broadcast_parameter(k: Emitter, values: Value, x: KerasTensor | Constant, a
     return ops.reshape(values, [-1 if i == axis % rank else 1 for i in range(rank)])
 
 
+def _single(x: Tensor) -> Tensor:
+    """Halves in float32."""
+    return ops.cast(x, "float32") if str(x.dtype) in ("float16", "bfloat16") else x
+
+
 @onnx_op("QuantizeLinear")
 def quantize_linear(k, x, scale, zero, *, axis, block_size, output_dtype, precision, saturate):
     dtype = zero.dtype if zero is not None else k.dtype_of(output_dtype) if output_dtype else "uint8"
-    if precision or not str(dtype).startswith(("int", "uint")):
+    if precision not in (0, ir.DataType.FLOAT) or not str(dtype).startswith(("int", "uint")):
         raise Unsupported(f"quantization to {dtype}")
     limits = np.iinfo(str(dtype))
     # TensorFlow's optimizer multiplies by the reciprocal of a constant, which is rounded.
     divide = ops.divide_no_nan if is_inexact_divisor(k.static(scale)) else ops.divide
-    y = ops.round(divide(x, _broadcast_parameter(k, scale, x, axis, block_size)))
+    numbers, factor = k.tensor(x), _broadcast_parameter(k, scale, x, axis, block_size)
+    if precision:
+        numbers, factor = _single(numbers), _single(factor)
+    y = ops.round(divide(numbers, factor))
     if zero is not None:
         y = plus(y, ops.cast(_broadcast_parameter(k, zero, x, axis, block_size), y.dtype))
     return ops.cast(ops.clip(y, int(limits.min), int(limits.max)), str(dtype))
@@ -44,10 +53,11 @@ def dequantize_linear(k, x, scale, zero, *, axis, block_size, output_dtype):
     if all(isinstance(v, Constant | None) for v in (x, scale, zero)) and not block_size:
         return _dequantized_weight(x, scale, zero, axis)
     x = k.tensor(x)
-    y = ops.cast(x, str(scale.dtype))
+    factor = _single(_broadcast_parameter(k, scale, x, axis, block_size))
+    y = ops.cast(x, factor.dtype)
     if zero is not None:
         y = ops.subtract(y, ops.cast(_broadcast_parameter(k, zero, x, axis, block_size), y.dtype))
-    return ops.multiply(y, _broadcast_parameter(k, scale, x, axis, block_size))
+    return ops.cast(ops.multiply(y, factor), str(scale.dtype))
 
 
 def _dequantized_weight(x: Constant, scale: Constant, zero: Constant | None, axis: int) -> Constant:

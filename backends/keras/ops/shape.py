@@ -148,7 +148,7 @@ def range_(k, start, limit, delta):
     dtype = str(start.dtype)
     if all(isinstance(x, Constant) for x in (start, limit, delta)):
         first, end, step = (x.array.reshape(()) for x in (start, limit, delta))
-        dim = max(int(np.ceil((end - first) / step)), 0)
+        dim = max(int(np.ceil(np.float64(end - first) / np.float64(step))), 0)
     elif dim is None:
         raise Unsupported("a number of elements computed at run time")
     return ops.add(k.tensor(start), ops.multiply(k.places(dim, dtype), k.tensor(delta)))

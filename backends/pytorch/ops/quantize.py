@@ -31,7 +31,9 @@ def quantize_linear(t, x, scale, zero=None, *, axis, block_size, output_dtype, p
     assert t.node is not None
     kind = t.node.outputs[0].dtype
     dtype = torch_dtype(kind)
-    y = x.to(torch.float32) / _spread(wide(scale), x, axis, block_size).to(torch.float32)
+    exact = torch_dtype(ir.DataType(precision)) if precision else scale.dtype
+    y = x.to(exact) / _spread(wide(scale), x, axis, block_size).to(exact)
+    y = y.to(torch.float32)
     if dtype in FLOAT8:
         return to_kind(y, kind, bool(saturate))
     y = torch.round(y)

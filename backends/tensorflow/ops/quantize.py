@@ -15,6 +15,7 @@ from .binary import exact_quotient
 from .cast import convert_dtype
 from .low_precision import NARROW_FLOATS, NARROW_INTS
 from .reduce import largest, least
+from .sums import is_half
 
 _BOUNDS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535), **NARROW_INTS}
 
@@ -77,5 +78,5 @@ def dequantize_linear(t, x, scale, zero, *, axis, block_size, output_dtype):
     steps = convert_dtype(x, wide)
     if zero is not None:
         steps = steps - broadcast_parameter(t, x, convert_dtype(zero, wide), axis, block_size)
-    factor = broadcast_parameter(t, x, scale, axis, block_size)
-    return tf.cast(tf.cast(steps, scale.dtype) * factor, kind)
+    factor = broadcast_parameter(t, x, tf.cast(scale, tf.float32) if is_half(scale) else scale, axis, block_size)
+    return tf.cast(tf.cast(steps, factor.dtype) * factor, kind)

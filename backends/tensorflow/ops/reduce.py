@@ -39,6 +39,8 @@ def reduction_rule(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tenso
             return (tf.reduce_all if function is least else tf.reduce_any)(x, chosen, bool(keepdims))
         wide = tf.float32 if is_half(x) and function not in (largest, least) else _WIDE.get(x.dtype)
         y = function(x if wide is None else tf.cast(x, wide), chosen, bool(keepdims))
+        if wide is not None and function in (largest, least):  # of nothing, the end of the wider dtype
+            y = tf.clip_by_value(y, tf.constant(x.dtype.min, wide), tf.constant(x.dtype.max, wide))
         return y if wide is None else tf.cast(y, x.dtype)
 
     return rule

@@ -216,15 +216,18 @@ def constant_of_shape(t, shape, *, value):
     return tf.fill(shape if known is None else known, content)
 
 
-@onnx_op("Range")
+@onnx_op("Range", f"{LITE}::Range")
 def range_(t, start, limit, delta):
     known = [t.static(x) for x in (start, limit, delta)]
     start, limit, delta = (tf.reshape(x, []) for x in (start, limit, delta))
     if start.dtype.is_integer:
         wide = tf.int32 if start.dtype.size < 4 else start.dtype
         return tf.cast(_integer_range(*(tf.cast(x, wide) for x in (start, limit, delta)), *known), start.dtype)
-    # The count is exact, and each element one multiplication away from the start, as ONNX defines it.
-    count = tf.cast(tf.math.ceil(tf.divide(tf.subtract(limit, start), delta)), tf.int32)
+    # Each element is one multiplication away from the start, as ONNX defines it. Their number is that of onnxruntime,
+    # whose quotient is a float64: 0.3 is three times 0.1 and a little more. TensorFlow Lite divides no such numbers.
+    wide = start.dtype if t.node is not None and t.node.domain == LITE else tf.float64
+    span = tf.cast(tf.subtract(limit, start), wide)
+    count = tf.cast(tf.math.ceil(tf.divide(span, tf.cast(delta, wide))), tf.int32)
     return tf.add(start, tf.multiply(tf.cast(tf.range(tf.maximum(count, 0)), start.dtype), delta))
 
 

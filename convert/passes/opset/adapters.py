@@ -27,8 +27,8 @@ from convert.passes.opset.old_adapters import (
     lower_slice,
     lower_top_k,
 )
-from convert.passes.opset.old_lifts import lift_clip, lift_pad, lift_resize
-from convert.passes.opset.quantize import dequantize, quantize
+from convert.passes.opset.old_lifts import lift_clip, lift_dropout, lift_pad, lift_resize
+from convert.passes.opset.quantize import dequantize, lift_quantize, quantize
 from convert.passes.opset.resize import is_lacking
 from convert.passes.opset.scan import lift_scan
 
@@ -105,6 +105,8 @@ LIFTS: dict[str, Adapter] = {
     "Clip": lift_clip,
     "Pad": lift_pad,
     "Resize": lift_resize,
+    "Dropout": lift_dropout,
+    "QuantizeLinear": lift_quantize,
     **dict.fromkeys(_BROADCASTING, _lift_broadcast),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _lift_softmax),
 }

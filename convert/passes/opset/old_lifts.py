@@ -1,4 +1,4 @@
-"""Lifts of Clip and Pad, which had numbers as attributes before opset 11, and of Resize before it told coordinates.
+"""Lifts of Clip, Pad, which had numbers as attributes before opset 11, Dropout, and Resize before it told coordinates.
 
 ONNX's version converter makes constants of float32 of the numbers, whatever the dtype of the data is, and leaves a
 Resize to the later defaults.
@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 from convert.graph.tensors import numpy_dtype
+from convert.graph.values import is_used
 
 _LARGEST = float(np.finfo(np.float32).max)
 """What Clip-6 takes for a bound that is left out, in any dtype; for float32 later opsets say the same."""
@@ -45,6 +46,22 @@ def lift_pad(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
 def _scalar(g: Graph, number: float, dtype: ir.DataType) -> ir.Value:
     with np.errstate(over="ignore"):  # the ends of float32 are the infinities of float16
         return g.const(np.array(number).astype(numpy_dtype(dtype)), dtype)
+
+
+def lift_dropout(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+    """Dropout before opset 12 hands its input on; a mask that is read has the dtype that it had, of opset 7 a floating
+    one, and nothing is in it: onnxruntime leaves zeros."""
+    x, mask = node.inputs[0], node.outputs[1] if len(node.outputs) > 1 else None
+    if (
+        x is None
+        or mask is None
+        or not is_used(mask)
+        or mask.dtype is None
+        or node.attributes.get_int("is_test", 1) == 0
+    ):
+        return None
+    empty = g.const(np.zeros((), numpy_dtype(mask.dtype)), mask.dtype)
+    return [g.Identity(x), g.Expand(empty, g.Shape(x))]
 
 
 def lift_resize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:

@@ -11,15 +11,31 @@ from convert.graph import Graph
 
 _WIDE = (ir.DataType.INT16, ir.DataType.UINT16)
 _INTEGERS = (*_WIDE, ir.DataType.INT8, ir.DataType.UINT8)
+_HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 _HALVES = 19
 """The opset from which on numbers of 16 bits are quantized."""
 _SHORTS, _MIXED = 21, 23
 """Those from which on they are quantized to, and a scale has a dtype of its own."""
 
 
+def lift_quantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+    """Halves before opset 23, which onnxruntime divides in float32; since then they are in the dtype of the scale."""
+    scale = node.inputs[1]
+    if scale is None or scale.dtype not in _HALF or target < _MIXED:
+        return None
+    return [g.node("QuantizeLinear", node.inputs, {**node.attributes, "precision": ir.DataType.FLOAT})]
+
+
+def _precision(node: ir.Node) -> int:
+    return node.attributes.get_int("precision", 0)
+
+
 def quantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
     """x / scale rounded half to even, shifted by the zero point and saturated; None for what `target` has."""
     x, scale, zero = [*node.inputs, None][:3]
+    if scale is not None and scale.dtype in _HALF and target < _MIXED and _precision(node) == ir.DataType.FLOAT:
+        kept = {name: value for name, value in node.attributes.items() if name != "precision"}
+        return [g.node("QuantizeLinear", node.inputs, kept)]  # so do onnxruntime's kernels of older opsets
     if x is None or scale is None or _has_special_attributes(node):
         return None
     named = ir.DataType(node.attributes.get_int("output_dtype", 0))

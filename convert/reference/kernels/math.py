@@ -104,18 +104,18 @@ def log_softmax(count: int, x: Array, *, axis: int) -> Array:
 def reduce_log_sum_exp(count: int, x: Array, axes: Array = None, *, keepdims: int, noop_with_empty_axes: int) -> Array:
     if (axes is None or not len(axes)) and noop_with_empty_axes:
         return x
-    from scipy import special
-
-    where = None if axes is None or not len(axes) else tuple(int(a) for a in axes)
-    if x.ndim == 0:
-        return x
-    return np.asarray(special.logsumexp(x, axis=where, keepdims=bool(keepdims))).astype(x.dtype)
+    where = tuple(range(x.ndim)) if axes is None or not len(axes) else tuple(int(a) for a in axes)
+    wide = x if x.dtype.kind == "f" else x.astype(np.float64)
+    largest = wide.max(where, keepdims=True, initial=-np.inf)
+    largest = np.where(np.isinf(largest), 0, largest)
+    total = np.log(np.exp(wide - largest).sum(where, keepdims=True)) + largest
+    return np.asarray(total if keepdims else total.squeeze(where)).astype(x.dtype)
 
 
 @kernel("Range")
 def number_range(count: int, start: Array, limit: Array, delta: Array) -> Array:
     start, limit, delta = (np.asarray(v).reshape(()) for v in (start, limit, delta))
-    steps = max(0, int(np.ceil((limit - start) / delta)))
+    steps = max(0, int(np.ceil(np.float64(limit - start) / np.float64(delta))))  # as onnxruntime counts them
     return (start + np.arange(steps, dtype=start.dtype) * delta).astype(start.dtype)
 
 

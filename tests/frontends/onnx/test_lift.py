@@ -71,6 +71,16 @@ def test_dims_of_outputs_that_content_decides_stay_as_declared() -> None:
     assert shared.graph.outputs[0].shape == ir.Shape([3, "found"])
 
 
+@pytest.mark.parametrize("opset", [7, 10])
+def test_a_mask_that_dropout_does_not_fill_has_the_dtype_of_its_opset(opset: int) -> None:
+    proto = model(
+        [helper.make_node("Dropout", ["x"], ["y", "mask"])], [info("x", ["N", 3, 4])],
+        [info("y", ["N", 3, 4]), info("mask", ["N", 3, 4], FLOAT if opset < 10 else onnx.TensorProto.BOOL)],
+        opset=opset, ir_version=3,
+    )  # fmt: skip
+    assert_same(list(run(read(proto), {"x": X}).values()), run_ort(proto, {"x": X}))
+
+
 IMAGE = np.random.default_rng(1).normal(size=(1, 2, 5, 7)).astype(np.float32)
 
 OF_OPSET_10: dict[str, tuple[str, dict[str, Any], list[float] | None]] = {

@@ -14,6 +14,16 @@ ROWS = [
     case("QuantizeLinear", HALVES, number(1.0), number(0, np.int8)),
     case("QuantizeLinear", f32(2, 3, 4), f32(3, low=0.01), const(np.zeros(3, np.int8)), axis=1),
     case("QuantizeLinear", f32(2, 3), number(0.05)),
+    case(
+        "QuantizeLinear", np.arange(5, 12, 1 / 64).astype(np.float16), number(0.1, np.float16), number(0, np.uint8)
+    ).named("of halves"),
+    case(
+        "QuantizeLinear",
+        np.arange(5, 12, 1 / 64).astype(np.float16),
+        number(0.1, np.float16),
+        number(0, np.uint8),
+        precision=1,
+    ).named("of halves in float32"),
     case("DequantizeLinear", i64(2, 3, low=0, high=255).astype(np.uint8), number(0.05), number(128, np.uint8)),
     case("DequantizeLinear", i32(2, 3), number(0.05)),
     case(

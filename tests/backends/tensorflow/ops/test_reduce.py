@@ -35,6 +35,8 @@ ROWS = [
     case("ReduceSum", i64(2, 3), const([0])),
     case("ReduceMax", i64(2, 3).astype(np.uint8), const([0])),
     case("ReduceMax", boolean(2, 3), const([1])).named("bool"),
+    case("ReduceMax", np.zeros((2, 0), np.int8), const([1])).named("of no bytes"),
+    case("ReduceMin", np.zeros((2, 0), np.int16), const([1])).named("of no shorts"),
     case("ReduceMin", boolean(2, 3), const([1])).named("bool"),
     case("ReduceProd", i32(2, 3), const([0])),
     *(

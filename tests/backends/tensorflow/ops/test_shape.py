@@ -45,6 +45,7 @@ ROWS = [
     case("Range", number(1), number(5), number(1.5)),
     case("Range", *(number(n, np.int64) for n in (10, 3, -2))),
     case("Range", number(0.0), number(1.0), number(0.1)),
+    case("Range", number(0.0), number(0.3), number(0.1)).named("of three steps and a little more"),
     case("Range", *(number(n, np.int16) for n in (1, 9, 3))),
     *(
         case("Range", *(number(n, kind) for n in bounds)).named(f"none of {kind.__name__}, {bounds[2]:+}")

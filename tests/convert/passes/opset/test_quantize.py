@@ -7,7 +7,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from convert.graph import Graph
+from convert.graph import OPSET, Graph
 from convert.passes.opset.convert import convert_opset
 
 
@@ -71,3 +71,19 @@ def test_integers_are_quantized_by_a_scale_of_floats(opset: int) -> None:
     content = ir.serde.serialize_model(model).SerializeToString()
     (got,) = onnxruntime.InferenceSession(content).run(None, {"x": x})
     np.testing.assert_array_equal(got, np.clip(np.rint(x / 3) + 100, 0, 255).astype(np.uint8))
+
+
+@pytest.mark.parametrize("opset", [19, 21])
+def test_halves_of_old_files_are_divided_in_float32(opset: int) -> None:
+    """As onnxruntime does before opset 23, there and back."""
+    x = np.arange(5, 12, 1 / 64).astype(np.float16)
+    scale, zero = np.float16(0.1), np.uint8(0)
+    g = Graph(opset=opset)
+    g.output(g.QuantizeLinear(g.input("x", ir.DataType.FLOAT16, ["n"]), scale, zero), "y")
+    model = g.model()
+    run = lambda: onnxruntime.InferenceSession(ir.serde.serialize_model(model).SerializeToString()).run(None, {"x": x})  # noqa: E731
+    (want,) = run()
+    assert (want != np.rint(x / scale)).any()
+    for other in (OPSET, 20):
+        convert_opset(model, other)
+        np.testing.assert_array_equal(run()[0], want)

@@ -43,7 +43,7 @@ ROWS = params(
 
 BY_GROUP = params(
     [
-        case("GroupNormalization", f32(2, 6, 4, 3), const(f32(3)), const(f32(3)), num_groups=3, _dynamic=False),
+        case("GroupNormalization", f32(2, 6, 4, 3), const(f32(3)), const(f32(3)), num_groups=3),
         case(
             "GroupNormalization", f32(2, 4, 5).astype(np.float16), const(f32(2).astype(np.float16)),
             const(f32(2).astype(np.float16)), num_groups=2, epsilon=0.1, _dynamic=False,
