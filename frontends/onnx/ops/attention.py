@@ -11,6 +11,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..rules import runtime_op
+from .quantized import matmul_integer_to_float
 
 Results = list[ir.Value | None]
 
@@ -28,17 +29,45 @@ def attention(
     """
     if do_rotary or past_present_share_buffer or past_length is not None:
         raise Unsupported("do_rotary, or a buffer that past and present share")
-    total = g.shape(weights)[-1]
-    if qkv_hidden_sizes is None and not isinstance(total, int):
-        raise Unsupported("weights of unknown size")
-    sizes = qkv_hidden_sizes or [int(total or 0) // 3] * 3
     projected = g.MatMul(x, weights)
     projected = projected if bias is None else g.Add(projected, bias)
+    sizes = _sizes(g, weights, qkv_hidden_sizes)
+    return _of_projected(g, projected, sizes, num_heads, mask, past, added, mask_filter_value, scale, unidirectional)
+
+
+@runtime_op("com.microsoft::QAttention")
+def qattention(
+    g: Graph, x: ir.Value, weights: ir.Value, bias: ir.Value, x_scale: ir.Value, w_scale: ir.Value,
+    mask: ir.Value | None = None, x_zero: ir.Value | None = None, w_zero: ir.Value | None = None,
+    past: ir.Value | None = None, *, num_heads: int, mask_filter_value: float = -10000.0, scale: float = 0.0,
+    unidirectional: int = 0, do_rotary: int = 0, past_present_share_buffer: int = 0,
+) -> Results:  # fmt: skip
+    """Attention whose projection is a product of bytes."""
+    if do_rotary or past_present_share_buffer:
+        raise Unsupported("do_rotary, or a buffer that past and present share")
+    projected = matmul_integer_to_float(g, x, weights, x_scale, w_scale, x_zero, w_zero, bias)
+    sizes = _sizes(g, weights, None)
+    return _of_projected(g, projected, sizes, num_heads, mask, past, None, mask_filter_value, scale, unidirectional)
+
+
+def _sizes(g: Graph, weights: ir.Value, given: list[int] | None) -> list[int]:
+    """How wide queries, keys and values are side by side."""
+    total = g.shape(weights)[-1]
+    if given is None and not isinstance(total, int):
+        raise Unsupported("weights of unknown size")
+    return given or [int(total or 0) // 3] * 3
+
+
+def _of_projected(
+    g: Graph, projected: ir.Value, sizes: list[int], num_heads: int, mask: ir.Value | None, past: ir.Value | None,
+    added: ir.Value | None, low: float, scale: float, causal: int,
+) -> Results:  # fmt: skip
+    """Attention of queries, keys and values side by side, and the keys and values with those that came before."""
     q, k, v = (_heads(g, part, num_heads) for part in g.Split(projected, np.array(sizes), axis=-1, outputs=3))
     before = None if past is None else [g.Gather(past, np.int64(i), axis=0) for i in (0, 1)]
     if before is not None:
         k, v = g.Concat(before[0], k, axis=2), g.Concat(before[1], v, axis=2)
-    hidden = _hidden(g, mask, q, k, mask_filter_value, bool(unidirectional))
+    hidden = _hidden(g, mask, q, k, low, bool(causal))
     y = _attended(g, q, k, v, hidden, added, scale or 1 / math.sqrt(sizes[0] // num_heads))
     present = g.Concat(g.Unsqueeze(k, [0]), g.Unsqueeze(v, [0]), axis=0) if before is not None else None
     return [y, present]

@@ -8,6 +8,8 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.tensors import lazy_tensor
+from convert.numerics.matrices import cast_to_float64, identity_matrix, matrix_shape
+from convert.numerics.solve import solve_with_factors
 
 from ..rules import runtime_op
 from .activation import activated
@@ -96,3 +98,14 @@ def _unpack(rows: np.ndarray, bits: int) -> np.ndarray:
     """Bytes [rows, n] as numbers of so many bits [rows, n · 8 / bits], the lowest bits first."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     return ((rows[..., None] >> shifts) & np.uint8(2**bits - 1)).reshape(len(rows), -1)
+
+
+@runtime_op("com.microsoft::Inverse")
+def inverse(g: Graph, x: ir.Value) -> ir.Value:
+    """Of matrices of known size, in float64."""
+    n, columns = matrix_shape(g, x)
+    if n != columns:
+        raise Unsupported(f"a matrix of {n} rows and {columns} columns")
+    wide = cast_to_float64(g, x)
+    y, _, _ = solve_with_factors(g, wide, identity_matrix(g, wide, n))
+    return y if g.dtype(x) == ir.DataType.DOUBLE else g.Cast(y, to=g.dtype(x))

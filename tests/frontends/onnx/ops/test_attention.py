@@ -14,6 +14,7 @@ X, WEIGHTS, BIAS = f32(2, 3, 8), const(f32(8, 24) / 3), const(f32(24))
 KEYS = np.array([[1, 1, 0], [1, 1, 1]], np.int32)
 LEFT = np.array([[0, 1, 1], [0, 0, 1]], np.int32)
 PAST = f32(2, 2, 2, 4, 4)
+BYTES, HALF_STEP = (np.arange(48) * 7 % 31).reshape(2, 3, 8).astype(np.uint8), const(np.array(0.02, np.float32))
 Q, K, V = f32(2, 3, 8), f32(2, 5, 8), f32(2, 5, 12)
 COSINES, SINES = const(f32(6, 2)), const(f32(6, 2))
 PLACES = np.array([[0, 1, 2], [3, 5, 4]], np.int64)
@@ -43,6 +44,14 @@ ROWS = params(
         case(
             f"{MS}::Attention", X, WEIGHTS, BIAS, None, None, f32(1, 2, 3, 3), num_heads=2, _dynamic=False
         ).named("with a bias of places"),
+        case(
+            f"{MS}::QAttention", BYTES, const(np.arange(192).reshape(8, 24).astype(np.uint8) % 60), BIAS, HALF_STEP,
+            HALF_STEP, KEYS, const(np.array(7, np.uint8)), const(np.array(30, np.uint8)), num_heads=2,
+        ),
+        case(
+            f"{MS}::QAttention", BYTES, const((np.arange(192).reshape(8, 24) % 60 - 30).astype(np.int8)), BIAS,
+            HALF_STEP, HALF_STEP, None, None, None, PAST, num_heads=2, unidirectional=1, _outputs=2, _dynamic=False,
+        ).named("with a past"),
         case(f"{MS}::MultiHeadAttention", Q, K, V, num_heads=2),
         case(f"{MS}::MultiHeadAttention", Q, K, V, const(f32(28)), num_heads=2, scale=0.2).named("with a bias"),
         case(

@@ -45,6 +45,7 @@ ROWS = params(
         case(
             f"{MS}::FusedConv", IMAGE, KERNEL, None, activation="HardSigmoid", activation_params=[0.3, 0.4]
         ).named("hard"),
+        case(f"{MS}::Inverse", (np.eye(3) + f32(2, 3, 3) / 4).astype(np.float32), _dynamic=False),
         case(f"{MS}::MatMulNBits", f32(2, 40), const(_bytes(3, 3, 8)), SCALES, bits=4, **IN_BLOCKS),
         case(
             f"{MS}::MatMulNBits", f32(2, 3, 40), const(_bytes(3, 3, 8)), SCALES, const(_bytes(6)), bits=4, **IN_BLOCKS
