@@ -61,6 +61,8 @@ WITHOUT_LAYER: dict[str, Callable[[Case], Any]] = {
     "LpPool": lambda row: row.attributes.get("auto_pad") == "SAME_UPPER",
     "MaxPool": lambda row: "_outputs" in row.attributes,
     "RNN": lambda row: "activation_alpha" in row.attributes,
+    "ReduceMax": lambda row: row.inputs[0].size == 0,
+    "ReduceMin": lambda row: row.inputs[0].size == 0,
     "Resize": lambda row: row.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize",
     "Shrink": lambda row: row.inputs[0].dtype.kind == "i",
 }
