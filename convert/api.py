@@ -20,6 +20,7 @@ from convert.files.output_place import check_apart, check_replaceable
 from convert.files.scratch import scratch_folder
 from convert.files.sniff import sniff
 from convert.interpreter import paused_garbage_collection
+from convert.model_reading import list_weights, read_model
 from convert.options import Options
 from convert.parts import convert_parts
 from convert.report import Report, Tensor
@@ -105,7 +106,7 @@ def convert(
     if verified:
         _warm_up(report, opened.kind, target=form.kind)
     with report.stage("read", _size(opened)), paused_garbage_collection():
-        model = plugin.frontend_for(opened).read(opened, chosen, report)
+        model = read_model(opened, chosen, report)
     describe(model, report)
     read += model.meta.get(FILES_KEY, [])
     check_apart(place, read)
@@ -213,7 +214,7 @@ def verify(
     _note_unread_options(chosen, left, report)
     _warm_up(report, left.kind, target=right.kind)
     with report.stage("read", _size(left)), paused_garbage_collection():
-        graph = plugin.frontend_for(left).read(left, chosen, report)
+        graph = read_model(left, chosen, report)
     _warm_up(report, right.kind)
     describe(graph, report)
     _note_differences(graph, report, right.kind)
@@ -245,12 +246,12 @@ def inspect(
     chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(opened), opened)
     report.source, report.kind = opened.label, opened.kind
     _note_unread_options(chosen, opened, report)
-    tensors = None if chosen.model else plugin.weights_in(opened, chosen, report)
+    tensors = None if chosen.model else list_weights(opened, chosen, report)
     if tensors is not None:
         report.weights = tensors
         return report
     with report.stage("read", _size(opened)), paused_garbage_collection():
-        report.graph = plugin.frontend_for(opened).read(opened, chosen, report)
+        report.graph = read_model(opened, chosen, report)
     describe(report.graph, report)
     return report
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from convert.differences import Difference
     from convert.options import Options
-    from convert.report import Report, Tensor
+    from convert.report import Report
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,9 @@ class Frontend(Protocol):
     of `Option`; one whose files the core cannot tell from others has `SNIFF`, a sequence of `Kind`. One whose `read`
     and runner look at `Options.fixed` has `FIXED_VALUES = True`, or `"assigned"` where numbers of Python are examples
     and only text (`sr=16000`) fixes a value. One that reads files of weights without their code lists these in
-    `list_weights(source, options, report)`, which gives None for other files. `READS`: kinds by option.
+    `list_weights(source, options, report)`, which gives None for other files. `READS`: kinds by option. What a library
+    starts threads for that are all of the program's, or writes while it is imported, is done before a file is read, in
+    `prepare(source, options)`: reading is confined, and so are the threads that it starts.
     """
 
     KINDS: Mapping[str, str]
@@ -336,13 +338,6 @@ def takes_fixed_values(source: Source) -> bool | str:
     """`FIXED_VALUES` of the frontend of `source`, if there is one: whether inputs may be values of Python."""
     readers = (f for f in frontends().values() if source.kind in f.KINDS)
     found: bool | str = getattr(next(readers, None), "FIXED_VALUES", False)
-    return found
-
-
-def weights_in(source: Source, options: Options, report: Report) -> list[Tensor] | None:
-    """The tensors in a file of weights without code, where its frontend has `list_weights` to list them; else None."""
-    listing = getattr(frontend_for(source), "list_weights", None)
-    found: list[Tensor] | None = listing(source, options, report) if listing is not None else None
     return found
 
 

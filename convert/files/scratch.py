@@ -14,6 +14,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 _PREFIX = "convert-tmp-"
@@ -23,6 +24,24 @@ _MARK = ".made-by-convert"
 
 _swept: set[str] = set()
 """The temporary folders that this process has looked through for what others left."""
+
+_place: ContextVar[Path | None] = ContextVar("place", default=None)
+"""Where temporary files go in what is done here; None for the system's folder of them."""
+
+
+@contextmanager
+def temporary_files_in(folder: Path) -> Iterator[None]:
+    """Inside, and in no other thread of the program, temporary files go into `folder`."""
+    token = _place.set(folder)
+    try:
+        yield
+    finally:
+        _place.reset(token)
+
+
+def place_of_temporary_files() -> Path | None:
+    """Where they go in what is done here, if that is another place than the system's."""
+    return _place.get()
 
 
 @contextmanager
@@ -41,9 +60,11 @@ def locked_folder() -> tuple[Path, int]:
 
     The first one that a process makes sweeps what processes that were killed have left.
     """
-    _sweep_once()
+    place = _place.get()
+    if place is None:
+        _sweep_once()
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
         with suppress(FileNotFoundError):  # another process took it for a left one before the lock was there
             return folder, _hold(folder)
 

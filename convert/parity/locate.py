@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from convert import plugin
 from convert.errors import ConvertError
 from convert.graph import location_of
 from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY
 from convert.graph.names import restore_ends
+from convert.model_reading import read_model
 from convert.naming import Names
 from convert.options import Options
 from convert.parity.counterparts import Counterparts
@@ -51,7 +51,7 @@ def locate(
     group. pairs: what the target calls the ends of the graph.
     """
     try:
-        other = plugin.frontend_for(target).read(target, options or Options(), Report("locate"))
+        other = read_model(target, options or Options(), Report("locate"))
         if pairs is not None:
             restore_ends(other, pairs.inputs, pairs.outputs)
         (theirs, their_outputs), (ours, our_outputs) = trace_graph(other, feed.arrays), trace_graph(graph, feed.arrays)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from convert import plugin
 from convert.errors import ConvertError
 from convert.graph import location_of
 from convert.graph.names import restore_ends
+from convert.model_reading import read_model
 from convert.naming import Names
 from convert.options import Options
 from convert.parity.compare import FACTOR, ROUNDINGS
@@ -44,7 +44,7 @@ def profile_errors(
     from convert.reference.executor import run
 
     try:
-        other = plugin.frontend_for(target).read(target, options, Report("profile"))
+        other = read_model(target, options, Report("profile"))
         if pairs is not None:
             restore_ends(other, pairs.inputs, pairs.outputs)
         exact = run(widen_model(graph), feed.arrays, every=True)

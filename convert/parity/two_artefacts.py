@@ -10,6 +10,7 @@ from convert import plugin
 from convert.errors import BadInput, ConvertError, UnsafeInput
 from convert.graph.names import names_in_target
 from convert.interpreter import paused_garbage_collection
+from convert.model_reading import read_model
 from convert.naming import Names
 from convert.options import Options
 from convert.parity.counterparts import find_counterparts, narrow_dims
@@ -64,7 +65,7 @@ def _read_right(
     """
     own = replace(method.target, rules=method.target.rules or options.rules)
     try:
-        return plugin.frontend_for(right).read(right, own, Report("verify"))
+        return read_model(right, own, Report("verify"))
     except ConvertError as error:
         trusted = isinstance(error, UnsafeInput) and own.trust
         if method.pairs or (isinstance(error, BadInput) and not error.doubtful and not trusted):

@@ -8,6 +8,7 @@ Where a kernel or a library lacks one of them the others hold, and `measures` sa
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import ctypes
 import os
 import resource
@@ -45,6 +46,10 @@ _SCOPES = 6
 """The version of Landlock from which on it knows of signals."""
 _THREADS, _FILES = 4096, 65536
 """The most threads that a process may have beside all that run now, and files that it may have open."""
+_STACK = 16 << 20
+"""Bytes of stack of a thread in which a model is read, twice what a main thread usually has."""
+_TURN = 0.2
+"""Seconds after which who waits for such a thread looks whether it is wanted elsewhere."""
 
 
 def die_with_parent(parent: int) -> None:
@@ -82,6 +87,8 @@ def confine(
             step()
             found.append(name)
     _may_start_programs[:] = [True] if programs and CALLS in found else []
+    if not trust:
+        _is_confined[:] = [True]
     return tuple(found)
 
 
@@ -93,9 +100,8 @@ def confine_command(folder: Path, places: Sequence[Path]) -> None:
     """
     with contextlib.suppress(OSError):  # where memory runs out: no process of its own can say so any more
         Path("/proc/self/oom_score_adj").write_text("500")
-    for step in (partial(_close_files, folder, *_folders_around(places)), close_networks):
-        with contextlib.suppress(ImportError, OSError, RuntimeError, ValueError, AttributeError):
-            step()
+    _close_each((partial(_close_files, folder, *_folders_around(places)), close_networks))
+    _is_confined[:] = [True]
 
 
 def _folders_around(places: Sequence[Path]) -> Iterator[Path]:
@@ -103,6 +109,15 @@ def _folders_around(places: Sequence[Path]) -> Iterator[Path]:
     for place in places:
         for path in (os.path.abspath(place), os.path.realpath(place)):
             yield next(folder for folder in Path(path).parents if folder.is_dir())
+
+
+_is_confined: list[bool] = []
+"""Whether all of this process is confined, as far as the kernel lets it: nothing or True."""
+
+
+def is_confined() -> bool:
+    """Whether this process as a whole is confined, to a command or to the run of a model."""
+    return bool(_is_confined)
 
 
 _may_start_programs: list[bool] = []
@@ -123,26 +138,78 @@ def in_confined_thread(work: Callable[[], _T], folder: Path | None = None) -> _T
     seccomp bind one thread and those that it starts: the others, and what they do with the result, stay as they are.
     Raises what `work` raises.
     """
+    return _in_thread(work, partial(confine_thread, folder))
+
+
+def in_reading_thread(work: Callable[[], _T], *folders: Path) -> _T:
+    """What `work` gives, run in a thread that is confined as a command's process is: it may write into `folders` only.
+
+    It may start programs, which are confined as it is. Raises what `work` raises.
+    """
+    return _in_thread(work, partial(_close_each, (partial(_close_files, *folders), close_networks)))
+
+
+def confine_thread(folder: Path | None = None) -> None:
+    """Take from this thread, and those that it starts, all writing but into `folder`, connections and programs."""
+    last = partial(close_calls, programs=False, every_thread=False)
+    _close_each((partial(_close_files, folder), drop_rights, last))
+
+
+def _close_each(steps: Sequence[Callable[[], None]]) -> None:
+    """What the kernel does not offer stays open."""
+    for step in steps:
+        with contextlib.suppress(ImportError, OSError, RuntimeError, ValueError, AttributeError):
+            step()
+
+
+def _in_thread(work: Callable[[], _T], close: Callable[[], None]) -> _T:
+    """What `work` gives in a thread that has called `close`, in the context of this one; raises what it raises.
+
+    An interruption of this thread, by Ctrl-C for instance, ends the other one before it goes on: nothing is done behind
+    the back of who gave it up.
+    """
     results: list[_T] = []
     errors: list[BaseException] = []
+    begun: list[int] = []
+    given_up: list[bool] = []
+    context = contextvars.copy_context()
 
     def run() -> None:
-        last = partial(close_calls, programs=False, every_thread=False)
-        for close in (partial(_close_files, folder), drop_rights, last):
-            with contextlib.suppress(ImportError, OSError, RuntimeError, ValueError, AttributeError):
-                close()
+        begun.append(threading.get_ident())
         try:
-            results.append(work())
+            if not given_up:
+                close()
+                results.append(context.run(work))
         except BaseException as error:
             errors.append(error)
 
     tempfile.gettempdir()  # it is found by writing a file, once
     thread = threading.Thread(target=run, name="confined")
-    thread.start()
-    thread.join()
+    usual = threading.stack_size(_STACK)
+    try:
+        thread.start()
+        while thread.is_alive():
+            thread.join(_TURN)  # of a thread that waits, an exception that another one sends is seen in between only
+    except BaseException:
+        given_up.append(True)
+        _interrupt(thread, begun)
+        raise
+    finally:
+        threading.stack_size(usual)
     if errors:
         raise errors[0]
     return results[0]
+
+
+def _interrupt(thread: threading.Thread, begun: Sequence[int]) -> None:
+    """Let a thread see a KeyboardInterrupt, and wait until it has ended; each further interruption is passed on too."""
+    while begun and thread.is_alive():
+        try:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(begun[0]), ctypes.py_object(KeyboardInterrupt))
+            while thread.is_alive():
+                thread.join(_TURN)
+        except BaseException:
+            continue
 
 
 _has_own_process: list[bool] = []

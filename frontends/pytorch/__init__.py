@@ -102,6 +102,15 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
         ) from error
 
 
+def prepare(source: Source, options: Options) -> None:
+    """Import what writes files when it is imported, PyTorch's compiler, which transformers does."""
+    if source.kind == "hf-folder":
+        from .files.hugging_face import import_class
+
+        with contextlib.suppress(Exception):  # which reading tells
+            import_class(source.file, options)
+
+
 def load(source: Source, options: Options) -> Any:
     """The model as PyTorch runs it: a module in eval mode, an ExportedProgram or a ScriptModule.
 

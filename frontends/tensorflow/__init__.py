@@ -74,6 +74,14 @@ def skeleton(operator: str) -> str:
     return written(tf_op, operator, opdefs.schema(operator), signature, __name__, "tf_op")
 
 
+def prepare(source: Source, options: Options) -> None:
+    """Start TensorFlow's threads, which are all of the program's, if reading a file makes it work."""
+    if source.kind in ("keras", "keras-h5"):
+        from .common.start_tensorflow import import_tensorflow
+
+        import_tensorflow().config.list_logical_devices()
+
+
 def preload() -> None:
     """Import what reading and running take, without starting a thread: warm workers are forked after it."""
     from .common.start_tensorflow import import_tensorflow

@@ -1,14 +1,15 @@
 """Hostile files under a watcher of system calls: nothing executed, written elsewhere, connected, lost or left running.
 
-    python -m tests.suites.hostile [--classes pickles,onnx,…] [--verbs inspect,convert,source,target,batch]
+    python -m tests.suites.hostile [--classes pickles,onnx,…] [--verbs inspect,convert,source,target,python,batch]
         [--sample N] [--match EXPRESSION] [--timeout 15] [--out FILE.jsonl] [--light]
 
 `--out` is written row by row; commands whose rows are in it are not run again, and its rows count in the table.
 
 The makers are in `hostile_files/`, one for each class. Every file goes through every verb: `inspect`, `convert` to
-ONNX, `verify` as the source and as the target beside a good model, and each class through one `batch`. Commands run in
-forks of a process that has imported the frameworks, and so do the children that run models. `strace` follows all of
-them; without it that is left out, and said so. Counted are
+ONNX, `verify` as the source and as the target beside a good model, `python` for a program that calls
+`convert.convert`, and each class through one `batch`. Commands run in forks of a process that has imported the
+frameworks, and so do the children that run models. `strace` follows all of them; without it that is left out, and said
+so. Counted are
 
     executed     a program that is not this Python, a library from the folder of the command, or the canary of the file
     wrote        files made, changed, renamed or removed outside of the folder of the command
@@ -60,6 +61,7 @@ from tests.suites.hostile_files.safetensors_files import safetensors_files
 from tests.suites.hostile_files.swapped_files import swapped_files
 from tests.suites.hostile_files.tensorflow_files import tensorflow_files
 from tests.suites.hostile_files.torchscript_files import exported_files, torchscript_files, two_faced_files
+from tests.suites.hostile_python import convert_from_python
 
 MAKERS: dict[str, Maker] = {
     "pickles": pickle_files,
@@ -89,9 +91,11 @@ ROOMS = {
     "manifests": "onnx", "folders": "onnx", "code": "pt", "inputs": "onnx", "outputs": "onnx", "swapped": "pt",
 }  # fmt: skip
 """A format of the fuzz that is read by the same room."""
-VERBS = ("inspect", "convert", "source", "target", "batch")
+VERBS = ("inspect", "convert", "source", "target", "python", "batch")
 SCORES = ("executed", "wrote", "connected", "tracebacks", "hangs", "memory", "left", "escapes", "unmade")
 MEMORY = "2GB"
+_PROGRAM = "a program"
+"""What stands in the place of a verb where no command is run."""
 PROCESSOR_SECONDS, CLOCK_SECONDS, BYTES = 20.0, 120.0, 2 << 30
 _ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _DEFECT = re.compile(r"Traceback \(most recent|^error: \w+(Error|Exception)\b.*", re.M)
@@ -125,6 +129,8 @@ def arguments(case: Case, verb: str, timeout: float) -> list[str]:
             return ["verify", *([] if case.here else case.arguments), *limit, "--", path, str(case.good)]
         case "target":
             return ["verify", *limit, "--", str(case.good), path]
+        case "python":
+            return [_PROGRAM, path]
     return ["batch", path, "--to", "onnx", "-o", "out", "--jobs", "1", *limit]
 
 
@@ -205,9 +211,13 @@ def _become(words: list[str], folder: Path) -> None:
     sys.argv = ["convert", *words]
     code = 1
     try:
-        from convert.cli import main
+        if words[0] == _PROGRAM:
+            convert_from_python(words[1])
+        else:
+            from convert.cli import main
 
-        main()
+            main()
+        code = 0
     except SystemExit as done:
         code = done.code if isinstance(done.code, int) else int(done.code is not None)
     except BaseException:
@@ -262,6 +272,7 @@ def commands(kind: str, cases: list[Case], verbs: list[str], timeout: float) -> 
     for verb in verbs:
         if verb != "batch":
             meant = [c for c in cases if not c.batch and verb in (c.verbs or VERBS)]
+            meant = [c for c in meant if verb != "python" or not (c.arguments or c.here)]
             yield from ((c, verb, arguments(c, verb, timeout)) for c in meant)
         else:
             yield from ((c, verb, arguments(c, verb, timeout)) for c in cases if c.batch)

@@ -43,23 +43,7 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
     is not executed without `options.trust`; `check_folder` has seen it. Raises `BadInput`, `ConvertError` without
     transformers.
     """
-    try:
-        import transformers
-    except ModuleNotFoundError as error:
-        if error.name != "transformers":
-            raise _broken(error) from error
-        raise ConvertError(
-            "reading a Hugging Face folder needs transformers", hint=install_command("transformers")
-        ) from None
-    except Exception as error:
-        raise _broken(error) from error
-    config = json.loads((path / "config.json").read_bytes())
-    try:
-        kind = model_class(transformers, config, TASK.of(options))
-    except UsageError:
-        raise
-    except Exception as error:  # its classes are imported when they are asked for
-        raise _broken(error) from error
+    transformers, kind = import_class(path, options)
 
     def loaded_model() -> tuple[Any, Any]:
         return kind.from_pretrained(
@@ -101,6 +85,27 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
         )
     report.note(f"the folder was loaded as {type(model).__name__} of transformers {transformers.__version__}")
     return model.eval()
+
+
+def import_class(path: Path, options: Options) -> tuple[Any, Any]:
+    """transformers, and the class of the model in the folder, with what it imports. Raises as `load_folder` does."""
+    try:
+        import transformers
+    except ModuleNotFoundError as error:
+        if error.name != "transformers":
+            raise _broken(error) from error
+        raise ConvertError(
+            "reading a Hugging Face folder needs transformers", hint=install_command("transformers")
+        ) from None
+    except Exception as error:
+        raise _broken(error) from error
+    config = json.loads((path / "config.json").read_bytes())
+    try:
+        return transformers, model_class(transformers, config, TASK.of(options))
+    except UsageError:
+        raise
+    except Exception as error:  # its classes are imported when they are asked for
+        raise _broken(error) from error
 
 
 def _broken(error: Exception) -> ConvertError:

@@ -18,6 +18,7 @@ import torch
 
 from convert.files import pickle_scan
 from convert.files.pickle_opcodes import read_pickle
+from convert.files.scratch import place_of_temporary_files
 
 _CHUNK = 16 << 20
 
@@ -33,7 +34,7 @@ def load_legacy(path: Path) -> Any:
 
     Raises what `torch.load` raises. The copy is a temporary file, so that no weights are held twice in memory.
     """
-    with path.open("rb") as file, tempfile.TemporaryFile() as copy:
+    with path.open("rb") as file, tempfile.TemporaryFile(dir=place_of_temporary_files()) as copy:
         begin, end = _pickle_range(file.fileno())
         file.seek(begin)
         plain = strip_sources(file.read(end - begin))

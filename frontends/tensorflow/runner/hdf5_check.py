@@ -20,7 +20,7 @@ from typing import Any
 from convert import limits
 from convert.errors import BadInput
 from convert.interpreter import module_command
-from convert.runners.sandbox import die_with_parent, keep_from_forking
+from convert.runners.sandbox import confine_thread, die_with_parent, keep_from_forking
 
 _BUSY = 10
 """Times as long that the walk may last on a machine that does much else."""
@@ -109,4 +109,5 @@ def _walk(path: str) -> None:
 
 if __name__ == "__main__":
     die_with_parent(int(sys.argv[2]))
+    confine_thread()  # the library is in C, and the file a stranger's
     _walk(sys.argv[1])

@@ -16,8 +16,10 @@ from convert.frontends.pytorch.files.loader import load
 from convert.frontends.pytorch.files.setstate_safety import setstate_findings
 from torch import nn
 
-from convert.errors import BadInput, UnsafeInput
-from convert.options import Options
+from convert.errors import BadInput, ConvertError, UnsafeInput
+from convert.model_reading import read_model
+from convert.options import Options, parse_input
+from convert.report import Report
 from convert.runners.sandbox import CALLS, FILES, available_measures
 from convert.source import Source
 from tests.support.confined import Hostile, run_trusted
@@ -192,5 +194,34 @@ def test_reading_loads_where_nothing_can_be_written(
     monkeypatch.setattr(loader, "refuse_unsafe", lambda path: None)
     with suppress(BadInput):  # PyTorch does not look whether it could open the file
         load(Source(hostile.kind, hostile.path), Options(trust=trust))
+    assert canary.exists() is trust
+    (tmp_path / "after").write_text("the process itself is not confined")
+
+
+class Filing(torch.nn.Module):
+    """A scripted module that makes a file whenever it is run."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__()
+        self.place = place
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.from_file(self.place, shared=True, size=3)
+
+
+@pytest.mark.skipif(not {FILES, CALLS} <= set(available_measures()), reason="no Landlock or no seccomp here")
+@pytest.mark.parametrize("trust", [False, True])
+def test_what_is_run_to_read_it_writes_nothing_in_a_program(
+    tmp_path: Path, trust: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the check switched off: a TorchScript module is run on an example when it is read from Python, too."""
+    canary = tmp_path / "canary"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.script(Filing(str(canary))).save(tmp_path / "m.pt")
+    monkeypatch.setattr(loader, "refuse_unsafe", lambda path: None)
+    options = Options(inputs=(parse_input("x:float32[3]"),), trust=trust)
+    with pytest.raises(ConvertError):  # there is no rule for it
+        read_model(Source("torchscript", tmp_path / "m.pt"), options, Report("test"))
     assert canary.exists() is trust
     (tmp_path / "after").write_text("the process itself is not confined")

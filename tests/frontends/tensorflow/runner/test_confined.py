@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from convert.frontends.tensorflow.runner.allowed import check_file
 from convert.frontends.tensorflow.runner.keras_archive import check_config, with_keras_model
 
 from convert.errors import UnsafeInput
+from convert.model_reading import read_model
 from convert.options import Options
+from convert.report import Report
 from convert.runners.sandbox import CALLS, FILES, available_measures
 from convert.source import Source
 from tests.support.confined import Hostile, run_trusted
@@ -171,3 +174,16 @@ def test_functions_that_load_are_no_activations(module: str, name: str) -> None:
     layer = {"class_name": "Activation", "module": "keras.layers", "config": {"activation": function}}
     with pytest.raises(UnsafeInput, match=f"{module}.{name}"):
         check_config({"class_name": "Sequential", "module": "keras", "config": {"layers": [layer]}}, "m.keras")
+
+
+def test_no_thread_of_the_program_is_confined_for_good(tmp_path: Path) -> None:
+    """TensorFlow's threads work for all that the program does with it afterwards."""
+    import keras
+
+    keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]).save(tmp_path / "m.keras")
+    read_model(Source("keras", tmp_path / "m.keras"), Options(), Report("test"))
+    found = set()
+    for status in Path("/proc/self/task").glob("*/status"):
+        with suppress(OSError):  # a thread that has just ended
+            found |= {line for line in status.read_text().splitlines() if line.startswith("Seccomp")}
+    assert len(found) <= 2, found  # the mode, and the number of filters: of all threads the same

@@ -1,0 +1,47 @@
+"""Reads models by their frontends; a stranger's file in a thread that can write nowhere and reach no other machine.
+
+What a file makes a library do while it is loaded, and what it leaves there to be run by whoever captures it, is refused
+by the checks of the frontends. This holds where one of them is wrong, in a program that calls the functions of
+`convert` too: a command has a process of its own, which is confined as a whole (`convert.cli.supervisor`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from convert import plugin
+from convert.files.scratch import scratch_folder, temporary_files_in
+from convert.options import Options
+from convert.report import Report, Tensor
+from convert.runners.sandbox import in_reading_thread, is_confined
+from convert.source import Source
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+_T = TypeVar("_T")
+
+
+def read_model(source: Source, options: Options, report: Report) -> ir.Model:
+    """The shared graph of `source`. Raises as `read` of its frontend does."""
+    return _apart(source, options, lambda: plugin.frontend_for(source).read(source, options, report))
+
+
+def list_weights(source: Source, options: Options, report: Report) -> list[Tensor] | None:
+    """The tensors in a file of weights without code, None of any other. Raises as `list_weights` of a frontend does."""
+    listing = getattr(plugin.frontend_for(source), "list_weights", None)
+    return None if listing is None else _apart(source, options, lambda: listing(source, options, report))
+
+
+def _apart(source: Source, options: Options, work: Callable[[], _T]) -> _T:
+    """What `work` gives, in a thread of its own unless the user's code takes part, or all of the process is confined.
+
+    A model in memory is the user's, as factories and files of rules are, and what is trusted.
+    """
+    if source.path is None or options.trust or options.model or options.rules or is_confined():
+        return work()
+    getattr(plugin.frontend_for(source), "prepare", lambda source, options: None)(source, options)
+    more = [] if options.dump_passes is None else [options.dump_passes]
+    with scratch_folder() as folder, temporary_files_in(folder):
+        return in_reading_thread(work, folder, *more)

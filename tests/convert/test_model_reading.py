@@ -1,0 +1,109 @@
+"""A stranger's file is read in a thread that can write nowhere else and reach nobody; the program itself stays free."""
+
+from __future__ import annotations
+
+import _thread
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from convert import activity, plugin
+from convert.errors import ResourceLimit
+from convert.files.scratch import scratch_folder
+from convert.model_reading import list_weights, read_model
+from convert.options import Options
+from convert.report import Report
+from convert.runners import sandbox
+from convert.runners.sandbox import CALLS, FILES, available_measures
+from convert.source import Source
+
+CONFINED = pytest.mark.skipif(not {FILES, CALLS} <= set(available_measures()), reason="no Landlock or no seccomp here")
+
+Read = Callable[[], Any]
+
+
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:
+    """Reads with a frontend whose `read` is the function that is given."""
+
+    def read(work: Read, source: Source | None = None, **options: Any) -> Any:
+        room = SimpleNamespace(KINDS={"onnx": ""}, read=lambda *given: work(), list_weights=lambda *given: work())
+        monkeypatch.setattr(plugin, "frontend_for", lambda source: room)
+        given = (source or Source("onnx", tmp_path / "m.onnx"), Options(**options), Report("test"))
+        assert list_weights(*given) == read_model(*given)
+        return read_model(*given)
+
+    return read
+
+
+def _connect() -> None:
+    socket.create_connection(("127.0.0.1", 9))
+
+
+@CONFINED
+@pytest.mark.parametrize("act", ["write", "append", "remove", "folder", "connect"])
+def test_what_a_file_does_while_it_is_read_fails(reading: Callable[..., Any], tmp_path: Path, act: str) -> None:
+    (tmp_path / "kept").write_text("kept")
+    acts: dict[str, Callable[[], object]] = {
+        "write": lambda: (tmp_path / "new").write_text("x"),
+        "append": lambda: (tmp_path / "kept").open("a"),
+        "remove": lambda: (tmp_path / "kept").unlink(),
+        "folder": lambda: (tmp_path / "new").mkdir(),
+        "connect": _connect,
+    }
+    with pytest.raises(PermissionError):
+        reading(acts[act])
+    assert [p.name for p in tmp_path.iterdir()] == ["kept"]
+    (tmp_path / "after").write_text("the program itself is not confined")
+
+
+def test_reading_may_write_what_it_has_to(reading: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "passes").mkdir()
+
+    def work() -> list[str]:
+        (tmp_path / "passes" / "00-read.onnx").write_text("x")
+        with scratch_folder() as folder:
+            (folder / "x").write_text("x")
+            return [p.name for p in folder.iterdir()]
+
+    assert "x" in reading(work, dump_passes=tmp_path / "passes")
+
+
+@pytest.mark.parametrize("own", [{"trust": True}, {"rules": ("r.py",)}, {"model": "m:f"}, {"source": Source("onnx")}])
+def test_the_users_own_code_is_where_it_was(reading: Callable[..., Any], own: dict[str, Any]) -> None:
+    assert reading(threading.current_thread, **own) is threading.current_thread()
+
+
+def test_a_process_that_is_confined_needs_no_thread(
+    reading: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert reading(lambda: threading.current_thread().name) == "confined"
+    monkeypatch.setattr(sandbox, "_is_confined", [True])
+    assert reading(threading.current_thread) is threading.current_thread()
+
+
+def test_the_clock_of_the_caller_holds(reading: Callable[..., Any]) -> None:
+    with pytest.raises(ResourceLimit, match="longer than 0 s"), activity.limited_time(0):
+        reading(activity.check_time)
+
+
+def test_who_interrupts_ends_the_reading(reading: Callable[..., Any]) -> None:
+    """Ctrl-C goes to the main thread, which must not leave the other one at work behind its back."""
+    threads = []
+
+    def work() -> None:
+        threads.append(threading.current_thread())
+        _thread.interrupt_main()
+        time.sleep(0.05)
+        while True:
+            time.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt):
+        reading(work)
+    assert not threads[0].is_alive()
