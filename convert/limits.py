@@ -33,6 +33,9 @@ ARCHIVE_FORMAT_BYTES = 1000
 FOLDER_ENTRIES = 100_000
 """entries: of a folder that are looked at to tell what it is"""
 
+JSON_VALUES = 16_000_000
+"""values: of a JSON text, of which each takes a hundred bytes and more; a program of 100,000 nodes has 10 million"""
+
 FOLDER_CONFIG_BYTES = 10 << 20
 """bytes: of config.json in a Hugging Face folder, and of each other configuration beside it"""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 import os
 import re
 import shlex
@@ -12,6 +11,7 @@ from pathlib import Path
 from convert import limits
 from convert.errors import BadInput, UnsafeInput
 from convert.files import foreign, protobuf_wire
+from convert.files.counted_json import parse_json
 
 _WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin", "pytorch_model*.bin.index.json")
 _CONFIGS = ("config.json", "config.*.json", "generation_config.json", "adapter_config.json")
@@ -96,8 +96,9 @@ def _file_names(path: Path) -> set[str]:
     with os.scandir(path) as entries:
         for entry in entries:
             names.add(entry.name)
-            if len(names) >= limits.FOLDER_ENTRIES:
-                break
+            if len(names) > limits.FOLDER_ENTRIES:  # what nobody has looked at might lead anywhere
+                text = f"{path} has more than {limits.FOLDER_ENTRIES:,} entries, which no model has"
+                raise BadInput(text, hint="name the model's own file or folder in it")
     return names
 
 
@@ -134,7 +135,7 @@ def _hugging_face(path: Path, names: set[str]) -> str:
     config = path / "config.json"
     try:
         with config.open("rb") as file:
-            parsed = json.loads(file.read(limits.FOLDER_CONFIG_BYTES))
+            parsed = parse_json(file.read(limits.FOLDER_CONFIG_BYTES), str(config))
     except (ValueError, RecursionError):
         parsed = None
     if not isinstance(parsed, dict):
@@ -176,7 +177,7 @@ def shards(index: Path) -> list[str]:
     try:
         with index.open("rb") as file:
             text = file.read(limits.FOLDER_INDEX_BYTES + 1)
-        table = json.loads(text)["weight_map"].values() if len(text) <= limits.FOLDER_INDEX_BYTES else None
+        table = parse_json(text, str(index))["weight_map"].values() if len(text) <= limits.FOLDER_INDEX_BYTES else None
         found = sorted({name for name in table if isinstance(name, str) and name.isprintable()} if table else ())
         broken = not table or any(name not in found for name in set(table))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import stat
 import zipfile
@@ -14,6 +13,7 @@ from convert.errors import BadInput, UnsafeInput
 from convert.files import foreign, pickle_opcodes, pickle_scan, protobuf_wire
 from convert.files.archive_names import check_names
 from convert.files.archives import is_zip, member, open_archive, read_member, record_root
+from convert.files.counted_json import parse_json
 from convert.files.folders import folder_kind
 from convert.files.holes import check_holes
 from convert.files.missing import missing_path_error
@@ -184,7 +184,7 @@ def _safetensors_kind(path: Path, size: int) -> str:
                 f"{path} looks like safetensors, but is truncated: its header should have {length:,} bytes", hint=again
             )
         try:
-            header: Any = json.loads(file.read(length))
+            header: Any = parse_json(file.read(length), f"the header of {path}")
             ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
             expected = 8 + length + max(ends, default=0)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):

@@ -9,7 +9,6 @@ in a thread that can neither write nor connect nor start programs.
 from __future__ import annotations
 
 import ast
-import json
 import logging
 import os
 import re
@@ -26,6 +25,7 @@ from torch.export import ExportedProgram
 from convert import limits
 from convert.errors import BadInput, ResourceLimit, UnsafeInput
 from convert.files.archives import open_archive, read_member
+from convert.files.counted_json import parse_json
 from convert.runners.sandbox import in_confined_thread
 
 from . import exported_names
@@ -130,8 +130,9 @@ def _operators(path: Path, trust: bool) -> set[str]:
                     hint="save the program itself with torch.export.save; if you trust the file, add --trust",
                 )
             if name.endswith(".json"):
+                text = read_member(archive, name, limits.EXPORTED_JSON_BYTES)
                 try:
-                    content = json.loads(read_member(archive, name, limits.EXPORTED_JSON_BYTES))
+                    content = parse_json(text, f"{path}: {name[:200]}")
                 except (ValueError, RecursionError) as error:
                     raise BadInput(f"{path}: {name} is not JSON: {error}", hint="get the file again") from None
                 if not trust:

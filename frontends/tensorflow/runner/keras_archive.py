@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 from convert import limits
 from convert.errors import BadInput, ConvertError, UnsafeInput
 from convert.files.archives import BROKEN, open_archive, read_member
+from convert.files.counted_json import parse_json
 from convert.files.scratch import scratch_folder
 from convert.interpreter import raised_recursion_limit
 from convert.runners.sandbox import close_programs, in_confined_thread
@@ -154,7 +154,7 @@ def _read_config(path: Path) -> Any:
             )
         text = found
     try:
-        return json.loads(text)
+        return parse_json(text, f"the configuration in {path}")
     except (ValueError, RecursionError) as error:
         raise BadInput(f"the configuration in {path} is not JSON: {error}") from error
 

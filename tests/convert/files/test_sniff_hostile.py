@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -145,3 +146,19 @@ def test_archives_of_endless_entries(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(limits, "ARCHIVE_ENTRIES", 100)
     with pytest.raises(ResourceLimit):
         sniff(hostile.write_zip(tmp_path / "many.pt", [(f"m/data/{i}", b"") for i in range(101)]))
+
+
+def test_a_folder_of_more_entries_than_are_looked_at_is_refused(
+    tmp_path: Path, fixtures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its weights might be a link that leads out of it, and not be among those that are looked at."""
+    shutil.copytree(fixtures / "mnist_cnn.savedmodel", tmp_path / "m")
+    assert sniff(tmp_path / "m") == "savedmodel"
+    monkeypatch.setattr(limits, "FOLDER_ENTRIES", 3)
+    for place in (tmp_path / "m", tmp_path / "m" / "variables"):
+        for number in range(4):
+            (place / f"more{number}").write_text("x")
+        with pytest.raises(BadInput, match="more than 3 entries"):
+            sniff(tmp_path / "m")
+        for file in place.glob("more*"):
+            file.unlink()
