@@ -15,6 +15,9 @@ from convert.files.output_place import check_apart
 GENERATOR = '<meta name="generator" content="convert"/>'
 """What is in the first lines of every page of this tool, by which it is known again."""
 
+ARRAYS = b"inputs saved by convert"
+"""The comment at the end of an `.npz` that this tool has written: arrays of the user's look alike otherwise."""
+
 _HEAD = 4096
 
 
@@ -25,10 +28,10 @@ def is_page(path: Path) -> bool:
 
 
 def is_arrays(path: Path) -> bool:
-    """Whether a file is an `.npz`, which holds arrays and nothing else."""
+    """Whether a file is an `.npz` that this tool has written."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return all(name.endswith(".npy") for name in archive.namelist())
+            return archive.comment == ARRAYS and all(name.endswith(".npy") for name in archive.namelist())
     except (zipfile.BadZipFile, NotImplementedError, ValueError):
         return False
 

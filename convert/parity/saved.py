@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from convert.errors import BadInput
-from convert.files.side_files import is_arrays, side_file
+from convert.files.side_files import ARRAYS, is_arrays, side_file
 from convert.parity.inputs import Feed
 
 # Dtypes that numpy's files do not know travel as unsigned integers under NAME:DTYPE.
@@ -42,6 +42,7 @@ def save_feeds(path: Path, feeds: Sequence[Feed]) -> None:
 def _write(file: BinaryIO, stored: Mapping[str, np.ndarray]) -> None:
     # As numpy.savez does, whose own parameters take the names "file" and "args" from the inputs.
     with zipfile.ZipFile(file, "w") as archive:
+        archive.comment = ARRAYS
         for key, array in stored.items():
             with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)

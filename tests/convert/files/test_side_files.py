@@ -12,6 +12,8 @@ import pytest
 
 from convert.errors import ResourceLimit, UsageError
 from convert.files.side_files import GENERATOR, check_side_file, is_arrays, is_page, side_file
+from convert.parity.inputs import Feed
+from convert.parity.saved import save_feeds
 
 
 def write(path: Path, text: str = "new") -> None:
@@ -38,10 +40,12 @@ def test_other_files_stay(tmp_path: Path, name: str, held: bytes) -> None:
 
 
 def test_only_arrays_are_taken_for_saved_inputs(tmp_path: Path) -> None:
-    np.savez(tmp_path / "old.npz", x=np.zeros(2))
+    save_feeds(tmp_path / "old.npz", [Feed("zeros", {"x": np.zeros(2)})])
     check_side_file(tmp_path / "old.npz", is_arrays, "--save-inputs")
+    np.savez(tmp_path / "mine.npz", x=np.zeros(2))  # years of measurements, it may be
     (tmp_path / "text.npz").write_text("PK")
-    for path in (tmp_path / "text.npz", Path(__file__).parents[3] / "fixtures" / "mnist_cnn.keras"):
+    fixture = Path(__file__).parents[3] / "fixtures" / "mnist_cnn.keras"
+    for path in (tmp_path / "text.npz", tmp_path / "mine.npz", fixture):
         with pytest.raises(UsageError, match="holds something else"):
             check_side_file(path, is_arrays, "--save-inputs")
 

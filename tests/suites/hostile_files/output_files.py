@@ -45,8 +45,8 @@ def _filled(here: Path, canary: Canary) -> None:
     (here / "work" / "thesis.txt").write_text("work of mine")
 
 
-KEPT = ("m.onnx", "apart.onnx", "weights.onnx", "c.npz", "page.html", "rules.py", "notes.onnx", "work/model.py",
-        "work/thesis.txt")  # fmt: skip
+KEPT = ("m.onnx", "apart.onnx", "weights.onnx", "c.npz", "mine.npz", "page.html", "rules.py", "notes.onnx",
+        "work/model.py", "work/thesis.txt")  # fmt: skip
 
 _CONVERT: dict[str, tuple[str, ...]] = {
     "over a hard link of the source": ("-o", "hard.onnx", "--force"),
@@ -67,6 +67,7 @@ _CONVERT: dict[str, tuple[str, ...]] = {
     "inputs over the output": ("--save-inputs", "model.onnx"),
     "inputs over the page": ("--save-inputs", "new.html", "--report", "new.html"),
     "inputs into a pipe": ("--save-inputs", "pipe.npz"),
+    "inputs over arrays": ("--save-inputs", "mine.npz"),
     "an output that is a pipe": ("-o", "pipe.onnx", "--force"),
     "an output of control characters": ("-o", "\x1b[31m\u202e\x9b2J.onnx"),
     "passes into a folder of work": ("--dump-passes", "work"),
