@@ -17,7 +17,13 @@ from convert.semantics.slices import slice_of
 # Beyond this many bytes a computed constant costs more in the artefact than the node that makes it.
 _LARGEST = 1 << 16
 
-_KEPT = frozenset({"DequantizeLinear"})
+_LONGEST = 1 << 24
+"""Steps that evaluating one node may take: small arrays may be worked on for hours."""
+
+_WINDOWS = ("kernel_shape", "pads", "strides", "dilations", "output_padding", "output_shape", "sampling_ratio", "size")
+"""Attributes that say how much work there is, whatever goes in and comes out."""
+
+_KEPT = frozenset({"DequantizeLinear", "ImageDecoder"})
 
 
 def fold_constants(model: ir.Model) -> bool:
@@ -27,7 +33,8 @@ def fold_constants(model: ir.Model) -> bool:
     Concats of those that nothing reads whole (gates of an LSTM in another order). Other operators are
     evaluated by our own executor while inputs and outputs are small. Shape and Size of a value with a
     static shape are constants, too. Nodes with subgraphs, random and unknown operators stay, and so does
-    DequantizeLinear: runtimes look for it, and a quantized weight is small as integers only.
+    DequantizeLinear: runtimes look for it, and a quantized weight is small as integers only. Texts and pictures stay,
+    as nothing tells what becomes of them.
     """
     evaluate = Evaluator(model.graph.opset_imports.get("", 0))
     modified = False
@@ -206,7 +213,9 @@ class Evaluator:
             return None
         proto = ir.serde.serialize_node(node)
         feeds = {str(v.name): v.const_value.numpy() for v in node.inputs if v is not None and v.const_value is not None}
-        if any(array.dtype.kind in "SU" for array in feeds.values()):  # text of a fixed width is no tensor of ONNX
+        if any(array.dtype.kind in "SUO" for array in feeds.values()):  # a text has any length, a pattern any patience
+            return None
+        if _steps(node, feeds) > _LONGEST:
             return None
         if not all(o.shape is not None and o.shape.is_static() for o in node.outputs) and not self._is_small(
             proto, feeds
@@ -236,6 +245,19 @@ class Evaluator:
             return False
         shapes = [[d.dim_value for d in t.tensor_type.shape.dim if d.HasField("dim_value")] for t in found.values()]
         return all(0 <= math.prod(dims) <= _LARGEST for dims in shapes)
+
+
+def _steps(node: ir.Node, feeds: Mapping[str, np.ndarray]) -> int:
+    """How many steps a node may take beside those that are in proportion to what goes in and comes out."""
+    if node.op_type == "Einsum":  # a sum over all labels, of which no two need be one
+        return math.prod(array.size for array in feeds.values())
+    listed = [a for name, a in node.attributes.items() if name in _WINDOWS]
+    numbers = [a.as_ints() if a.type == ir.AttributeType.INTS else [a.as_int()] for a in listed if a.type in _INTEGERS]
+    most = max((math.prod(max(1, abs(n)) for n in given) for given in numbers), default=1)
+    return most**2 if node.op_type == "RoiAlign" else most  # which takes as many samples along both axes
+
+
+_INTEGERS = (ir.AttributeType.INT, ir.AttributeType.INTS)
 
 
 def _byte_size(value: ir.Value) -> int:

@@ -180,6 +180,38 @@ def _sizes() -> dict[str, onnx.ModelProto]:
     return found
 
 
+def _worked_on() -> dict[str, onnx.ModelProto]:
+    """Small constants, over which an operator works for hours, doubles them for ever, or starts a program."""
+    line, picture = np.ones(1000, "f4"), np.ones((1, 1, 4, 4), "f4")
+    printed = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n(/tmp/x) (w) file\n%%EOF\n"
+    text = np.array(["a" * 60], object)
+    doubled = [Node("StringConcat", [f"t{i}", f"t{i}"], [f"t{i + 1}"]) for i in range(60)]
+    wide = {"pads": [1 << 29] * 4, "strides": [1 << 30] * 2, "kernel_shape": [4, 4]}
+
+    def over(nodes: list[Any], held: dict[str, Any]) -> onnx.ModelProto:
+        ends = [Node("Equal", ["v", "v"], ["e"]), Node("Cast", ["e"], ["f"], to=1),
+                Node("ReduceMax", ["f"], ["m"], keepdims=0), Node("Add", ["m", "x"], ["y"])]  # fmt: skip
+        return model_of([*nodes, *ends], held)
+
+    return {
+        "a sum over five labels": over([Node("Einsum", ["a"] * 5, ["v"], equation="a,b,c,d,e->")], {"a": line}),
+        "samples without end": over(
+            [Node("RoiAlign", ["a", "r", "n"], ["v"], sampling_ratio=1 << 20)],
+            {"a": picture, "r": np.array([[0, 0, 3, 3]], "f4"), "n": np.zeros(1, np.int64)}),
+        **{f"{kind} of 2^30": over([Node(kind, ["a"], ["v"], **wide)], {"a": picture})
+           for kind in ("AveragePool", "MaxPool", "LpPool")},
+        "steps of 2^28": over(
+            [Node("ConvTranspose", ["a", "a"], ["v"], strides=[1 << 28, 1], pads=[3 << 27, 0, 3 << 27, 0])],
+            {"a": picture}),
+        "a pattern that never ends": over(
+            [Node("RegexFullMatch", ["t"], ["v"], pattern="(a+)+b")], {"t": text}),
+        "a text that doubles": over(
+            [*doubled, Node("StringConcat", ["t60", "t60"], ["v"])], {"t0": text}),
+        "PostScript for a picture": over(
+            [Node("ImageDecoder", ["p"], ["v"])], {"p": np.frombuffer(printed, "u1")}),
+    }  # fmt: skip
+
+
 def _loop(rounds: Any, body: Sequence[Any], more: Sequence[str] = ("c",)) -> onnx.ModelProto:
     inner = helper.make_graph(
         list(body), "body", [Info("i", 7, []), Info("c", 9, []), Info("v", 1, None)],
@@ -264,7 +296,7 @@ def onnx_files(folder: Path, canary: Canary) -> Iterator[Case]:
     """All of them, in a folder beside a secret."""
     inside = {f"{name} in {place}": model for place in ("secret", "../secret", "/etc/passwd")
               for name, model in held_inside(place).items()}  # fmt: skip
-    models = _elsewhere(folder) | inside | _sizes() | _endless() | _others()
+    models = _elsewhere(folder) | inside | _sizes() | _worked_on() | _endless() | _others()
     for number, (name, model) in enumerate(models.items()):
         path = folder / "model" / f"{file_name(name)}_{number}.onnx"
         path.write_bytes(model.SerializeToString())
