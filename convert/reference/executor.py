@@ -81,7 +81,7 @@ def evaluate_node(node: ir.Node, opset: int = OPSET) -> list[Array]:
             results = executor._results(node, inputs)
         else:
             results = fallback(node, inputs, lambda body, given: Executor(set(), False).graph(body, given), opset)
-    return [_cast_to_declared(array, value) for value, array in zip(node.outputs, results, strict=False)]
+    return [_cast_result(array, value) for value, array in zip(node.outputs, results, strict=False)]
 
 
 def _since(node: ir.Node, opset: int) -> int:
@@ -141,7 +141,7 @@ class Executor:
             raise ConvertError(f"{text} ({type(error).__name__}: {error})") from error
         for value, array in zip(node.outputs, results, strict=False):
             if value.name or value.uses():
-                self._store(value, _cast_to_declared(array, value))
+                self._store(value, _cast_result(array, value))
 
     def _results(self, node: ir.Node, inputs: list[Array]) -> Sequence[Array]:
         if node.domain == "" and node.op_type in control.CONTROL:
@@ -217,6 +217,15 @@ def _cast_to_declared(array: Array, value: ir.Value) -> Array:
         if array.dtype != wanted and (array.dtype.kind == "f" or array.dtype in _FLOATING):
             return array.astype(wanted)
     return array
+
+
+def _cast_result(array: Array, value: ir.Value) -> Array:
+    """The same, and integers in the dtype that the graph declares: numpy adds narrow ones in a wider one."""
+    array = _cast_to_declared(array, value)
+    if not isinstance(array, np.ndarray) or not isinstance(value.type, ir.TensorType) or array.dtype.kind not in "iu":
+        return array
+    wanted = numpy_dtype(value.type.dtype)
+    return array.astype(wanted) if wanted.kind in "iu" and wanted != array.dtype else array
 
 
 def string_array(tensor: ir.TensorProtocol) -> np.ndarray:

@@ -44,7 +44,8 @@ def convert_opset(
             break
         work = conversion.round(work)
     conversion.note_unfinished(node for node, _ in work)
-    conversion.rewrite(forms or {})
+    if not conversion.problems:
+        conversion.rewrite(forms or {})
     if conversion.problems and not (keep_newer and source > target):
         conversion.fail()
     model.graph.opset_imports[""] = source if conversion.problems else target

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import onnx.parser
 import onnxruntime
 import pytest
 import torch
@@ -169,3 +170,12 @@ def test_nothing_is_written_that_nobody_reads(opset: int) -> None:
     proto = convert.to_onnx(Axes(), "float32[batch,4,6]", opset=opset)
     read = {name for n in proto.graph.node for name in n.input} | {v.name for v in proto.graph.output}
     assert {t.name for t in proto.graph.initializer} <= read
+
+
+@pytest.mark.parametrize("opset", [7, 8])
+def test_what_an_opset_cannot_say_is_refused_and_not_rewritten_for_its_readers(opset: int) -> None:
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N] x) => (float[M] y) <int64[1] start = {-1}, int64[1] end = {-100}, int64[1] axis = {0},
+        int64[1] step = {-1}> { y = Slice (x, start, end, axis, step) }""")
+    with pytest.raises(convert.Unsupported, match="takes no steps"):
+        convert.to_onnx(model, opset=opset, verify=False)

@@ -120,3 +120,11 @@ def test_a_failing_node_is_named() -> None:
     )
     with pytest.raises(ConvertError, match=r"MatMul, node 'product'.*mismatch"):
         run(read(proto), {"x": np.ones((2, 3), np.float32)})
+
+
+@pytest.mark.parametrize("operator", ["ReduceSumSquare", "ReduceL1"])
+def test_integers_have_the_dtype_that_the_graph_declares(operator: str) -> None:
+    g = Graph()
+    x = g.input("x", ir.DataType.INT32, ["n", 3])
+    g.output(g.node(operator, [x, np.array([1])]), "y")
+    assert run(g.model(), {"x": np.array([[1, -2, 3]], np.int32)})["y"].dtype == np.int32
