@@ -44,7 +44,7 @@ def widen(g: Graph, node: ir.Node, version: int, target: int) -> list[ir.Value] 
     older = onnx.defs.get_schema(node.op_type, target, "")
     allowed = {c.type_param_str: set(c.allowed_type_strs) for c in older.type_constraints}
     names = [i.type_str for i in schema.inputs]
-    names += names[-1:] * (len(node.inputs) - len(names))
+    names = (names + names[-1:] * (len(node.inputs) - len(names)))[: len(node.inputs)]  # those left out at the end
     wanted: dict[str, ir.DataType] = {}
     older_names = [i.type_str for i in older.inputs]
     for i, value in enumerate(node.inputs):

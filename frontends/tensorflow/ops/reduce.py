@@ -33,6 +33,10 @@ tf_op.same(
 )
 
 
+tf_op.limit("Sum", "sums of int64 that leave 64 bits stop at the largest number in onnxruntime, and run over elsewhere")
+tf_op.limit("Prod", "products of integers that leave 32 or 64 bits stop at the largest number in onnxruntime")
+
+
 @tf_op("Mean")
 def mean(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: bool) -> ir.Value:
     if input.dtype not in FLOATS:

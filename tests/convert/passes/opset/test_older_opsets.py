@@ -240,6 +240,21 @@ def test_norms_of_float64_keep_its_digits() -> None:
         np.testing.assert_allclose(got, want, rtol=1e-9)
 
 
+def test_a_convolution_of_bfloat16_needs_no_bias() -> None:
+    """It is written between casts before opset 22; inputs that are left out have none."""
+    pixels = RNG.integers(-3, 4, (1, 2, 5, 5)).astype(np.float32)
+
+    def model(dtype: ir.DataType) -> ir.Model:
+        g = Graph(opset=22)
+        x, kernel = g.Cast(g.input("x", T.FLOAT, pixels.shape), to=dtype), g.const(np.ones((3, 2, 2, 2)), dtype)
+        g.output(g.Cast(g.Conv(x, kernel), to=T.FLOAT))
+        return g.model()
+
+    lowered = model(T.BFLOAT16)
+    convert_opset(lowered, 20)
+    np.testing.assert_array_equal(answers(lowered, {"x": pixels})[0], answers(model(T.FLOAT), {"x": pixels})[0])
+
+
 def test_a_value_that_came_later_is_refused() -> None:
     g = Graph(opset=22)
     g.output(g.Pad(g.input("x", T.FLOAT, (5,)), np.array([2, 2]), mode="wrap"))
