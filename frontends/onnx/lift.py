@@ -13,7 +13,7 @@ from convert.graph import OPSET, location_of, register_initializer
 from convert.graph.metadata import DIMS_KEY
 from convert.graph.shape_inference import infer_facts
 from convert.graph.tensors import SHORT_NAMES, dtype_name
-from convert.graph.values import dims, known_dims
+from convert.graph.values import Dim, dims, known_dims
 from convert.options import InputSpec, Options
 from convert.passes.opset.convert import convert_opset
 from convert.report import Report
@@ -33,15 +33,20 @@ def lift_opset(model: ir.Model) -> None:
 
 
 def _infer_outputs(model: ir.Model) -> None:
-    """Infer all facts; the dims of outputs too, where they follow from the inputs.
+    """Infer all facts; the dims of outputs too, where they follow from the inputs, of subgraphs as well.
 
-    What a file declares of an output holds where inference does not tell: files whose batch was made dynamic at the
-    inputs alone still declare a batch of 1 at their outputs, which runtimes warn of and pass over.
+    What a file declares of an output, or of the body of a loop, holds where inference does not tell: files whose batch
+    was made dynamic at the inputs alone still declare a batch of 1 there, which runtimes warn of and pass over.
     """
-    declared = {y: known_dims(y) for y in model.graph.outputs if not y.is_graph_input()}
+    declared = {y: known_dims(y) for graph in model.graphs() for y in graph.outputs if not y.is_graph_input()}
     for y in declared:
         y.shape = None
     infer_facts(model)
+    for _ in range(_MOST_NESTED):
+        relaxed = [_relax_body(node, declared) for node in model.graph.all_nodes()]
+        if not any(relaxed):
+            break
+        infer_facts(model)
     for y, own in declared.items():
         found = known_dims(y)
         if own is not None and found is not None and len(own) == len(found):
@@ -49,6 +54,38 @@ def _infer_outputs(model: ir.Model) -> None:
             y.shape = ir.Shape([old if new is None or isinstance(old, str) else new for old, new in pairs])
         elif own is not None:
             y.shape = ir.Shape(own)
+
+
+_MOST_NESTED = 8
+"""Loops in loops, of which each learns from the one around it."""
+
+
+def _relax_body(node: ir.Node, declared: dict[ir.Value, tuple[Dim, ...] | None]) -> bool:
+    """Forget lengths that the body of a loop declares where what comes from outside has another name; whether any.
+
+    declared: what the file declares of outputs, which forget them too.
+    """
+    if node.op_type not in ("Loop", "Scan") or node.domain:
+        return False
+    body, first = node.attributes["body"].as_graph(), 2 if node.op_type == "Loop" else 0
+    states = len(node.inputs) - first - node.attributes.get_int("num_scan_inputs", 0)
+    changed = False
+    for place in range(states):
+        outer, value = node.inputs[first + place], body.inputs[first + place]
+        given, own = None if outer is None else known_dims(outer), known_dims(value)
+        if given is None or own is None or len(given) != len(own):
+            continue
+        open_axes = [
+            a for a, (d, n) in enumerate(zip(own, given, strict=True)) if isinstance(d, int) and isinstance(n, str)
+        ]
+        if not open_axes:
+            continue
+        value.shape, changed = ir.Shape([None if a in open_axes else d for a, d in enumerate(own)]), True
+        for y in (node.outputs[place], body.outputs[place + first // 2]):
+            wanted = declared.get(y)
+            if wanted is not None and len(wanted) == len(own):
+                declared[y] = tuple(None if a in open_axes else d for a, d in enumerate(wanted))
+    return changed
 
 
 def fix_values(model: ir.Model, options: Options, report: Report) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import onnx_ir as ir
 import pytest
 from onnx import helper
@@ -14,6 +15,7 @@ from onnx.backend.test.loader import load_model_tests
 
 from convert.errors import Unsupported
 from convert.graph import OPSET
+from convert.passes.fold import fold_constants
 from convert.passes.opset.convert import convert_opset
 from convert.reference.executor import run
 from tests.support.onnx_support import FLOAT, array, assert_same, data_of, info, model, node_tests, read, run_ort
@@ -69,6 +71,19 @@ def test_dims_of_outputs_that_content_decides_stay_as_declared() -> None:
     nodes = [helper.make_node("NonZero", ["x"], ["y"])]
     shared = read(model(nodes, [info("x", ["N", 3, 4])], [info("y", [3, "found"], onnx.TensorProto.INT64)]))
     assert shared.graph.outputs[0].shape == ir.Shape([3, "found"])
+
+
+def test_the_body_of_a_loop_takes_its_dims_from_outside() -> None:
+    """Its shape, of which the body says 1, tells how much is added."""
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 4] x, int64 n) => (float[1, 4] y) { t = Constant <value = bool {1}> ()
+        y = Loop (n, t, x) <body = b (int64 i, bool go, float[1, 4] v) => (bool on, float[1, 4] w)
+        { d = Shape (v) f = Cast <to = 1> (d) m = ReduceProd <keepdims = 0> (f) w = Add (v, m) on = Identity (go) }> }
+        """)
+    shared = read(proto)
+    assert shared.graph.outputs[0].shape == ir.Shape([None, 4])
+    fold_constants(shared)
+    assert_same(run(shared, {"x": X[0], "n": np.array(2)})["y"], X[0] + np.float32(24))
 
 
 @pytest.mark.parametrize("opset", [7, 10])
