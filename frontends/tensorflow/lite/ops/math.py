@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
@@ -52,7 +53,22 @@ def cast_(g: Graph, x: ir.Value, *, output: Tensor) -> ir.Value:
         raise Unsupported("a cast to something that is no tensor")
     if output.is_complex:
         raise Unsupported("a cast to complex numbers")
+    if g.dtype(x).is_floating_point() and output.dtype.is_integer():
+        return _saturated(g, x, output.dtype)
     return emit_tf(g, "Cast", [x], {"DstT": output.dtype, "Truncate": False})
+
+
+def _saturated(g: Graph, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """Numbers beyond the ends of an integer are its ends, and NaN is the upper one, as LiteRT has it.
+
+    Without the ends, a runtime takes the lowest bits, or what its processor makes of it.
+    """
+    limits = np.iinfo(dtype.numpy())
+    low, beyond = (g.const(np.array(float(n)), g.dtype(x)) for n in (limits.min, limits.max + 1))
+    inside, above = g.Less(x, beyond), g.Max(x, low)
+    if limits.bits <= 16:  # which a floating dtype holds
+        return g.Cast(g.Where(inside, above, g.const(np.array(float(limits.max)), g.dtype(x))), to=dtype)
+    return g.Where(inside, g.Cast(above, to=dtype), g.const(limits.max, dtype))
 
 
 @tflite_op("DEQUANTIZE")

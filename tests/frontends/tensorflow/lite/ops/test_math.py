@@ -15,6 +15,9 @@ tf = pytest.importorskip("tensorflow", reason="TensorFlow makes the files")
 X = f32(2, 3, 4)
 POSITIVE = f32(2, 3, 4, low=0.1)
 INTEGERS = i32(2, 3, 4)
+BEYOND = np.float32(
+    [-1e19, -3e9, -70000, -250, -1.5, -0.5, 0.5, 127.5, 300.7, 70000, 3e9, 1e19, np.inf, -np.inf, np.nan]
+)
 Q = "int8"
 
 ROWS = [
@@ -35,6 +38,10 @@ ROWS = [
     lite_case("LOGICAL_NOT", tf.logical_not, X > 0),
     lite_case("CAST", lambda x: tf.cast(x, tf.int32), X),
     lite_case("CAST", lambda x: tf.cast(x, tf.bool), X),
+    *(
+        lite_case("CAST", lambda x, kind=kind: tf.cast(x, kind), BEYOND).named(f"beyond {kind}")
+        for kind in ("int8", "uint8", "int16", "uint16", "int32", "int64")
+    ),
     lite_case("CAST", lambda x: tf.cast(x, tf.float32), INTEGERS),
     *(
         file_case(
