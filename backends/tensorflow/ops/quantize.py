@@ -61,12 +61,12 @@ def quantize_linear(t, x, scale, zero, *, axis, block_size, output_dtype, precis
     return convert_dtype(tf.clip_by_value(steps, tf.cast(low, steps.dtype), tf.cast(high, steps.dtype)), kind)
 
 
-@onnx_op("DynamicQuantizeLinear")
+@onnx_op("DynamicQuantizeLinear", f"{LITE}::DynamicQuantizeLinear")
 def dynamic_quantize_linear(t, x):
     nothing, one = tf.zeros([], x.dtype), tf.ones([], x.dtype)
     low, high = tf.minimum(least(x, None, False), nothing), tf.maximum(largest(x, None, False), nothing)
     # The scale of zeros is 1 in onnxruntime; the function that defines the operator divides by 0.
-    scale = tf.where(tf.equal(low, high), one, (high - low) / tf.constant(255, x.dtype))
+    scale = tf.where(tf.equal(low, high), one, exact_quotient(t, high - low, tf.constant(255, x.dtype)))
     zero = tf.cast(tf.round(-low / scale), tf.uint8)
     return quantize_steps(x / scale, zero), scale, zero
 

@@ -81,3 +81,15 @@ def test_a_size_that_is_known_beside_a_batch_that_is_not(target: str, tmp_path: 
     sizes = "b = Shape <start = 0, end = 2> (x) e = Constant <value = int64[2] {5, 7}> () n = Concat <axis = 0> (b, e)"
     model = model_of("float[N, 2, 6, 3] x) => (float[N, 2, 5, 7] y", f"{sizes} y = Resize <{resize}> (x, , , n)")
     compared(model, target, np.arange(2 * 2 * 18, dtype=np.float32).reshape(2, 2, 6, 3), tmp_path)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_scale_of_dynamic_steps_is_a_quotient(target: str, tmp_path: Path) -> None:
+    """The 255th part of a range: of 0, 1.5 and 3, say, the second lies in the middle between two steps."""
+    made = "uint8[N] y, float size, uint8 zero"
+    model = model_of(f"float[N] x) => ({made}", "y, size, zero = DynamicQuantizeLinear (x)")
+    convert.convert(model, target, tmp_path / f"net.{SUFFIXES[target]}", verify=False)
+    feeds = [{"x": np.array([-low, high / 2, high], np.float32)} for high in range(1, 30) for low in range(3)]
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for feed, got in zip(feeds, run_target(target, tmp_path / f"net.{SUFFIXES[target]}", feeds), strict=True):
+        np.testing.assert_array_equal(got["y"], session.run(["y"], feed)[0], err_msg=str(feed))
