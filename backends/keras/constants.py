@@ -39,9 +39,13 @@ def keras_dtype(dtype: ir.DataType | None) -> str:
 class Constant:
     """A tensor whose content is known: an initializer, or what a rule made of one."""
 
-    def __init__(self, tensor: ir.TensorProtocol, name: str, origin: tuple[str, int] | None = None) -> None:
+    def __init__(
+        self, tensor: ir.TensorProtocol, name: str, origin: tuple[str, int] | None = None, trainable: bool | None = None
+    ) -> None:
         self.tensor = tensor
         self.name = name
+        self.trainable = trainable
+        """Whether the source trains it; None: nobody knows."""
         self.origin = origin or (tensor.name or name, int(tensor.size))
         """The name and the number of elements of the weight that this is made of."""
         self.dtype = keras_dtype(tensor.dtype)
@@ -61,13 +65,14 @@ class Constant:
         return (
             self
             if list(perm) == sorted(perm)
-            else Constant(transposed_tensor(self.tensor, perm), self.name, self.origin)
+            else Constant(transposed_tensor(self.tensor, perm), self.name, self.origin, self.trainable)
         )
 
     def map(self, shape: Sequence[int], make: Callable[[np.ndarray], np.ndarray]) -> Constant:
         """What `make` computes from the content, of this shape and the same dtype."""
         source = self.tensor
-        return Constant(lazy_tensor(source.dtype, shape, lambda: make(source.numpy())), self.name, self.origin)
+        tensor = lazy_tensor(source.dtype, shape, lambda: make(source.numpy()))
+        return Constant(tensor, self.name, self.origin, self.trainable)
 
     def reshaped(self, *shape: int) -> Constant:
         """With the same elements in another shape."""

@@ -12,6 +12,7 @@ from keras import KerasTensor, layers
 from convert.errors import ConvertError, Location, Problem, ResourceLimit, Unsupported
 from convert.graph import location_of
 from convert.graph.metadata import CHANNELS_LAST
+from convert.graph.trainable import is_marked, non_trainable
 
 from . import ops  # noqa: F401  (fills the table)
 from .constants import Constant, keras_dtype
@@ -40,6 +41,7 @@ def emit(model: ir.Model) -> EmittedModel:
     names = UniqueNames([v.name or "" for v in (*model.graph.inputs, *model.graph.outputs)])
     k, values = Emitter(names), dict[ir.Value, Value]()
     problems: list[Problem] = []
+    marked, fixed = is_marked(model), non_trainable(model)
     for value in model.graph.inputs:
         try:
             values[value] = k.enter(value)
@@ -47,7 +49,7 @@ def emit(model: ir.Model) -> EmittedModel:
             problems += error.with_location(Location("input", value.name or "")).problems
     for value in model.graph.initializers.values():
         try:
-            values.setdefault(value, _constant(value))
+            values.setdefault(value, _constant(value, value not in fixed if marked else None))
         except Unsupported as error:
             problems += error.with_location(Location("weight", value.name or "")).problems
     for node in model.graph:
@@ -84,9 +86,9 @@ def _emit_node(k: Emitter, node: ir.Node, values: dict[ir.Value, Value], refused
     return problems
 
 
-def _constant(value: ir.Value) -> Constant:
+def _constant(value: ir.Value, trainable: bool | None) -> Constant:
     assert value.const_value is not None
-    return Constant(value.const_value, value.name or "weight")
+    return Constant(value.const_value, value.name or "weight", trainable=trainable)
 
 
 def _placeholder_tensor(value: ir.Value) -> KerasTensor | None:

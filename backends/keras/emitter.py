@@ -98,10 +98,13 @@ class Emitter:
     # -- tensors ------------------------------------------------------------------------------------------------------
 
     def tensor(self, x: Value) -> Any:
-        """What Keras's operations take: a small constant as an array, a large floating one as a trained parameter."""
+        """What Keras's operations take: a small constant as an array, a large floating one as a parameter.
+
+        Those that the source is known to train are parameters, however small.
+        """
         if not isinstance(x, Constant):
             return x
-        if x.size > _SMALL and x.dtype in ("float16", "bfloat16", "float32", "float64"):
+        if (x.size > _SMALL or x.trainable) and x.dtype in ("float16", "bfloat16", "float32", "float64"):
             return self.parameter(x)
         if not x.size and len(x.shape) > 1:  # a file keeps a list of nothing, without its other dims
             return ops.reshape(ops.cast(self.index()[(slice(0, 0, 1),)], x.dtype), x.shape)
@@ -112,11 +115,11 @@ class Emitter:
         return [self.tensor(x) for x in values]
 
     def parameter(self, x: Constant) -> KerasTensor:
-        """A trainable tensor. Layers own all weights of a Keras model: this one is the only row of an Embedding."""
+        """A weight as a tensor. Layers own all weights of a Keras model: this one is the only row of an Embedding."""
         key = id(x)
         if key not in self._parameters:
             name = self.names.unique(x.name)
-            table = layers.Embedding(1, x.size, dtype=x.dtype, name=name)
+            table = layers.Embedding(1, x.size, dtype=x.dtype, name=name, trainable=x.trainable is not False)
             row = table(self.index())
             made = ops.reshape(row, x.shape)
             self.names.give([made], f"{name}.value")
@@ -130,7 +133,7 @@ class Emitter:
 
     def live(self, x: Constant) -> KerasTensor:
         """A constant as a tensor of the model, for where Keras wants one that comes from an input."""
-        if x.size > _SMALL and x.dtype.startswith(("float", "bfloat")):
+        if (x.size > _SMALL or x.trainable) and x.dtype.startswith(("float", "bfloat")):
             return self.parameter(x)
         zero = ops.cast(ops.squeeze(self.index(), 0), x.dtype)
         if not x.size:  # Keras writes arrays as lists, in which a dim of 0 hides those behind it
@@ -217,6 +220,8 @@ class Emitter:
         dtype = next(iter(contents.values())).dtype if contents else keras.backend.standardize_dtype(first.dtype)
         if dtype.startswith(("float", "bfloat")):
             config.setdefault("dtype", dtype)
+        if contents and all(content.trainable is False for content in contents.values()):
+            config["trainable"] = kind is layers.BatchNormalization  # its averages move
         self._count += 1
         key = (self._signature, self._count, kind, repr(config)) if contents and self._signature is not None else None
         if key is not None and key in self._made:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 import torch
 from torch import nn
 
+from convert.graph.trainable import non_trainable, single_weights
 from convert.graph.values import nodes_of, used_values
 from convert.naming import WORDS, Naming
 
@@ -18,9 +19,6 @@ from .dtypes import tensor_from
 
 # Constants of fewer elements stand in the program, and are not trained.
 _SMALL = 1
-_STATISTICS = {"BatchNormalization": (3, 4)}
-"""Inputs that are averages of what was seen in training: buffers."""
-
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _PART = Naming(
     r"[\"'\\{}()\[\]=;\x00-\x1f\x7f-\x9f\u2028\u2029]",
@@ -40,7 +38,8 @@ _PROGRAM = frozenset({
 class Network(nn.Module):
     """Holds the weights of `model`: the initializer `layer1.conv.weight` is a parameter of the module `layer1.conv`.
 
-    Floating weights are parameters, averages of batch norms and integers buffers. Scalars are left out.
+    Floating weights are parameters, averages of batch norms, integers and what the source does not train are buffers.
+    Scalars are left out but for those that are known to be weights.
     """
 
     def __init__(self, model: ir.Model, states: Mapping[str, torch.Tensor] | None = None) -> None:
@@ -49,18 +48,20 @@ class Network(nn.Module):
         for place, content in (states or {}).items():
             self._register(place, content, trained=False)
         self._places: dict[str, str] = {}
-        statistics = set(_statistics(model.graph))
+        fixed, single = non_trainable(model), single_weights(model)
         used = {*model.graph.outputs, *(v for node in nodes_of(model.graph) for v in used_values(node))}
         for value in _weights(model.graph):
             if value not in used:  # what a reader has made another weight of
                 continue
-            if value.name in self._places or value.const_value is None or value.const_value.size <= _SMALL:
+            if value.name in self._places or value.const_value is None:
+                continue
+            if value.const_value.size <= _SMALL and value not in single:
                 continue
             if value.const_value.dtype == ir.DataType.STRING:
                 continue
             small = value.const_value.size <= 64
             content = tensor_from(value.const_value.numpy())
-            trained = content.dtype in _FLOATS and value not in statistics
+            trained = content.dtype in _FLOATS and value not in fixed
             if trained or not small or content.dtype in _FLOATS:
                 self._places[value.name or ""] = self._register(value.name or "weight", content, trained)
 
@@ -124,11 +125,3 @@ def _weights(graph: ir.Graph) -> Iterator[ir.Value]:
         for attribute in node.attributes.values():
             if attribute.type == ir.AttributeType.GRAPH:
                 yield from attribute.as_graph().initializers.values()
-
-
-def _statistics(graph: ir.Graph) -> Iterator[ir.Value]:
-    for node in nodes_of(graph):
-        for index in _STATISTICS.get(node.op_type, ()):
-            value = node.inputs[index] if index < len(node.inputs) else None
-            if value is not None:
-                yield value

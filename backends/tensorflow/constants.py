@@ -12,6 +12,7 @@ from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, Re
 
 from convert.errors import Unsupported
 from convert.graph.tensors import contiguous_array, dims_of
+from convert.graph.trainable import non_trainable, single_weights
 from convert.naming import Naming
 
 Permutation = tuple[int, ...]
@@ -27,10 +28,13 @@ class Constant:
     TensorFlow functions take it like a tensor. Nothing is created, and no byte of a weight read, before one does.
     """
 
-    def __init__(self, store: Store, tensor: ir.TensorProtocol, name: str, trainable: bool) -> None:
+    def __init__(
+        self, store: Store, tensor: ir.TensorProtocol, name: str, variable: bool, trainable: bool = True
+    ) -> None:
         self.store = store
         self.tensor = tensor
         self.name = name
+        self.variable = variable
         self.trainable = trainable
         self.dtype: tf.DType = tf_dtype(tensor.dtype)
         self.shape = tf.TensorShape(dims_of(tensor))
@@ -45,7 +49,7 @@ class Constant:
 
     def emit(self, perm: Permutation = ()) -> tf.Tensor:
         """The tensor in the current graph, permuted when it is created rather than when the model runs."""
-        if not self.trainable:
+        if not self.variable:
             return self.store.constant(self, perm)
         if perm not in self._made:
             self._made[perm] = self.store.variable(self, perm)
@@ -67,11 +71,14 @@ class Store:
     `contents` says by name what these stand for.
     """
 
-    def __init__(self, *, variables: bool, beside: bool = False) -> None:
+    def __init__(self, *, variables: bool, beside: bool = False, model: ir.Model | None = None) -> None:
+        """`model` tells which weights are trained."""
         self.variables: list[BaseResourceVariable] = []
         self.contents: dict[str, tuple[Constant, Permutation]] = {}
         self.contents_of_variables: list[tuple[Constant, Permutation]] = []
         self._use_variables = variables
+        self._non_trainable = set[ir.Value]() if model is None else non_trainable(model)
+        self._single = set[ir.Value]() if model is None else single_weights(model)
         self._beside = beside
         self._graph: tf.Graph = tf.compat.v1.get_default_graph()
         self._constants: dict[tuple[int, Permutation], tf.Tensor] = {}
@@ -82,17 +89,18 @@ class Store:
         self._graph = tf.compat.v1.get_default_graph()
 
     def weight(self, value: ir.Value) -> Constant:
-        """An initializer: a variable if it is a floating tensor that holds more than one number."""
+        """An initializer: a variable if it is floating and holds more than one number, or is known as a weight."""
         tensor = value.const_value
         assert tensor is not None
         floating = tf_dtype(tensor.dtype).is_floating and tensor.dtype.itemsize >= 2
-        trainable = self._use_variables and floating and len(tensor.shape) > 0 and int(tensor.size) > 1
-        return Constant(self, tensor, value.name or "weight", trainable)
+        variable = self._use_variables and floating
+        variable &= value in self._single or (len(tensor.shape) > 0 and int(tensor.size) > 1)
+        return Constant(self, tensor, value.name or "weight", variable, value not in self._non_trainable)
 
     def known(self, array: np.ndarray | ir.TensorProtocol, name: str = "const") -> Constant:
         """A constant that is not a weight."""
         tensor = ir.tensor(array) if isinstance(array, (np.ndarray, np.generic)) else array
-        return Constant(self, tensor, name, trainable=False)
+        return Constant(self, tensor, name, variable=False)
 
     def constant(self, constant: Constant, perm: Permutation) -> tf.Tensor:
         """A Const node in the outermost graph, one for each permutation asked for."""
@@ -113,16 +121,18 @@ class Store:
         return made
 
     def variable(self, constant: Constant, perm: Permutation) -> BaseResourceVariable:
-        """A trainable variable, outside the graph that is being traced."""
+        """A variable, outside the graph that is being traced."""
         name, dtype = scope_name(constant.name), constant.dtype
         with tf.init_scope():
             # tf.Variable would be caught by the creator scope of the trace, which turns content into graph constants.
             if self._beside:
                 dims = constant.shape.as_list()
                 shape = [dims[i] for i in perm] if perm else dims
-                variable = UninitializedVariable(trainable=True, name=name, shape=shape, dtype=dtype)
+                variable = UninitializedVariable(trainable=constant.trainable, name=name, shape=shape, dtype=dtype)
             else:
-                variable = ResourceVariable(constant.permuted(perm), dtype=dtype, name=name)
+                variable = ResourceVariable(
+                    constant.permuted(perm), trainable=constant.trainable, dtype=dtype, name=name
+                )
         self.variables.append(variable)
         self.contents_of_variables.append((constant, perm))
         return variable

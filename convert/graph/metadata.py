@@ -36,6 +36,10 @@ EXACT_KEY = "convert.exact"
 """In the `meta` of a tensor: the float64 content that it was rounded from, which the float64
 reference computes with."""
 
+NON_TRAINABLE_KEY = "convert.non_trainable"
+"""In the `meta` of the model: the names of initializers, and of their contents, that the source does not train, such
+as PyTorch's buffers. Without it nobody knows."""
+
 FILES_KEY = "convert.files"
 """In the `meta` of the model: paths of the files beside the source that its weights are in, which no output may hit."""
 

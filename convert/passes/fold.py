@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from convert.graph import location_of, register_initializer
 from convert.graph.tensors import dims_of, lazy_tensor
+from convert.graph.trainable import add_non_trainable
 from convert.graph.values import constant, constant_integers, draws_numbers, is_used, known_dims
 from convert.semantics.slices import slice_of
 
@@ -44,7 +45,7 @@ def fold_constants(model: ir.Model) -> bool:
             if tensors is None:
                 continue
             for output, tensor in zip(node.outputs, tensors, strict=True):
-                _replace(model.graph, output, tensor)
+                add_non_trainable(model, _replace(model.graph, output, tensor), node.inputs)
             if not any(is_used(o) for o in node.outputs):
                 graph.remove(node, safe=True)
             modified = True
@@ -266,5 +267,7 @@ def _byte_size(value: ir.Value) -> int:
     return math.prod(known) if len(known) == len(value.shape) else 0
 
 
-def _replace(graph: ir.Graph, old: ir.Value, tensor: ir.TensorProtocol) -> None:
-    ir.convenience.replace_all_uses_with(old, register_initializer(graph, f"{old.name}_folded", tensor))
+def _replace(graph: ir.Graph, old: ir.Value, tensor: ir.TensorProtocol) -> ir.Value:
+    made = register_initializer(graph, f"{old.name}_folded", tensor)
+    ir.convenience.replace_all_uses_with(old, made)
+    return made

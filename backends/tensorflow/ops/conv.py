@@ -37,7 +37,7 @@ def conv(t, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
         y = kept_apart(y)
     # BiasAdd after a grouped convolution is fused into a kernel that does not exist without oneDNN.
     y = tf.nn.bias_add(y, bias) if group == 1 and y.dtype.is_floating else y + bias
-    lies = not isinstance(w, Constant) or w.trainable
+    lies = not isinstance(w, Constant) or w.variable
     return kept_apart(y) if lies and t.readers() & _SLOW_IF_FUSED else y
 
 

@@ -29,7 +29,8 @@ _DEFECT = "this is a defect of convert; report it"
 
 
 def write_saved_model(model: ir.Model, path: Path, options: Options, report: Report) -> None:
-    """Write a SavedModel folder with one signature, `serving_default`, and all weights as trainable variables.
+    """Write a SavedModel folder with one signature, `serving_default`, and all weights as variables, trainable but
+    for those that the source does not train.
 
     With `WEIGHTS` "constants" the weights are constants of the one function that is saved.
     """
@@ -38,11 +39,11 @@ def write_saved_model(model: ir.Model, path: Path, options: Options, report: Rep
     constants = WEIGHTS.of(options) == "constants"
     if constants:
         _check_size(model)
-    store = Store(variables=not constants, beside=not constants)
+    store = Store(variables=not constants, beside=not constants, model=model)
     function, outputs = trace_model(model, store)
     root = tf.__internal__.tracking.AutoTrackable()
     root.variables = store.variables
-    root.trainable_variables = store.variables
+    root.trainable_variables = [v for v in store.variables if v.trainable]
     setattr(root, "__call__", function)  # noqa: B010  (an attribute of the object, not of its class)
     tf.saved_model.save(root, str(path), signatures=function)
     rename_signature(path, plain_names("input", input_names(model)), plain_names("output", outputs))

@@ -14,6 +14,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.graph.trainable import mark_non_trainable
 from convert.graph.values import is_used
 from convert.report import Report
 
@@ -69,7 +70,7 @@ def lower(
     """
     with report.stage("prepare"):
         program = prepare_program(program, report)
-    changed = changed_buffers(program)
+    changed, specs = changed_buffers(program), program.graph_signature.input_specs
     inputs = _inputs(program)
     outputs = _outputs(program)
     states = state_inputs(changed, [n.name for n in inputs])
@@ -98,6 +99,7 @@ def lower(
     sizes.note(report)
     sizes.write_metadata(model)
     _drop_unused(model)
+    mark_non_trainable(model, {str(s.target) for s in specs if s.kind == InputKind.PARAMETER})
     return model
 
 

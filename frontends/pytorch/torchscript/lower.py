@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from convert.errors import BadInput, ConvertError, Location, Unsupported, UsageError
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY
+from convert.graph.trainable import mark_non_trainable
 from convert.graph.values import is_used
 from convert.options import InputSpec, Options
 from convert.report import Report
@@ -82,6 +83,9 @@ def lower(
     unused = [n for n, v in model.graph.initializers.items() if not is_used(v)]
     for name in unused:
         del model.graph.initializers[name]
+    parameters = dict(module.named_parameters(remove_duplicate=False)) if isinstance(module, torch.nn.Module) else {}
+    if parameters:  # a frozen module has none, and does not tell what they were
+        mark_non_trainable(model, parameters)
     return model
 
 

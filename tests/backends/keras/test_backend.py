@@ -352,3 +352,18 @@ def test_pools_that_keep_the_rest_of_any_size(kind: str, kernel: int, stride: in
     for height in range(kernel, kernel + 6):
         x = image(2, 2, height, height + 3) - 2
         np.testing.assert_allclose(np.asarray(model(x)), onnxruntime_of(proto, {"x": x})[0], rtol=1e-6, atol=1e-7)
+
+
+def test_what_the_source_does_not_train_is_not_trained(tmp_path: Path) -> None:
+    import torch
+
+    from tests.backends.pytorch.test_training import Filtered
+
+    source = Filtered().eval()
+    convert.convert(source, "keras", tmp_path / "m.keras", inputs="x:float32[batch,12]", verify=False)
+    model = load_keras(tmp_path / "m.keras")
+    own = sorted(p.numel() for p in source.parameters())
+    assert sorted(int(np.prod(w.shape)) for w in model.trainable_weights) == own
+    x = image(3, 12)
+    with torch.no_grad():
+        close(np.asarray(model(x)), source(torch.from_numpy(x)).numpy())

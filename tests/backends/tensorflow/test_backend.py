@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import convert
 from convert.errors import Unsupported
 from tests.support.tensorflow_networks import INPUT, OUTPUT, close, image, onnxruntime_of, resnet, write
 
@@ -245,3 +246,18 @@ def test_a_shared_weight_is_one_variable(tmp_path: Path) -> None:
     path = tmp_path / "m.savedmodel"
     write(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), path)
     assert len(tf.saved_model.load(str(path)).trainable_variables) == 1
+
+
+def test_what_the_source_does_not_train_is_not_trained(tmp_path: Path) -> None:
+    from tests.backends.pytorch.test_training import Filtered
+
+    source = Filtered().eval()
+    convert.convert(source, "tf", tmp_path / "m.savedmodel", inputs="x:float32[batch,12]", verify=False)
+    loaded = tf.saved_model.load(str(tmp_path / "m.savedmodel"))
+    own = sorted(p.numel() for p in source.parameters())
+    assert sorted(int(np.prod(v.shape)) for v in loaded.trainable_variables) == own
+    with tf.GradientTape() as tape:
+        serving = loaded.signatures["serving_default"]
+        loss = tf.reduce_sum(serving(x=tf.ones([2, 12]))["output"])
+    assert sorted(int(np.prod(v.shape)) for v in tape.watched_variables()) == own
+    assert None not in tape.gradient(loss, loaded.trainable_variables)
