@@ -91,16 +91,15 @@ def layer_normalization(k, x, scale, bias, *, axis, epsilon, stash_type):
     if constant and not few and all(w is None or w.shape == own for w in (scale, bias)):
         weights = {"gamma": scale, "beta": bias}
         return k.layer(layers.LayerNormalization, x, weights, axis=axes, epsilon=epsilon, center=bias is not None)
-    wide = _widened(x)
-    mean = ops.mean(wide, axis=axes, keepdims=True)
-    var = ops.mean(ops.square(wide - mean), axis=axes, keepdims=True)
-    y = ops.cast((wide - mean) * ops.rsqrt(var + epsilon), x.dtype) * k.tensor(scale)
+    y = _centered_to_scale(k, x, axes, epsilon) * k.tensor(scale)
     return y if bias is None else plus(y, k.tensor(bias))
 
 
-def _widened(x: KerasTensor) -> KerasTensor:
-    """Half precision in float32, whose squares do not overflow."""
-    return ops.cast(x, "float32") if x.dtype in ("float16", "bfloat16") else x
+@halves_in_float32
+def _centered_to_scale(k: Emitter, x: KerasTensor, axes: list[int], epsilon: float) -> KerasTensor:
+    """(x − mean) / √(variance + ε)."""
+    centered = x - ops.mean(x, axis=axes, keepdims=True)
+    return centered * ops.rsqrt(ops.mean(ops.square(centered), axis=axes, keepdims=True) + epsilon)
 
 
 @onnx_op("RMSNormalization")
@@ -109,9 +108,13 @@ def rms_normalization(k, x, scale, *, axis, epsilon, stash_type):
     axes = list(range(axis % rank, rank))
     if isinstance(scale, Constant) and scale.shape == tuple(x.shape[a] for a in axes):
         return k.layer(layers.RMSNormalization, x, {"scale": scale}, axis=axes, epsilon=epsilon)
-    wide = _widened(x)
-    square = ops.mean(ops.square(wide), axis=axes, keepdims=True)
-    return ops.cast(wide * ops.rsqrt(square + epsilon), x.dtype) * k.tensor(scale)
+    return _to_scale(k, x, axes, epsilon) * k.tensor(scale)
+
+
+@halves_in_float32
+def _to_scale(k: Emitter, x: KerasTensor, axes: list[int], epsilon: float) -> KerasTensor:
+    """x / √(mean square + ε)."""
+    return x * ops.rsqrt(ops.mean(ops.square(x), axis=axes, keepdims=True) + epsilon)
 
 
 @onnx_op("MeanVarianceNormalization")

@@ -173,7 +173,7 @@ def _linear(call: Call) -> Layer | None:
 
 
 def _batch_norm(call: Call) -> Layer | None:
-    x, mean, var, w, b, training, _, eps = _arguments(
+    x, mean, var, w, b, training, momentum, eps = _arguments(
         call, ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
     )
     ranks = {2: "1d", 3: "1d", 4: "2d", 5: "3d"}
@@ -183,6 +183,7 @@ def _batch_norm(call: Call) -> Layer | None:
         return None
     weights = {"weight": w, "bias": b, "running_mean": mean, "running_var": var}
     arguments = {"num_features": w.fake.shape[0]} | _epsilon(eps, x)
+    arguments |= _optional(momentum=None if momentum == 0.1 else momentum)
     return Layer(f"nn.BatchNorm{ranks[x.fake.dim()]}", arguments, weights, [x])
 
 

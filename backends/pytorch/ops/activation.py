@@ -50,7 +50,7 @@ def gelu(t, x, *, approximate):
 
 @onnx_op("HardSigmoid")
 def hard_sigmoid(t, x, *, alpha, beta):
-    return torch.clamp(alpha * x + beta, 0, 1)
+    return torch.clamp(alpha * x + beta, 0.0, 1.0)  # of integers PyTorch's frozen convolutions end with an error
 
 
 @onnx_op("HardSwish")

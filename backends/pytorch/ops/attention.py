@@ -53,15 +53,17 @@ def attention(
     if softcap:
         scores = torch.tanh(scores / softcap) * softcap
         shown = scores if qk_matmul_output_mode == 1 else shown
+    nothing = None
     if bias is not None:
+        shown = scores + bias if qk_matmul_output_mode == 2 else shown
+        if attn_mask is not None or nonpad_kv_seqlen is not None or windows:
+            # A query that may attend to nothing gives zeros, and no NaN on the way, which would stay in gradients.
+            nothing = torch.amax(bias, -1, True) == MINUS_INFINITY
+            bias = torch.where(nothing, torch.zeros_like(bias), bias)
         scores = scores + bias
-        shown = scores if qk_matmul_output_mode == 2 else shown
     kind = scores.dtype if softmax_precision is None else torch_dtype(ir.DataType(softmax_precision))
     weights = torch.softmax(scores.to(kind), -1).to(scores.dtype)
-    if bias is not None and (attn_mask is not None or nonpad_kv_seqlen is not None or windows):
-        # A query that may attend to nothing gives zeros.
-        nothing = torch.amax(bias, -1, True) == MINUS_INFINITY
-        weights = torch.where(nothing, torch.zeros_like(weights), weights)
+    weights = weights if nothing is None else torch.where(nothing, torch.zeros_like(weights), weights)
     shown = weights if qk_matmul_output_mode == 3 else shown
     return merged(torch.matmul(weights, v.to(q.dtype)), flat), present_key, present_value, shown
 

@@ -14,7 +14,8 @@ def batch_normalization(t, x, scale, bias, mean, var, *, epsilon, momentum, trai
     if not training_mode:
         # A cast to the same dtype is nothing that runs, but captured it is two nodes.
         mean, var, scale, bias = (w if w.dtype == x.dtype else w.to(x.dtype) for w in (mean, var, scale, bias))
-        return F.batch_norm(x, mean, var, scale, bias, False, 0.0, epsilon)
+        moved = float(f"{1 - momentum:.6g}")  # the attribute is a float32
+        return F.batch_norm(x, mean, var, scale, bias, False, moved, epsilon)
     axes = [i for i in range(x.dim()) if i != 1]
     now = torch.mean(x, axes)
     spread = torch.mean(torch.square(x - along(now, 1, x.dim())), axes)
@@ -78,5 +79,7 @@ def lrn(t, x, *, alpha, beta, bias, size):
 @onnx_op("LpNormalization")
 @halves_in_float32
 def lp_normalization(t, x, *, axis, p):
-    size = torch.sum(torch.abs(x), axis, True) if p == 1 else torch.sqrt(torch.sum(torch.square(x), axis, True))
-    return torch.where(size == 0, torch.zeros_like(x), x / size)
+    total = torch.sum(torch.abs(x) if p == 1 else torch.square(x), axis, True)
+    nothing = total == 0  # a vector of zeros stays one, and has a gradient that is a number
+    size = torch.where(nothing, torch.ones_like(total), total)
+    return torch.where(nothing, torch.zeros_like(x), x / (size if p == 1 else torch.sqrt(size)))

@@ -34,7 +34,7 @@ _WITH_NUMBERS: dict[str, Callable[..., Tensor]] = {
     "LeakyRelu": lambda x, alpha, beta: F.leaky_relu(x, alpha),
     "ThresholdedRelu": lambda x, alpha, beta: torch.where(x > alpha, x, torch.zeros_like(x)),
     "ScaledTanh": lambda x, alpha, beta: alpha * torch.tanh(beta * x),
-    "HardSigmoid": lambda x, alpha, beta: torch.clamp(alpha * x + beta, 0, 1),
+    "HardSigmoid": lambda x, alpha, beta: torch.clamp(alpha * x + beta, 0.0, 1.0),
     "Elu": lambda x, alpha, beta: F.elu(x, alpha),
 }
 _WRITTEN_OUT = 64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,27 +16,39 @@ from ..rules import host, onnx_op
 Fold = Callable[..., torch.Tensor]
 
 
-def _reduced(fold: Fold, before: Any = None, after: Any = None, over_data: str = "sum") -> Callable[..., Any]:
-    """The rule of a reduction: `after(fold(before(x), axes, keepdim))`. over_data: its form as a scatter."""
+def _reduced(
+    fold: Fold, before: Any = None, after: Any = None, over_data: str = "sum", of_floats: Fold | None = None
+) -> Callable[..., Any]:
+    """The rule of a reduction: `after(fold(before(x), axes, keepdim))`. over_data: its form as a scatter.
+
+    of_floats: a function of PyTorch that is all three, of floats along axes that are known.
+    """
 
     @host("axes")
     def rule(t, data, axes=None, *, keepdims, noop_with_empty_axes):
-        kind, computed = data.dtype, axes is not None and t.static(axes) is None
-        # PyTorch adds halves in float32; squares of them, and sums by index, are of half precision.
-        x = wide(data) if before is None and after is None and not computed else in_float32(wide(data))
+        kind, keep = data.dtype, bool(keepdims)
+        if axes is not None and t.static(axes) is None:
+            # PyTorch adds halves in float32; squares of them, and sums by index, are of half precision.
+            x = in_float32(wide(data))
+            y = _at_run_time(
+                t, fold, x if before is None else before(x), axes, keep, bool(noop_with_empty_axes), over_data
+            )
+            return (y if after is None else after(y)).to(kind)
+        chosen = [] if axes is None else [int(a) for a in t.static(axes).ravel()]
+        folded = bool(chosen) or not noop_with_empty_axes
+        if of_floats is not None and folded and kind.is_floating_point:
+            return _folded(of_floats, data, chosen, keep).to(kind)
+        x = wide(data) if before is None and after is None else in_float32(wide(data))
         x = x if before is None else before(x)
-        if computed:
-            y = _at_run_time(t, fold, x, axes, bool(keepdims), bool(noop_with_empty_axes), over_data)
-        else:
-            chosen = None if axes is None else [int(a) for a in t.static(axes).ravel()]
-            if not chosen and noop_with_empty_axes:
-                y = x
-            else:
-                y = fold(x, chosen or list(range(x.dim())), bool(keepdims)) if x.dim() else fold(x[None], [0], False)
-        y = y if after is None else after(y)
-        return y.to(kind)
+        y = _folded(fold, x, chosen, keep) if folded else x
+        return (y if after is None else after(y)).to(kind)
 
     return rule
+
+
+def _folded(fold: Fold, x: torch.Tensor, axes: list[int], keep: bool) -> torch.Tensor:
+    """What is left along these axes, or along all where there are none."""
+    return fold(x, axes or list(range(x.dim())), keep) if x.dim() else fold(x[None], [0], False)
 
 
 def _at_run_time(t: Any, fold: Any, x: Any, axes: Any, keep: Any, noop: Any, scatter: Any) -> torch.Tensor:
@@ -154,6 +167,18 @@ def _root(x: Any) -> Any:
     return torch.sqrt(x if x.dtype.is_floating_point else x.to(torch.float64))
 
 
+_SHORT = 1024
+"""Up to so many numbers PyTorch's norm, which adds one after another, is as good as a root; of 1e6 it is 9e-6 off."""
+
+
+def _length(x: Any, axes: Any, keep: Any) -> Any:
+    """Of short vectors PyTorch's norm, whose gradient at zero is zero; that of a root is NaN."""
+    sizes = [x.shape[a] for a in axes]
+    if all(isinstance(n, int) for n in sizes) and math.prod(sizes) <= _SHORT:
+        return torch.linalg.vector_norm(x, 2, axes, keep)
+    return torch.sqrt(torch.sum(torch.square(in_float32(x)), axes, keep))
+
+
 def _log(x: Any) -> Any:
     return torch.log(x if x.dtype.is_floating_point else x.to(torch.float64))
 
@@ -161,7 +186,7 @@ def _log(x: Any) -> Any:
 onnx_op("ReduceSum")(_reduced(_sum, over_data="sum"))
 onnx_op("ReduceSumSquare")(_reduced(_sum, before=torch.square, over_data="sum"))
 onnx_op("ReduceL1")(_reduced(_sum, before=torch.abs, over_data="sum"))
-onnx_op("ReduceL2")(_reduced(_sum, before=torch.square, after=_root, over_data="sum"))
+onnx_op("ReduceL2")(_reduced(_sum, before=torch.square, after=_root, over_data="sum", of_floats=_length))
 onnx_op("ReduceLogSum")(_reduced(_sum, after=_log, over_data="sum"))
 onnx_op("ReduceLogSumExp")(_reduced(_log_sum_exp, over_data="logsumexp"))
 onnx_op("ReduceMean")(_reduced(_mean, over_data="mean"))

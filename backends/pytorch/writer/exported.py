@@ -144,11 +144,20 @@ def _drop_idle_casts(module: torch.fx.GraphModule) -> None:
         elif node.target is torch.ops.aten.to.dtype and len(node.args) == 2 and not node.kwargs:
             x = node.args[0]
             content = x.meta.get("val") if isinstance(x, torch.fx.Node) else None
-            is_output = any(user.op == "output" for user in node.users)  # the signature has its name
-            if isinstance(content, torch.Tensor) and content.dtype == node.args[1] and not is_output:
-                node.replace_all_uses_with(x)
-                module.graph.erase_node(node)
+            if not isinstance(x, torch.fx.Node) or not isinstance(content, torch.Tensor):
+                continue
+            if content.dtype != node.args[1] or (_is_output(node) and (_is_output(x) or x.op != "call_function")):
+                continue
+            is_output, name = _is_output(node), node.name
+            node.replace_all_uses_with(x)
+            module.graph.erase_node(node)
+            if is_output:  # the signature has its name
+                x.name = name
     module.recompile()
+
+
+def _is_output(node: torch.fx.Node) -> bool:
+    return any(user.op == "output" for user in node.users)
 
 
 def _captured(

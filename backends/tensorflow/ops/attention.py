@@ -55,15 +55,16 @@ def attention(
         cap = tf.constant(softcap, scores.dtype)
         scores = tf.tanh(scores / cap) * cap
         shown = scores if qk_matmul_output_mode == 1 else shown
+    nothing = None
     if bias is not None:
+        shown = scores + bias if qk_matmul_output_mode == 2 else shown
+        if attn_mask is not None or nonpad_kv_seqlen is not None or left_window_size >= 0 or right_window_size >= 0:
+            # A query that may attend to nothing gives zeros, and no NaN on the way, which would stay in gradients.
+            nothing = tf.equal(tf.reduce_max(bias, -1, keepdims=True), tf.constant(MINUS_INFINITY, bias.dtype))
+            bias = tf.where(nothing, tf.zeros([], bias.dtype), bias)
         scores = scores + bias
-        shown = scores if qk_matmul_output_mode == 2 else shown
     weights = probabilities(scores, softmax_precision)
-    if attn_mask is not None or nonpad_kv_seqlen is not None or left_window_size >= 0 or right_window_size >= 0:
-        # A query that may attend to nothing gives zeros.
-        assert bias is not None
-        nothing = tf.equal(tf.reduce_max(bias, -1, keepdims=True), tf.constant(MINUS_INFINITY, bias.dtype))
-        weights = tf.where(nothing, tf.zeros([], weights.dtype), weights)
+    weights = weights if nothing is None else tf.where(nothing, tf.zeros([], weights.dtype), weights)
     shown = weights if qk_matmul_output_mode == 3 else shown
     # Values may be of another dtype than queries and keys; the result is of the queries'.
     y = matrix_product(weights, tf.cast(repeat_heads(t, v, q), q.dtype))

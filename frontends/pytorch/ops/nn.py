@@ -110,7 +110,7 @@ _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 def batch_norm(
     g, x, weight, bias, running_mean, running_var, training=False, momentum=0.1, eps=1e-5, cudnn_enabled=True
 ):
-    """Statistics of training where there are some; momentum only matters for updating them."""
+    """Statistics of training where there are some; momentum is for who trains the result."""
     if training or running_mean is None:
         if training and running_mean is not None:
             raise Unsupported(_UPDATES)
@@ -122,7 +122,9 @@ def batch_norm(
     channels = _channels(g, x)
     scale = _filled_vector(g, channels, 1, x) if weight is None else weight
     shift = _filled_vector(g, channels, 0, x) if bias is None else bias
-    return g.BatchNormalization(x, scale, shift, running_mean, running_var, epsilon=eps)
+    # What PyTorch calls momentum is the share of the new, and None the plain average of all batches.
+    kept = {} if momentum in (None, 0.1) else {"momentum": 1 - momentum}
+    return g.BatchNormalization(x, scale, shift, running_mean, running_var, epsilon=eps, **kept)
 
 
 @torch_op("_native_batch_norm_legit_no_training")

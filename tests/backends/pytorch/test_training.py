@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +81,91 @@ def test_losses_are_those_of_keras(form: str, recurrent: bool, tmp_path: Path) -
     with torch.no_grad():
         y = module(torch.from_numpy(x))
     np.testing.assert_allclose(y["y"] if isinstance(y, dict) else y, model(x), rtol=1e-3, atol=1e-4)
+
+
+def _lengths(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return torch.linalg.vector_norm(x, dim=-1) * other[:, 0]
+
+
+def _directions(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.normalize(x, dim=-1) * other
+
+
+def _attended(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """The first of three queries may attend to nothing."""
+    allowed = torch.tensor([[False] * 3, [True, False, False], [True, True, False]])
+    return torch.nn.functional.scaled_dot_product_attention(x[None], x[None], other[None], attn_mask=allowed)
+
+
+class _Called(torch.nn.Module):
+    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        return self.function(x, other)
+
+
+@pytest.mark.parametrize("function", [_lengths, _directions, _attended], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("form", ["torch", "torch-code"])
+def test_gradients_are_numbers_where_those_of_the_source_are(function: Any, form: str, tmp_path: Path) -> None:
+    """Of a row of zeros, as padding is, that nothing reads; and where there is nothing to attend to."""
+    from tests.backends.pytorch.test_state import FORMS, loaded
+
+    source = _Called(function)
+    rows = torch.tensor([[0.0, 0.0], [1.0, -2.0], [0.5, 3.0]])
+    other = torch.tensor([[0.0, 0.0], [1.0, 2.0], [-1.0, 4.0]])
+    report = convert.convert(source, form, tmp_path / f"m{FORMS[form]}", inputs=(rows, other), verify=False)
+    found = []
+    for module in (source, loaded(tmp_path / f"m{FORMS[form]}")):
+        x = rows.clone().requires_grad_()
+        y = module(x, other)
+        (y[report.outputs[0].name] if isinstance(y, dict) else y).sum().backward()
+        found.append(x.grad)
+    torch.testing.assert_close(found[1], found[0])
+    assert found[0].isfinite().all()
+
+
+@pytest.mark.parametrize("momentum", [0.1, 0.01])
+def test_a_batch_norm_moves_its_averages_as_fast(momentum: float, tmp_path: Path) -> None:
+    """In code, where norms are layers: in training mode, and by ONNX's attribute, which is a float32."""
+    from tests.backends.pytorch.test_state import loaded
+
+    torch.manual_seed(0)
+    source = torch.nn.Sequential(torch.nn.Conv1d(2, 3, 2), torch.nn.ReLU(), torch.nn.BatchNorm1d(3, momentum=momentum))
+    x = torch.randn(4, 2, 5)
+    convert.convert(source.eval(), "onnx", tmp_path / "m.onnx", inputs=(x,), verify=False)
+    convert.convert(tmp_path / "m.onnx", "torch-code", tmp_path / "m.torch", verify=False)
+    code = loaded(tmp_path / "m.torch")
+    averages = []
+    for module in (source.train(), code.train()):
+        y = module(x)
+        assert isinstance(y, torch.Tensor)
+        averages.append([b for name, b in module.named_buffers() if "running" in name])
+    torch.testing.assert_close(averages[1], averages[0])
+
+
+class Filtered(torch.nn.Module):
+    """Weights, some of one number, and what is none: buffers, one folded with a literal, and what forward makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.norm = torch.nn.Linear(12, 1), torch.nn.BatchNorm1d(12)
+        self.prelu, self.logit_scale = torch.nn.PReLU(), torch.nn.Parameter(torch.tensor(0.7))
+        self.scale = torch.nn.Parameter(torch.linspace(0.5, 1.5, 12))
+        self.register_buffer("bank", torch.linspace(-1, 1, 144).reshape(12, 12))
+        self.register_buffer("window", torch.hann_window(12))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = (x * (self.window + 1)) @ self.bank + torch.arange(12) / 12
+        return self.head(self.prelu(self.norm(x * self.scale))) * self.logit_scale
+
+
+@pytest.mark.parametrize("form", ["torch", "torch-code", "torch-script"])
+def test_what_the_source_does_not_train_is_not_trained(form: str, tmp_path: Path) -> None:
+    from tests.backends.pytorch.test_state import FORMS, loaded
+
+    source, path = Filtered().eval(), tmp_path / f"m{FORMS[form]}"
+    convert.convert(source, form, path, inputs="x:float32[batch,12]", verify=False)
+    shapes = {name: tuple(p.shape) for name, p in loaded(path).named_parameters()}
+    assert shapes == {name: tuple(p.shape) for name, p in source.named_parameters()}
