@@ -56,11 +56,6 @@ def quick_gelu(g: Graph, x: ir.Value, *, alpha: float = 1.702) -> ir.Value:
     return g.Mul(x, g.Sigmoid(x if alpha == 1 else g.Mul(x, alpha)))
 
 
-@runtime_op("com.microsoft::BiasAdd")
-def bias_add(g: Graph, x: ir.Value, bias: ir.Value, skip: ir.Value) -> ir.Value:
-    return g.Add(g.Add(x, bias), skip)
-
-
 @runtime_op("com.microsoft::Trilu")
 def trilu(g: Graph, x: ir.Value, k: ir.Value | None = None, *, upper: int = 1) -> ir.Value:
     return g.Trilu(x, k, upper=upper)
