@@ -76,8 +76,9 @@ def find_facts(model: ir.Model) -> bool:
 def write_in_onnx(model: ir.Model, report: Report) -> None:
     """Replace the operators of the table, in a model of the canonical opset, in place.
 
-    Raises one `Unsupported` that lists all that their rules do not take.
+    Raises one `Unsupported` that lists all that their rules do not take, or what has a layout of ONNX Runtime's own.
     """
+    _refuse_layouts(model)
     found = _own(model)
     if not found:
         return
@@ -97,6 +98,16 @@ def write_in_onnx(model: ir.Model, report: Report) -> None:
     listing = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in sorted(counts.items()))
     report.note(f"operators of ONNX Runtime's own were written in ONNX's: {listing}")
     infer_facts(model)
+
+
+def _refuse_layouts(model: ir.Model) -> None:
+    """Raise `Unsupported` for operators on blocks of channels: their weights lie as one processor wants them."""
+    found = [node for node in model.graph.all_nodes() if node.domain == f"{MICROSOFT}.nchwc"]
+    if found:
+        raise Unsupported(
+            problems=[Problem("ONNX Runtime wrote it for the processor that it ran on", location_of(n)) for n in found],
+            hint="convert the model that it was made of, or let onnxruntime optimize that to ORT_ENABLE_EXTENDED only",
+        )
 
 
 def _own(model: ir.Model) -> list[ir.Node]:

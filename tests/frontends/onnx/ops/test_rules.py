@@ -67,3 +67,11 @@ def test_branches_hold_them_too(tmp_path: Path) -> None:
     report = convert.convert(model([node], *ends, domains=[MICROSOFT]), "onnx", tmp_path / "y.onnx")
     assert report.verdict is not None
     assert report.verdict.status == "PASS"
+
+
+def test_what_was_written_for_one_processor_is_refused_with_the_way_round() -> None:
+    domain = f"{MICROSOFT}.nchwc"
+    nodes = [helper.make_node("ReorderInput", ["x"], ["h"], domain=domain), helper.make_node("Relu", ["h"], ["y"])]
+    with pytest.raises(convert.Unsupported, match="for the processor") as caught:
+        read(model(nodes, [info("x", [1, 8, 4, 4])], [info("y", [1, 8, 4, 4])], domains=[domain]))
+    assert "ORT_ENABLE_EXTENDED" in caught.value.hint
