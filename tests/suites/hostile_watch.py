@@ -237,9 +237,9 @@ def start_helper(place: Path, *, hugging: bool = False) -> Helper:
         start_new_session=True,
     )
     os.environ[ADDRESS] = f"{folder / 'warm'}.0"
-    for _ in range(600):
-        if Path(os.environ[ADDRESS]).exists():
-            break
+    while not Path(os.environ[ADDRESS]).exists():  # what it forks before that is its own, and nothing that was left
+        if process.poll() is not None:
+            raise RuntimeError("the process that children are forked from has ended")
         time.sleep(0.2)
     return Helper(process)
 
