@@ -28,6 +28,7 @@ from .export.decisions import deciding
 from .export.dims import is_fixed
 from .export.explain import is_about_data
 from .export.lower import lower
+from .export.patches.lengths import symbolic_numbers
 from .export.prepare import OneSizeOnly
 from .export.static_dims import Place, read_with_static_dims
 from .files.hugging_face import (
@@ -85,7 +86,25 @@ def _read_captured(thing: torch.nn.Module, options: Options, static: Collection[
             return _read_packed(thing, options, report, error)
         if not is_about_data(error):
             raise
-        return _read_all_ways(thing, options, static, report, error)
+        try:
+            return _read_all_ways(thing, options, static, report, error)
+        except (Unsupported, UsageError) as refused:
+            return _read_with_symbolic_numbers(thing, options, static, report, refused)
+
+
+def _read_with_symbolic_numbers(
+    thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report, error: ConvertError
+) -> ir.Model:
+    """The graph where `int(x.max())` and its like are numbers that only a run knows; else raises `error`."""
+    before = list(report.notes)
+    with symbolic_numbers(thing) as changed:
+        if not changed:
+            raise error
+        try:
+            return _read_all_ways(thing, options, static, report, error)
+        except (Unsupported, UsageError):
+            report.notes[:] = before
+            raise error from None
 
 
 def _read_all_ways(

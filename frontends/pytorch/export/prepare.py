@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx.experimental.symbolic_shapes import PendingUnbackedSymbolNotFound
 
 from convert.errors import Unsupported
 from convert.report import Report
@@ -169,6 +170,11 @@ def _functionalize(program: ExportedProgram) -> ExportedProgram:
     except AssertionError as error:
         hint = "where one tensor is two buffers and forward writes to it, keep it in one of them"
         raise Unsupported("PyTorch cannot make the writes of forward explicit", hint=hint) from error
+    except PendingUnbackedSymbolNotFound as error:
+        raise Unsupported(
+            "PyTorch cannot make the writes of forward explicit beside an element at a place that only a run knows",
+            hint="take it with x.index_select(dim, place.reshape(1)) in the place of x[place]",
+        ) from error
     except RuntimeError as error:
         if (found := re.match(r"Constant (\S+) is mutated", str(error))) is None:
             raise

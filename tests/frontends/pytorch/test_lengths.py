@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from convert.frontends import pytorch as frontend
-from torch import nn
+from torch import Tensor, nn
 
 from convert.options import Options, parse_input
 from convert.report import Report
 from convert.source import Source
-from tests.support.pytorch_tools import run
+from tests.support.pytorch_tools import Calling, read, run
 
 
 class Recurrent(nn.Module):
@@ -75,3 +78,33 @@ def test_sizes_are_not_named_after_what_torch_calls_them_inside() -> None:
     model = frontend.read(source, Options(inputs=(parse_input("x:float32[5,b,4]"),)), Report("test"))
     names = {str(v.name) for n in model.graph for v in n.outputs} | {str(n.name) for n in model.graph}
     assert not [name for name in names if "hook" in name or name.startswith("_")]
+
+
+def padded_to_the_longest(x: Tensor, n: Tensor) -> Tensor:
+    longest = int(n.max())
+    return x[:, :longest] * (torch.arange(longest)[None] < n[:, None])[..., None]
+
+
+def summed_by_graph(x: Tensor, n: Tensor) -> Tensor:
+    graphs = int(n.max().item()) + 1
+    return torch.zeros(graphs, 6).index_add(0, n, x.sum(1)) / torch.bincount(n, minlength=graphs).clamp(min=1)[:, None]
+
+
+def scaled(x: Tensor, n: Tensor) -> tuple[Tensor, ...]:
+    scale, most = float(x.abs().max()), int(x.max().item() * 2)
+    return (x / scale * 127).round(), x * (1.0 / scale), x + most, x * isinstance(most, int), x + int("2")
+
+
+def asked_for_its_type(x: Tensor, n: Tensor) -> Tensor:
+    rows = x.shape[0]
+    return x.expand(*((2, rows) if isinstance(rows, int) else rows), -1, -1) * (2 if isinstance(rows, float) else 3)
+
+
+@pytest.mark.parametrize("function", [padded_to_the_longest, summed_by_graph, scaled, asked_for_its_type])
+def test_python_s_numbers_of_what_only_a_run_knows(function: Callable[..., Any]) -> None:
+    model = read(Calling(function), "tensors_0:float32[rows,7,6]", "tensors_1:int64[rows]")
+    for lengths in ([2, 5, 3], [7], [0, 1]):
+        x, n = torch.randn(len(lengths), 7, 6), torch.tensor(lengths)
+        want = function(x, n)
+        for got, expected in zip(run(model, x, n), want if isinstance(want, tuple) else (want,), strict=True):
+            np.testing.assert_allclose(got, expected.numpy(), rtol=1e-5, atol=2e-6)

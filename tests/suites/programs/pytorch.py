@@ -10,7 +10,6 @@ PROGRAMS = [*VALUES, *SIZES, *MODULES]
 
 _ANY = {
     "outer and kron": "takes only one size of a dim",
-    "cache": "decides in Python on the value of a tensor",
     "both_names": "wrote to memory that this tensor may or may not share",
 }
 _NO_RANK = "ConcatFromSequence of tensors of unknown rank"

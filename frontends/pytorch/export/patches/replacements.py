@@ -179,6 +179,27 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     return input.index_select(dim, first.reshape(1) + torch.arange(length, device=input.device))
 
 
+def set_item(input: Tensor, index: Any, value: Any) -> None:
+    """At a place that is a tensor of rank 0, such as the end of a cache: torch.export would ask for the number."""
+    parts = index if isinstance(index, tuple) else (index,)
+    if not any(map(_is_place, parts)) or not all(_is_place(p) or p is ... or type(p) in (int, slice) for p in parts):
+        input[index] = value
+        return
+    left = [slice(None)] * (input.dim() - sum(p is not ... for p in parts))
+    at = next((i for i, p in enumerate(parts) if p is ...), len(parts))
+    parts = (*parts[:at], *left, *parts[at + 1 :])
+    region = input[tuple(slice(None) if _is_place(p) else p for p in parts)]
+    places = [p if _is_place(p) else None for p in parts if type(p) is not int]
+    content = torch.as_tensor(value, device=region.device).to(region.dtype)
+    while content.dim() > sum(p is None for p in places) and content.shape[0] == 1:
+        content = content[0]
+    torch.ops.aten.index_put_(region, places, content)
+
+
+def _is_place(part: Any) -> bool:
+    return isinstance(part, Tensor) and part.dim() == 0 and part.dtype in (torch.int64, torch.int32)
+
+
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """Both broadcast along the other dims: PyTorch's own asks for these sizes as numbers."""
     if dim is None:
@@ -251,6 +272,7 @@ _REPLACED: dict[Any, Callable[..., Any]] = {
     torch.div: div,
     torch.narrow: narrow,
     Tensor.narrow: narrow,
+    Tensor.__setitem__: set_item,
     torch.take_along_dim: take_along_dim,
     Tensor.take_along_dim: take_along_dim,
     torch.tensor_split: tensor_split,

@@ -136,8 +136,8 @@ def goes_on(x: torch.Tensor) -> None:
 
 def counts_one_way(x: torch.Tensor) -> None:
     if x.sum() > 3:
-        rows = int(x.argmax())
-        x.add_(rows)
+        for _ in range(int(x.argmax())):
+            x.add_(1)
 
 
 def catches(x: torch.Tensor) -> None:
@@ -194,7 +194,7 @@ def test_what_decides_is_in_the_graph_both_ways(check: Callable[[torch.Tensor], 
         (mixed, "if (x > 100)"),
         (chooses, "if (x if x.sum()"),
         (goes_on, "while x.abs().max() > 1"),
-        (counts_one_way, "rows = int("),
+        (counts_one_way, "for _ in range(int("),
     ],
 )
 def test_what_decides_on_more_is_refused_with_its_line(
