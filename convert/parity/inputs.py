@@ -150,7 +150,7 @@ def special_feed(model: ir.Model, seed: int, denormals: bool = True) -> Feed | N
     dims = sizes if broken_guards(guards, wanted) else complete_sizes(model, wanted)
     plain = sized_feed(model, seed, dims).arrays
     arrays = {
-        str(v.name): special_array(v, plain[str(v.name)], bool(_integer_limits(v)), denormals)
+        str(v.name): special_array(v, plain[str(v.name)], bool(implied_limits(v)), denormals)
         for v in model.graph.inputs
     }
     if all(np.array_equal(arrays[n], plain[n]) for n in arrays):
@@ -167,7 +167,7 @@ def sized_feed(model: ir.Model, seed: int, dims: Mapping[str, int], spans: Spans
     normal = seed % 2 == 0
     arrays = {}
     for place, value in enumerate(model.graph.inputs):
-        limits, span = _integer_limits(value), spans.get(str(value.name))
+        limits, span = implied_limits(value), spans.get(str(value.name))
         array = _random_array(value, dims, rng, normal, limits, span)
         if array.dtype.kind == "b" and array.size == 1:  # by chance, all sets would have the same one
             array = np.full_like(array, (seed + place) % 2 == 0)
@@ -294,6 +294,8 @@ def _random_array(
         return np.asarray(rng.random(shape) < 0.5)  # of a scalar numpy makes a number, which no runtime takes
     if dtype.kind in "iu":
         return np.asarray(_random_integers(value, dims, rng, shape, limits, span)).astype(dtype)
+    if (known := _known_limits(limits, dims)) and dtype.kind != "c":
+        return np.asarray(rng.integers(0, max(min(known), 1), size=shape)).astype(dtype)
     array = rng.standard_normal(shape) if normal else rng.uniform(0.0, 1.0, shape)
     if dtype.kind == "c":
         array = array + 1j * rng.standard_normal(shape)
@@ -337,12 +339,14 @@ def _bound_value(bound: Limit, dims: Mapping[str, int]) -> int:
     return bound if isinstance(bound, int) else evaluate(bound, dims)
 
 
-def _integer_limits(value: ir.Value) -> list[Limit]:
-    """The upper bounds that Gather, OneHot, writes to rows and the opposite of a mask imply for an integer input."""
-    if value.dtype is None or not np.issubdtype(numpy_dtype(value.dtype), np.integer):
+def implied_limits(value: ir.Value) -> list[Limit]:
+    """The upper bounds that Gather, OneHot, writes to rows and the opposite of a mask imply for an input."""
+    if value.dtype is None or not (value.dtype.is_integer() or value.dtype.is_floating_point()):
         return []
-    found = (_implied_bound(node, index) for node, index in uses_of_content(value))
-    return [limit for limit in found if limit is not None]
+    uses = list(uses_of_content(value))
+    if value.dtype.is_floating_point():  # of numbers that become places behind a Cast
+        uses = [(node, index) for node, index in uses if node.op_type != "Sub"]
+    return [limit for node, index in uses if (limit := _implied_bound(node, index)) is not None]
 
 
 _BY_AXIS = frozenset({"Gather", "GatherElements", "ScatterElements"})

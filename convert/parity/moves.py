@@ -13,9 +13,19 @@ from convert.runners.process import Outputs
 
 
 def moved_arrays(arrays: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
-    """Floating arrays with each number moved by one unit in the last place, up or down; others as they are."""
+    """Floating arrays with each number moved by one unit in the last place, up or down; others as they are.
+
+    So are those of whole numbers alone, which may be places in a table.
+    """
     rng = np.random.default_rng([11, seed])
-    return {name: moved_array(array, rng) for name, array in arrays.items()}
+    return {name: array if _is_whole(array) else moved_array(array, rng) for name, array in arrays.items()}
+
+
+def _is_whole(array: np.ndarray) -> bool:
+    if array.dtype.kind in "OUSbiuc":
+        return False
+    wide = widened_array(array)
+    return np.array_equal(wide, np.rint(wide))
 
 
 def moved_array(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -176,6 +176,8 @@ class _Judge:
             return None
         if twin.worst <= OUTLIER * finer * self._moved(part, place, position).worst + slack:
             return None
+        if part.noise.mean > part.size.mean and OUTLIER * twin.worst < part.noise.mean:
+            return None  # what one rounding leaves of 0, as of the angle between a vector and itself
         row.twin = max(row.twin or 0.0, twin.worst / (part.size.mean or 1.0))
         if _errors(widened_array(own[place][row.name]), given, part.mask).mean * OUTLIER < part.noise.mean:
             return INCONCLUSIVE, "", f"{part.describe(part.noise)}, which is another function of them in float64"

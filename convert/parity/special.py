@@ -38,7 +38,7 @@ def special_array(value: ir.Value, plain: np.ndarray, limited: bool, denormals: 
         ends = np.iinfo(array.dtype)
         pool = [ends.max, 0, ends.min] if ends.min == 0 else [ends.max, -1, ends.min, 0, ends.min + 1]
         return np.resize(np.array(pool, array.dtype), array.shape)
-    if value.dtype is None or not value.dtype.is_floating_point() or numpy_dtype(value.dtype).kind != "f":
+    if limited or value.dtype is None or not value.dtype.is_floating_point() or numpy_dtype(value.dtype).kind != "f":
         return array
     rows = array.reshape(len(array), -1) if array.ndim > 1 else array.reshape(1, -1)
     middle = rows.shape[1] // 2

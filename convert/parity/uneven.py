@@ -7,7 +7,7 @@ have such numbers among the rows of the usual sets, where they cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +24,7 @@ from convert.parity.inputs import (
     complete_sizes,
     feed_sizes,
     free_dims,
+    implied_limits,
     size_facts,
     sized_feed,
     unlike_steps,
@@ -60,7 +61,8 @@ def uneven_feed(model: ir.Model, seed: int, alike: bool = False, large: bool = T
             continue
         feed = sized_feed(model, seed, sizes)
         if is_small(model, feed) and ((rows, long) == _SIZES[-1] or _is_cheap(model, feed)):
-            return _with_large_rows(feed) if floating and large else replace(feed, edge=True, uneven=True)
+            large_rows = floating and large
+            return _with_large_rows(feed, _places(model)) if large_rows else replace(feed, edge=True, uneven=True)
     return None
 
 
@@ -70,8 +72,8 @@ def far_feed(model: ir.Model, seed: int) -> Feed | None:
     """
     if RANK in free_dims(model) or quantizes(model):
         return None
-    feed = sized_feed(model, seed, list(feed_sizes(model, 2))[1])
-    arrays = {name: _times(array, FAR) for name, array in feed.arrays.items()}
+    feed, kept = sized_feed(model, seed, list(feed_sizes(model, 2))[1]), _places(model)
+    arrays = {name: array if name in kept else _times(array, FAR) for name, array in feed.arrays.items()}
     if not is_small(model, feed) or all(arrays[name] is array for name, array in feed.arrays.items()):
         return None
     return replace(feed, label=f"{feed.label}, {FAR} times as large", arrays=arrays, edge=True, uneven=True)
@@ -88,14 +90,15 @@ def with_unusual_rows(model: ir.Model, feeds: Sequence[Feed], large: bool = True
 
 
 def _unusual(model: ir.Model, feed: Feed, large: bool, whole: Sequence[str]) -> Feed:
-    arrays = {name: _with_row(array, -1, lambda row: -abs(row)) for name, array in feed.arrays.items()}
+    kept = _places(model)
+    arrays = {n: a if n in kept else _with_row(a, -1, lambda row: -abs(row)) for n, a in feed.arrays.items()}
     arrays |= {name: _negative_integers(arrays[name], -1 - place % 2) for place, name in enumerate(whole)}
     if all(arrays[name] is array for name, array in feed.arrays.items()):
         return feed
     feed = replace(feed, label=f"{feed.label}, the last row negative", arrays=arrays)
     if not large or quantizes(model) or is_small(model, feed):
         return feed
-    scaled = {name: _with_row(array, -2, lambda row: _times(row, LARGE)) for name, array in arrays.items()}
+    scaled = {n: a if n in kept else _with_row(a, -2, lambda row: _times(row, LARGE)) for n, a in arrays.items()}
     if all(scaled[name] is array for name, array in arrays.items()):
         return feed
     return replace(feed, label=f"{feed.label}, that before it {LARGE} times as large", arrays=scaled, uneven=True)
@@ -111,6 +114,11 @@ def _with_row(array: np.ndarray, place: int, change: Callable[[np.ndarray], np.n
     changed = array.copy()
     changed[place] = change(array[place])
     return changed
+
+
+def _places(model: ir.Model) -> set[str]:
+    """The inputs of floating dtypes that become places in tables: no other numbers are for them."""
+    return {str(v.name) for v in model.graph.inputs if v.dtype and v.dtype.is_floating_point() and implied_limits(v)}
 
 
 def _negative_integers(array: np.ndarray, place: int) -> np.ndarray:
@@ -155,8 +163,8 @@ def _is_cheap(model: ir.Model, feed: Feed) -> bool:
     return elements <= _ELEMENTS and elements * weights <= _PRODUCTS
 
 
-def _with_large_rows(feed: Feed) -> Feed:
-    arrays = {name: _scaled_rows(array) for name, array in feed.arrays.items()}
+def _with_large_rows(feed: Feed, kept: Set[str]) -> Feed:
+    arrays = {name: array if name in kept else _scaled_rows(array) for name, array in feed.arrays.items()}
     return replace(
         feed, label=f"{feed.label}, the last rows {LARGE} times as large", arrays=arrays, edge=True, uneven=True
     )

@@ -192,7 +192,7 @@ def test_how_many_rows_a_gather_has(shape: Any, rank: int, limit: Any) -> None:
     g = Graph()
     at = g.input("at", I, [2])
     g.output(g.Gather(g.input("table", F, shape), at, axis=rank), "y")
-    assert inputs._integer_limits(g.model().graph.inputs[0]) == [limit]
+    assert inputs.implied_limits(g.model().graph.inputs[0]) == [limit]
 
 
 # -- sizes that guards ask for ----------------------------------------------------------------------------------------

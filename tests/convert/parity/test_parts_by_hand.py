@@ -17,7 +17,7 @@ from convert.options import Options
 from convert.parity import distribution, repeats
 from convert.parity import verify as room
 from convert.parity.distribution import BOUND, FALSE_ALARMS, hold_draws
-from convert.parity.inputs import Feed, _implied_bound, _integer_limits
+from convert.parity.inputs import Feed, _implied_bound, implied_limits
 from convert.parity.judge import RunOutputs, VerifyMethod, _first_runs, hold_stand_ins, judge, settle_verdict
 from convert.parity.pairing import agreeing_names
 from convert.parity.profile import profile_errors
@@ -255,7 +255,7 @@ def test_a_value_that_is_reached_twice_is_followed_once() -> None:
     x = g.input("x", I64, [3])
     both = g.Where(g.input("c", ir.DataType.BOOL, [3]), x, g.Identity(x))
     g.output(g.Gather(g.input("table", F, [7, 2]), both), "y")
-    assert _integer_limits(x) == [7]
+    assert implied_limits(x) == [7]
 
 
 def test_limits_of_places() -> None:

@@ -89,6 +89,13 @@ def test_so_is_the_graph_in_float64(share: float, status: str) -> None:
     assert (twin > 1e-9) == (status == FAIL)
 
 
+@pytest.mark.parametrize(("share", "status"), [(1e-3, PASS), (1.0, PASS), (20.0, FAIL)])
+def test_what_is_less_than_a_rounding_of_float32_is_nothing_in_float64(share: float, status: str) -> None:
+    """The source as deployed is off by 100 times what there is."""
+    noisy = outputs(off(100.0), np.float32)
+    assert held(noisy, outputs(off(share)), single=noisy).status == status
+
+
 def test_a_source_of_its_own_noise_is_no_reason() -> None:
     """The floor of these elements is the source's error on them."""
     noisy = outputs(off(2e-3), np.float32)
