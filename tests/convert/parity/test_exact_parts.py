@@ -213,8 +213,7 @@ def test_layouts_are_told_apart() -> None:
 
 def test_the_target_is_read_with_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    frontend = SimpleNamespace(read=lambda *given: asked.append(given) or model(2))
-    monkeypatch.setattr(locate.plugin, "frontend_for", lambda target: frontend)
+    monkeypatch.setattr(locate, "read_model", lambda *given: asked.append(given) or model(2))
     monkeypatch.setattr(locate, "trace_graph", lambda *given: (Trace([], {}), {}))
     own = Options(model="net.py:Net")
     for given in (None, own):
