@@ -26,7 +26,7 @@ from tests.support.pytorch_tools import read
 from tests.support.pytorch_tools import run as run_graph
 
 A, B = torch.randn(3, 4, dtype=torch.complex64), torch.randn(3, 4, dtype=torch.complex64)
-X, ROWS = torch.randn(2, 6, 8), torch.tensor([2, 0, 1])
+X, PLACES = torch.randn(2, 6, 8), torch.tensor([2, 0, 1])
 
 SPECIAL = torch.tensor([1.5, float("inf"), -float("inf"), 0.0])
 
@@ -158,7 +158,7 @@ FUNCTIONS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = [
             a[0].diag_embed(),
             a.repeat_interleave(2, 0),
         ),
-        (A, ROWS),
+        (A, PLACES),
     ),
     (
         "elements written",
@@ -169,7 +169,7 @@ FUNCTIONS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = [
             a.scatter(1, i[:, None], a[:, 1:]),
             a.scatter_add(1, i[:, None], a),
         ),
-        (A, ROWS),
+        (A, PLACES),
     ),
     ("fft", lambda x: (torch.fft.fft(x), torch.fft.rfft2(x), torch.fft.ifft(x, norm="ortho")), (X,)),
     ("long fft", lambda x: torch.fft.rfft(x), (torch.randn(2, 1100),)),
