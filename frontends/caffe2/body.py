@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from convert.files.caffe2.netdef import Net
+from convert.files.caffe2.netdef import Net, walk
 from convert.graph import Graph
 
 Values = dict[str, ir.Value]
@@ -22,8 +22,8 @@ class NestedNet:
     lower: Callable[[Graph, Net, Values], None]
 
     def written(self) -> list[str]:
-        """Names of the blobs that it writes and that are there before it, in the order of their first writing."""
-        made = dict.fromkeys(name for op in self.net.ops for name in op.outputs)
+        """Names of the blobs that it, or a net inside of it, writes and that are there before it, in their order."""
+        made = dict.fromkeys(name for op in walk(self.net) for name in op.outputs)
         return [name for name in made if name in self.outside]
 
     def run(self, g: Graph, replaced: Values) -> Values:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 import onnx_ir as ir
@@ -57,8 +58,10 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
     bounds: Bounds = {}
     values = _add_inputs(g, model, options, bounds)
     values |= {name: g.initializer(name, ir.tensor(array)) for name, array in model.blobs.items()}
-    lower(g, model.init, values)
-    lower(g, model.predict, values)
+    # Nets for mobile devices fill their inputs with anything, in init_net; a fill of predict_net is meant.
+    data = {name for name, value in values.items() if value.is_graph_input()}
+    lower(g, model.init, values, data)
+    lower(g, model.predict, values, data - set(model.inputs))
     inferred = model.results()
     for name in model.predict.outputs:
         taken.pop(name, None)
@@ -103,11 +106,12 @@ def spec_dims(spec: InputSpec) -> list[Dim] | None:
     return None if spec.shape is None else [d.size if d.size is not None else d.name for d in spec.shape]
 
 
-def lower(g: Graph, net: Net, values: Values) -> None:
-    """Write the operators of `net`; `values` holds the blobs as they are known, and grows. Fills leave inputs alone."""
-    data = {name for name, value in values.items() if value.is_graph_input()}
+def lower(g: Graph, net: Net, values: Values, data: Collection[str] = ()) -> None:
+    """Write the operators of `net`; `values` holds the blobs as they are known, and grows. Fills leave `data` alone."""
+    shared: dict[str, str] = {}
     for op in net.ops:
         with g.at(location(op)):
+            _refuse_shared_write(op, shared)
             if op.type in FILLS and not op.inputs:
                 if not op.outputs or op.outputs[0] not in data:
                     tensor = filled_tensor(op)
@@ -129,6 +133,15 @@ def lower(g: Graph, net: Net, values: Values) -> None:
             values.update(zip(op.outputs, results, strict=False))
             for name in op.outputs[len(results) :]:
                 values.pop(name, None)
+
+
+def _refuse_shared_write(op: Op, shared: dict[str, str]) -> None:
+    """Raise `Unsupported` where an operator writes to the memory of two blobs, which Alias makes; `shared` grows."""
+    if op.type == "Alias" and op.inputs != op.outputs:
+        shared |= {op.outputs[0]: op.inputs[0], op.inputs[0]: op.outputs[0]}
+    elif written := [name for name in op.outputs if name in shared]:
+        why = f"it writes to {written[0]!r}, whose memory {shared[written[0]]!r} has too, by an Alias"
+        raise Unsupported(why).with_location(location(op))
 
 
 def _attributes(op: Op, values: Values) -> dict[str, Any]:

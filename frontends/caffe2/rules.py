@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from convert.rules import Rules, Schema
 
-# Arguments that choose an implementation and change no result.
+# Arguments that choose an implementation and change no result; brew gives `order` to all operators, most of which do
+# not look at it.
 _ANY = Schema(
     implied=frozenset(
         {
             "ws_nbytes_limit", "exhaustive_search", "cudnn_exhaustive_search", "use_cudnn", "shared_buffer", "no_bias",
-            "init_params", "float16_compute", "allow_broadcast_fastpath", "training_mode", "convert_inputs",
+            "init_params", "float16_compute", "allow_broadcast_fastpath", "training_mode", "convert_inputs", "order",
         }
     )
 )  # fmt: skip

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from convert.errors import BadInput
+from convert.errors import BadInput, Unsupported
 
 Sizes: TypeAlias = "int | Sequence[int] | None"
 """One number for every dim (and side), a number for each, or nothing said."""
@@ -32,8 +32,6 @@ def normalize_window_args(args: Mapping[str, Any]) -> dict[str, Any]:
             made[f"{name}s"] = _whole(name, one)
         elif any(v is not None for v in single):
             made[f"{name}s"] = [_whole(name, v or 0) for v in single]
-    if not made.get("legacy_pad", 1):
-        del made["legacy_pad"]
     return made
 
 
@@ -64,3 +62,40 @@ def _per_dim(n: int, given: Sizes, otherwise: int) -> list[int]:
     if len(given) != n:
         raise BadInput(f"{list(given)} where a window needs {n} numbers")
     return [int(v) for v in given]
+
+
+NOT_SET, VALID, SAME, CAFFE_POOLING = range(4)
+"""caffe2.LegacyPadding: what nets say that were translated from Caffe."""
+
+
+def with_legacy_pads(made: Window, sizes: Sequence[Any], legacy_pad: int) -> Window:
+    """The window with the pads that `legacy_pad` means for these sizes (ComputeSizeAndPad of conv_pool_op_base.h).
+
+    Caffe's pooling rounds the number of windows up; the last may reach over the end, but not begin behind it where
+    there are pads. Raises `Unsupported` where that hangs on a size that is not known.
+    """
+    if legacy_pad == NOT_SET:
+        return made
+    if legacy_pad == VALID:
+        return replace(made, pads=[0] * len(made.pads))
+    if legacy_pad not in (SAME, CAFFE_POOLING):
+        raise Unsupported(f"legacy_pad={legacy_pad}")
+    if not all(isinstance(size, int) for size in sizes):
+        raise Unsupported(f"legacy_pad={legacy_pad} where sizes are dynamic: pads hang on them")
+    heads, tails = [], []
+    for size, kernel, stride, head in zip(sizes, made.kernel, made.strides, made.pads, strict=False):
+        if legacy_pad == SAME:
+            needed = (-(-size // stride) - 1) * stride + kernel - size
+            heads.append(needed // 2)
+            tails.append(needed - needed // 2)
+            continue
+        count = -(-(size + 2 * head - kernel) // stride) + 1
+        if head > 0 and (count - 1) * stride >= size + head:
+            count -= 1
+        usual = (size + 2 * head - kernel) // stride + 1
+        heads.append(head)
+        # What the last window needs; the runtime's own number is more, and changes nothing.
+        tails.append(head if count == usual else (count - 1) * stride + kernel - size - head)
+    if min((*heads, *tails)) < 0:
+        raise Unsupported("legacy_pad=2 where strides are longer than the kernel")
+    return replace(made, pads=[*heads, *tails])

@@ -1,6 +1,8 @@
-"""Control flow: nets among the arguments, which read and write the blobs around them."""
+"""Control flow: nets among the arguments, which read and write the blobs around them, named as outputs or not."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -18,19 +20,24 @@ def if_rule(
     outputs: tuple[str, ...] = (),
 ) -> list[ir.Value]:  # fmt: skip
     """`outputs` are the blobs that the operator names: the reader says it. A missing branch leaves them as they are."""
+    around = then_net.outside
+    bodies = [b for b in (then_net, else_net) if b is not None]
+    changed = list(dict.fromkeys([*outputs, *(n for b in bodies for n in b.written())]))
     branches = []
     for body in (then_net, else_net):
         branch = g.body()
-        values = then_net.outside if body is None else body.run(branch, {})
+        values = around if body is None else body.run(branch, {})
         missing = [name for name in outputs if name not in values]
         if missing:
             raise Unsupported(f"a branch does not make {missing[0]!r}")
-        for name in outputs:
+        for name in changed:
             branch.output(branch.Identity(values[name]))
         branches.append(branch)
     scalar = g.Reshape(condition, g.const(np.zeros(0, np.int64)))
-    made = g.node("If", [scalar], {"then_branch": branches[0], "else_branch": branches[1]}, outputs=len(outputs))
-    return made if isinstance(made, list) else [made]
+    made = g.node("If", [scalar], {"then_branch": branches[0], "else_branch": branches[1]}, outputs=len(changed))
+    results = dict(zip(changed, made if isinstance(made, list) else [made], strict=True))
+    around.update({name: results[name] for name in changed if name not in outputs})
+    return [results[name] for name in outputs]
 
 
 @caffe2_op("While")
@@ -39,7 +46,8 @@ def while_rule(
     inputs: tuple[str, ...] = (), outputs: tuple[str, ...] = (),
 ) -> list[ir.Value]:  # fmt: skip
     """`cond_net` writes the condition before each turn; what the nets write of the blobs around them is carried."""
-    before = loop_net.outside if cond_net is None else cond_net.run(g, {})
+    around = loop_net.outside
+    before = around if cond_net is None else cond_net.run(g, {})
     name = inputs[0]
     bodies = [b for b in (loop_net, cond_net) if b is not None]
     carried = list(dict.fromkeys(n for b in bodies for n in b.written() if n != name))
@@ -51,7 +59,7 @@ def while_rule(
     values = {n: loop.input(n, g.dtype(before[n]), _unknown_dims(before[n])) for n in carried}
     after = loop_net.run(loop, values)
     if cond_net is not None:
-        after = cond_net.run(loop, {n: after[n] for n in after if after[n] is not loop_net.outside.get(n)})
+        after = cond_net.run(loop, {n: after[n] for n in after if after[n] is not around.get(n)})
     empty = g.const(np.zeros(0, np.int64))
     loop.output(loop.Reshape(after[name], empty))
     for n in carried:
@@ -61,10 +69,39 @@ def while_rule(
     results = dict(zip(carried, made if isinstance(made, list) else [made], strict=True))
     for n, value in results.items():
         g.facts(value, g.dtype(before[n]), _unknown_dims(after[n]))
-    results[name] = g.const(np.zeros((), bool))
+    dims = before[name].shape
+    results[name] = g.const(np.zeros(dims.numpy() if dims is not None and dims.is_static() else (), bool))
+    around.update({n: value for n, value in results.items() if n not in outputs})
     return [results[n] for n in outputs]
 
 
 def _unknown_dims(value: ir.Value) -> list[None] | None:
     """Dims unknown: a blob may grow from turn to turn."""
     return None if value.shape is None else [None] * len(value.shape)
+
+
+@caffe2_op("CreateScope")
+def create_scope(g: Graph) -> ir.Value:
+    """The workspace that a Do keeps its blobs in; here they are those of its net."""
+    return g.const(np.zeros((), np.int64))
+
+
+@caffe2_op("Do")
+def do_rule(
+    g: Graph, *_: ir.Value, net: NestedNet, inner_blobs: Sequence[str] = (), outer_blobs_idx: Sequence[int] = (),
+    copy_external_blobs: int = 0, reuse_workspace: int = 0, inputs: tuple[str, ...] = (),
+    outputs: tuple[str, ...] = (),
+) -> list[ir.Value]:  # fmt: skip
+    """A net with blobs of its own, of which some are blobs around it: the n-th of its inputs and outputs together.
+
+    The last input and the last output are the scope, which counts for neither. Where the scope is used again, blobs
+    that an earlier turn has left there could be read: those that the net itself does not make first are refused.
+    """
+    around, (*inputs, scope), (*outputs, _) = net.outside, inputs, outputs
+    outer = [*inputs, *outputs]
+    bound = {inner: outer[i] for inner, i in zip(inner_blobs, outer_blobs_idx, strict=True)}
+    own = NestedNet(net.net, {i: around[o] for i, o in bound.items() if o in around}, net.lower)
+    values = own.run(g, {})
+    made = {bound[inner]: values[inner] for inner in bound if inner in values}
+    around.update({name: value for name, value in made.items() if name not in outputs})
+    return [*(made[name] if name in made else around[name] for name in outputs), around[scope]]

@@ -10,17 +10,18 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..rules import caffe2_op
-from ..windows import Sizes, Window, make_window
+from ..windows import Sizes, Window, make_window, with_legacy_pads
 from .layout import as_channels_first, from_channels_first
 
 
 @caffe2_op("Conv")
 def conv(
     g: Graph, x: ir.Value, w: ir.Value, b: ir.Value | None = None, *, order: str = "NCHW", group: int = 1,
-    kernels: Sizes = None, strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None,
+    kernels: Sizes = None, strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None, legacy_pad: int = 0,
 ) -> ir.Value:  # fmt: skip
     x, w = as_channels_first(g, x, order), as_channels_first(g, w, order)
     made = make_window(g.rank(x) - 2, kernels or kernel_sizes(g, w), strides, pads, dilations)
+    made = with_legacy_pads(made, g.shape(x)[2:], legacy_pad)
     y = g.Conv(
         x, w, b, kernel_shape=made.kernel, strides=made.strides, pads=made.pads, dilations=made.dilations, group=group
     )
@@ -67,24 +68,26 @@ def conv_transpose(
 @caffe2_op("MaxPool")
 def max_pool(
     g: Graph, x: ir.Value, *, order: str = "NCHW", global_pooling: int = 0, kernels: Sizes = None,
-    strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None,
+    strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None, legacy_pad: int = 0,
 ) -> ir.Value:  # fmt: skip
     x = as_channels_first(g, x, order)
     if global_pooling:
         return from_channels_first(g, g.GlobalMaxPool(x), order)
     made = _check_undilated(make_window(g.rank(x) - 2, kernels, strides, pads, dilations))
+    made = with_legacy_pads(made, g.shape(x)[2:], legacy_pad)
     return from_channels_first(g, g.MaxPool(x, kernel_shape=made.kernel, strides=made.strides, pads=made.pads), order)
 
 
 @caffe2_op("AveragePool")
 def average_pool(
     g: Graph, x: ir.Value, *, order: str = "NCHW", global_pooling: int = 0, count_include_pad: int = 0,
-    kernels: Sizes = None, strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None,
+    kernels: Sizes = None, strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None, legacy_pad: int = 0,
 ) -> ir.Value:  # fmt: skip
     x = as_channels_first(g, x, order)
     if global_pooling:
         return from_channels_first(g, g.GlobalAveragePool(x), order)
     made = _check_undilated(make_window(g.rank(x) - 2, kernels, strides, pads, dilations))
+    made = with_legacy_pads(made, g.shape(x)[2:], legacy_pad)
     y = g.AveragePool(
         x, kernel_shape=made.kernel, strides=made.strides, pads=made.pads, count_include_pad=count_include_pad
     )
