@@ -64,6 +64,14 @@ _OTHERS = (
 )
 
 
+def dtype_named(name: str) -> torch.dtype:
+    """PyTorch's dtype of that name. Raises `UsageError` for one that its tensors have not."""
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise UsageError(f"PyTorch has no tensors of {name}", hint="describe the input with the dtype that it has")
+    return found
+
+
 def candidate_calls(module: nn.Module, options: Options) -> Iterator[tuple[Call, str | None]]:
     """Calls to try, the likeliest first, each with what was assumed for it; None where the user said everything.
 
@@ -126,7 +134,7 @@ def given_names(module: nn.Module, options: Options) -> list[str]:
 
 def _guessed_calls(module: nn.Module, name: str, spec: InputSpec | None) -> Iterator[tuple[Call, str | None]]:
     for guess in guesses(module):
-        dtype = getattr(torch, spec.dtype) if spec is not None and spec.dtype else guess.dtype
+        dtype = dtype_named(spec.dtype) if spec is not None and spec.dtype else guess.dtype
         wishes = {place: DynamicDim(label, fixed=None if place else 1) for place, label in guess.dynamic.items()}
         yield (
             {name: Example(example_tensor(_distinct_shape(guess), dtype), wishes)},
@@ -270,7 +278,7 @@ def _without_ones(call: Call) -> Call:
 
 def _tensor_from_spec(spec: InputSpec, turn: int, sizes: dict[str, int]) -> torch.Tensor:
     assert spec.shape is not None
-    dtype = getattr(torch, spec.dtype or "float32")
+    dtype = dtype_named(spec.dtype or "float32")
     rows = _PICTURES if len(spec.shape) >= 4 and dtype.is_floating_point else _OTHERS
     row = rows[min(turn, len(rows) - 1)]
     shape = []

@@ -40,6 +40,19 @@ def to_layout(g, x, *, dtype=None, copy=False):
     return x if dtype is None else convert_to(g, x, dtype)
 
 
+@torch_op("_autocast_to_reduced_precision")
+def autocast_to_reduced_precision(g, x, cuda_enabled, cpu_enabled, cuda_dtype, cpu_dtype):
+    """What TorchScript's autocast puts before operators that are narrowed on the CPU: float32 alone is."""
+    return cast(g, x, cpu_dtype) if cpu_enabled and g.dtype(x) == ir.DataType.FLOAT else x
+
+
+@torch_op("_autocast_to_full_precision")
+def autocast_to_full_precision(g, x, cuda_enabled, cpu_enabled):
+    """The same before operators that are not: halves become float32."""
+    narrow = g.dtype(x) in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+    return cast(g, x, torch.float32) if cpu_enabled and narrow else x
+
+
 def convert_to(g: Graph, x: ir.Value, dtype: torch.dtype) -> ir.Value | ComplexPair:
     """Cast as PyTorch does: to booleans by comparison with zero, to integers by truncation."""
     return pair_of(g, x, part_dtype(dtype)) if dtype.is_complex else cast(g, x, dtype)

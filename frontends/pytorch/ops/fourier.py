@@ -122,3 +122,24 @@ def _fft_c2r(g, x, dim, normalization, last_dim_size):
         weights[-1] = 1
     out = g.Sub(_matmul_along_axis(g, x.real, last, weights * cos), _matmul_along_axis(g, x.imag, last, weights * sin))
     return _scale_by(g, out, _normalization_factor(normalization, count))
+
+
+@torch_op("stft")
+def stft(
+    g, self, n_fft, hop_length=None, win_length=None, window=None, normalized=False, onesided=None,
+    return_complex=None, align_to_window=None,
+):  # fmt: skip
+    """Transforms of frames that overlap; TorchScript's, which pads before it calls this."""
+    if align_to_window:
+        raise Unsupported("align_to_window=True")
+    length = n_fft if win_length is None else win_length
+    if window is None:
+        window = g.const(np.ones(length, g.dtype(self).numpy()))
+    before = (n_fft - length) // 2
+    window = g.Pad(window, [before, n_fft - length - before]) if length < n_fft else window
+    waves = g.Unsqueeze(self, [0]) if g.rank(self) == 1 else self
+    frames = torch_op.apply(g, "unfold", [waves, -1, n_fft, n_fft // 4 if hop_length is None else hop_length])
+    found = _fft_r2c(g, g.Mul(frames, cast(g, window, g.dtype(self))), [2], int(normalized), onesided is not False)
+    parts = [g.Transpose(part, perm=[0, 2, 1]) for part in (found.real, found.imag)]
+    result = ComplexPair(*(g.Squeeze(p, [0]) if g.rank(self) == 1 else p for p in parts))
+    return result if return_complex else stack_parts(g, result)

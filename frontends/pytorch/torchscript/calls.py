@@ -13,7 +13,8 @@ import torch
 
 from convert.errors import Location, Unsupported
 
-from ..common.values import as_value, cast, mark_scalar, onnx_dtype
+from ..common.complexes import ComplexPair, pair_of
+from ..common.values import as_value, cast, mark_scalar, onnx_dtype, torch_dtype
 from ..rules import is_inplace, key_of, torch_op
 from . import numbers, views
 from . import tensor_queries as inspect
@@ -242,6 +243,10 @@ def _call_in_place(
     else:
         result = evaluate(walk, schema, contents, at)
     before = contents[0]
+    if isinstance(before, ComplexPair):
+        pair = pair_of(walk.g, result, torch_dtype(walk.g, before.real))
+        write(walk.memory, tensor, pair, tensor.state.example, str(at))
+        return tensor
     dtype = before.dtype if isinstance(before, ir.Value) else onnx_dtype(before.dtype)
     if isinstance(result, ir.Value) and dtype is not None:
         with walk.g.at(at):

@@ -24,7 +24,7 @@ from .sequences import (
     tolist_rule,
 )
 from .types import is_instance
-from .values import Dict, List, Number, RunTimeText, Sequence, Tensor, is_known
+from .values import UNKNOWN, Dict, List, Number, RunTimeText, Sequence, Tensor, has_unknown, is_known
 
 Container = Callable[[Walk, Any, list[Any]], Any]
 """Returns NotImplemented where the arguments are not containers after all: the operator is one on tensors then."""
@@ -64,7 +64,9 @@ def _make_dict(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def _tuple_item(walk: Walk, node: Any, args: list[Any]) -> Any:
-    return args[0][args[1]]
+    if isinstance(args[1], Number):
+        return select_number(walk, node, args[0], args[1])
+    return args[0][_checked_index(args[1], len(args[0]))]
 
 
 def _tuple_slice(walk: Walk, node: Any, args: list[Any]) -> Any:
@@ -110,6 +112,8 @@ def _checked_index(index: Any, length: int) -> int:
 def _get_item(walk: Walk, node: Any, args: list[Any]) -> Any:
     container, key = args[0], args[1]
     if isinstance(container, Dict):
+        if has_unknown(key):
+            return UNKNOWN
         if _known_key(key) not in container.state:
             raise Unsupported(f"the key {key!r} is not in the dict")
         return container.state[key]
@@ -204,6 +208,16 @@ def _pop_item(walk: Walk, node: Any, args: list[Any]) -> Any:
     return value
 
 
+_clear_list = _mutation_rule(lambda items: items.clear())
+
+
+def _clear(walk: Walk, node: Any, args: list[Any]) -> Any:
+    if not isinstance(args[0], Dict):
+        return _clear_list(walk, node, args)
+    walk.memory.write(args[0], {})
+    return ()
+
+
 def _length(walk: Walk, node: Any, args: list[Any]) -> Any:
     thing = args[0]
     if isinstance(thing, (str, tuple)):
@@ -232,6 +246,11 @@ def _sort_list(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def _copy_container(walk: Walk, node: Any, args: list[Any]) -> Any:
+    if node.kind() == "aten::dict" and args and isinstance(args[0], List):
+        pairs = args[0].state if isinstance(args[0].state, tuple) else refuse("a dict of a list of unknown length")
+        return Dict({_known_key(key): value for key, value in pairs}, walk.memory.scope)
+    if node.kind() == "aten::dict" and not args:
+        return Dict({}, walk.memory.scope)
     if isinstance(args[0], Dict):
         return Dict(dict(args[0].state), walk.memory.scope)
     return List(args[0].state, walk.memory.scope) if isinstance(args[0], List) else NotImplemented
@@ -356,7 +375,7 @@ CONTAINERS: dict[str, Container] = {
     "aten::insert": _mutation_rule(_insert_item),
     "aten::extend": _extend_list,
     "aten::reverse": _mutation_rule(lambda items: items.reverse()),
-    "aten::clear": _mutation_rule(lambda items: items.clear()),
+    "aten::clear": _clear,
     "aten::Delete": lambda walk, node, args: (_pop_item(walk, node, args) and ()) or (),
     "aten::pop": _pop_item,
     "aten::len": _length,

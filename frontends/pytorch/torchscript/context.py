@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import onnx_ir as ir
 import torch
 
 from convert.errors import BadInput, Location, Problem, Unsupported
 from convert.graph import Graph
 from convert.report import Report
 
+from ..common.complexes import constant_pair
 from ..common.locate import shown_path
 from ..common.quantization import quantized_constant
 from ..common.weights import identity_of, tensor_of
@@ -39,7 +39,7 @@ class Walk:
     report: Report
     memory: Memory = field(default_factory=Memory)
     problems: dict[tuple[str, str], tuple[Location, set[str]]] = field(default_factory=dict)
-    weights: dict[tuple[object, ...], tuple[ir.Value, torch.Tensor]] = field(default_factory=dict)
+    weights: dict[tuple[object, ...], tuple[Any, torch.Tensor]] = field(default_factory=dict)
     names: dict[tuple[object, ...], str] = field(default_factory=dict)
     graphs: dict[Any, Any] = field(default_factory=dict)
     objects: list[Object] = field(default_factory=list)
@@ -80,7 +80,8 @@ class Walk:
         if key not in self.weights:
             name = self.names.get(key, "const")
             # The tensor is kept too, so that its address is not given to another one.
-            made = quantized_constant(self.g, content, name) if content.is_quantized else None
+            made: Any = quantized_constant(self.g, content, name) if content.is_quantized else None
+            made = constant_pair(self.g, content) if content.is_complex() else made
             made = self.g.initializer(name, tensor_of(content, name)) if made is None else made
             self.weights[key] = made, content
         return self.weights[key][0]
@@ -108,6 +109,12 @@ class Walk:
             thing = Object(value, path)
             self.objects.append(thing)
             return thing
+        if torch.jit._state._get_script_class(type(value)) is not None:
+            # PyTorch makes a copy of it in Python, which says nothing of what becomes of the object itself.
+            raise Unsupported(
+                f"{path} is an object of the class {type(value).__name__}, which this process has scripted itself",
+                hint="save the module with torch.jit.save, and convert the file in another process",
+            )
         return value
 
 

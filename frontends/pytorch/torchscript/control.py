@@ -13,6 +13,7 @@ from convert.graph import Graph
 
 from .context import Env, ProgramError, Walk
 from .merge import (
+    Joined,
     as_output,
     as_value,
     common_slot,
@@ -24,7 +25,7 @@ from .merge import (
     snapshot,
 )
 from .snapshots import Path, Slot, Tree
-from .values import UNKNOWN, Mutable, Number, Tensor, has_unknown, mark_stale
+from .values import UNKNOWN, Mutable, Number, Tensor, has_unknown, is_lost, mark_stale
 
 Run = Callable[[Walk, Env, Any, list[Any]], list[Any]]
 """Runs a block of a node on arguments and gives its results."""
@@ -37,7 +38,7 @@ class Branch:
     body: Graph
     results: list[Tree]
     writes: dict[Mutable, Tree]
-    spoilt: list[Tensor]
+    spoilt: list[Mutable]
 
 
 def run_if(walk: Walk, env: Env, node: Any, run: Run) -> Any:
@@ -64,10 +65,10 @@ def run_if(walk: Walk, env: Env, node: Any, run: Run) -> Any:
     return as_node_outputs(node, _join_branches(walk, condition, [first, second], at))
 
 
-def writes_since(walk: Walk, start: int) -> tuple[list[Mutable], list[Tensor]]:
+def writes_since(walk: Walk, start: int) -> tuple[list[Mutable], list[Mutable]]:
     """What was written in the current scope, and apart from it the tensors that nothing certain is known of now."""
     written = walk.memory.written(start)
-    spoilt = [t for t in written if isinstance(t, Tensor) and t.state.stale]
+    spoilt = [t for t in written if is_lost(t)]
     return [t for t in written if t not in spoilt], spoilt
 
 
@@ -112,7 +113,7 @@ def _join_branches(walk: Walk, condition: Number, sides: list[Branch], at: Locat
     made: dict[tuple[int, int], Any] = {}
 
     def take(path: Path, a: Slot, b: Slot) -> Any:
-        value = as_value(walk, common_slot(a, b), next(outputs), a.thing, b.thing)
+        value = as_value(walk, common_slot(a, b), next(outputs), a.thing, b.thing, own=a.thing is b.thing)
         if a.thing is None or b.thing is None:
             return value
         # Two names of one tensor stay two names of one tensor.
@@ -120,13 +121,17 @@ def _join_branches(walk: Walk, condition: Number, sides: list[Branch], at: Locat
 
     for tensor in spoilt:
         mark_stale(walk.memory, tensor, str(at))
-    values = [merge_snapshots(walk, a, b, take, own=i >= count) for i, (a, b) in enumerate(zip(*trees, strict=True))]
+    joined: Joined = {}
+    values = [
+        merge_snapshots(walk, a, b, take, own=i >= count, joined=joined)
+        for i, (a, b) in enumerate(zip(*trees, strict=True))
+    ]
     for thing, value in zip(written, values[count:], strict=True):
         restore_state(walk, thing, value)
     return values[:count]
 
 
-def _merge_writes(sides: list[Branch]) -> tuple[list[Mutable], list[Tensor]]:
+def _merge_writes(sides: list[Branch]) -> tuple[list[Mutable], list[Mutable]]:
     """What either side wrote, without views of it, and the tensors that nothing certain is known of.
 
     A view follows from what it is a view of, where it can be made anew; the side that did not write to the view itself

@@ -11,9 +11,12 @@ import torch
 
 from convert.errors import Location, Unsupported
 
+from ..common.complexes import ComplexPair, has_pair
 from ..dispatch import call
+from ..rules import _scalar_types as scalar_types
 from ..rules import is_inplace, key_of, torch_op
 from . import views
+from .composites import is_composite, run_taken_apart
 from .context import Walk, example_of
 from .values import UNKNOWN, Dict, List, Number, Object, OptionalValue, Sequence, Tensor, Unknown, read
 
@@ -59,13 +62,21 @@ def evaluate(walk: Walk, schema: torch.FunctionSchema, contents: list[Any], at: 
     if _may_fold(schema, name, contents):
         return run_operator(schema, contents)
     values = [_map_nested(c, walk.value) for c in contents]
+    if not has_rule(schema, values) and is_composite(schema):
+        return run_taken_apart(walk.g, schema, values, lambda part, given: evaluate(walk, part, given, at))
     with walk.g.at(at):
         return call(walk.g, schema, values, {}, at)
 
 
+def has_rule(schema: torch.FunctionSchema, values: list[Any]) -> bool:
+    """True if there is a rule, or a reason why there is none, for an operator on these values."""
+    key = key_of(schema.name, schema.overload_name, paired=has_pair(values))
+    return key in torch_op or key in torch_op.gaps
+
+
 def _may_fold(schema: torch.FunctionSchema, name: str, contents: list[Any]) -> bool:
     """True if everything is known and computing it now changes no rounding and makes no large constant."""
-    if is_inplace(schema) or _any_nested(contents, lambda c: isinstance(c, (ir.Value, Unknown))):
+    if is_inplace(schema) or _any_nested(contents, lambda c: isinstance(c, (ir.Value, ComplexPair, Unknown))):
         return False
     op, tags = _overload(schema)
     if op is None or any("nondeterministic" in str(t) for t in tags):
@@ -137,11 +148,20 @@ def run_on_meta(schema: torch.FunctionSchema, values: list[Any]) -> Any:
     for i, argument in enumerate(schema.arguments[: len(values)]):
         if "Device" in str(argument.real_type):
             values[i] = torch.device("meta")
+    if schema.name.startswith("aten::_autocast_to"):  # which leaves alone what is not on the CPU
+        return _autocast_example(*values)
     try:
         return run_operator(schema, values)
     except Exception:
         # Whatever goes wrong here (shapes that depend on data, no meta kernel) only means that nothing is known.
         return None
+
+
+def _autocast_example(x: torch.Tensor, cuda: bool, cpu: bool, *dtypes: Any) -> torch.Tensor:
+    """What autocast's casts give on the CPU: to the last of `dtypes`, or without one back from it to float32."""
+    narrow = scalar_types()[dtypes[-1]] if dtypes else torch.float32
+    of = (torch.float32,) if dtypes else (torch.float16, torch.bfloat16)
+    return x.to(narrow) if cpu and x.dtype in of else x
 
 
 def _map_nested(value: Any, function: Callable[[Any], Any]) -> Any:

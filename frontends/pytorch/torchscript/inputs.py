@@ -24,7 +24,7 @@ from convert.runners.process import NO_MEMORY
 from convert.runners.sandbox import bounded_memory
 
 from ..export.capture import inference
-from ..inputs.examples import example_tensor
+from ..inputs.examples import dtype_named, example_tensor
 from ..inputs.guess import BATCH, LENGTHS, SEQUENCE, SIZES
 from .state import attributes, override_attributes
 
@@ -136,7 +136,7 @@ def described_inputs(
             measured[name] = Input(name, arrays[name].dtype, tuple(arrays[name].shape), tuple(arrays[name].shape))
         elif name in known:
             shape = tuple(d.size or 0 for d in known[name].shape or ())
-            dtype = getattr(torch, (spec.dtype if spec else None) or known[name].dtype or "float32")
+            dtype = dtype_named((spec.dtype if spec else None) or known[name].dtype or "float32")
             measured[name] = Input(name, dtype, shape, shape)
     if measured and not inputs:
         return _with_dynamic_batch(module, measured, report, fixed)
@@ -157,7 +157,7 @@ def _input_from_spec(name: str, dtype: str, shape: Sequence[DimSpec], array: tor
         dims.append(dim.size if dim.size is not None else label)
         if dim.size is None:
             bounds[label] = (dim.low if dim.low is not None else 1, dim.high)
-    return Input(name, getattr(torch, dtype), tuple(dims), tuple(sizes), bounds)
+    return Input(name, dtype_named(dtype), tuple(dims), tuple(sizes), bounds)
 
 
 def _with_dynamic_batch(
@@ -274,7 +274,7 @@ def guessed_input(
     Raises `UsageError` if no layer tells anything.
     """
     for layer, sizes, dtype in _guesses(module):
-        dtype = getattr(torch, asked) if asked else dtype
+        dtype = dtype_named(asked) if asked else dtype
         example = Input(name, dtype, tuple(sizes), tuple(sizes), {"batch": (1, None)})
         if _takes_batch(module, [example], {name}, sizes[0], fixed):
             found = replace(example, dims=("batch", *sizes[1:]))

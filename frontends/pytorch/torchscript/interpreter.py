@@ -29,12 +29,29 @@ def run_method(walk: Walk, thing: Object, name: str, args: list[Any]) -> Any:
     key = (id(thing.script), name)
     if key not in walk.graphs:
         # The module is kept as well: an id is only its own while it lives.
-        walk.graphs[key] = (thing.script._get_method(name).graph, thing.script)
+        walk.graphs[key] = (_with_autocast(thing.script._get_method(name).graph), thing.script)
     outer, walk.path = walk.path, thing.path
     try:
         return run_graph(walk, walk.graphs[key][0], [thing, *args])
     finally:
         walk.path = outer
+
+
+def _with_autocast(graph: Any) -> Any:
+    """A graph with the casts that PyTorch puts into it when it runs, where it has `with torch.autocast(…)`.
+
+    They reach into what is called inside of it, so that those calls are inlined.
+    """
+    if not any(_is_autocast(node) for node in graph.findAllNodes("prim::Enter")):
+        return graph
+    graph = graph.copy()
+    torch._C._jit_pass_inline(graph)
+    torch._C._jit_pass_autocast(graph)
+    return graph
+
+
+def _is_autocast(enter: Any) -> bool:
+    return ".autocast_mode." in str(enter.inputsAt(0).type().annotation_str)
 
 
 def run_graph(walk: Walk, graph: Any, args: list[Any]) -> Any:
@@ -112,7 +129,17 @@ def _get_attribute(walk: Walk, env: Env, node: Any) -> Any:
 def _fetch_attribute(walk: Walk, thing: Object, name: str) -> None:
     """Take what a module holds under `name` into its state: once, so that who reads it twice gets the same tensor."""
     path = f"{thing.path}.{name}" if thing.path else name
-    value = walk.states[path] if path in walk.states else walk.lift_object(thing.script.getattr(name), path)
+    if path in walk.states:
+        value = walk.states[path]
+    else:
+        try:
+            held = thing.script.getattr(name)
+        except RuntimeError as error:  # of a class of the file, for which Python would need the class
+            raise Unsupported(
+                f"{path} is an object of a class of the program, which PyTorch does not hand out",
+                hint="keep what it holds in buffers of the module, or make the object in forward",
+            ) from error
+        value = walk.lift_object(held, path)
     _set_outer_scope(value)
     if isinstance(value, Tensor) and isinstance(thing.script, torch._C.ScriptModule) and _is_parameter(thing, name):
         walk.trainable.add(value)

@@ -52,7 +52,7 @@ class Loop:
     count: int
     initial: list[Tree] = field(default_factory=list)
     written: list[Mutable] = field(default_factory=list)
-    spoilt: list[Tensor] = field(default_factory=list)
+    spoilt: list[Mutable] = field(default_factory=list)
     varying: dict[Path, Slot] = field(default_factory=dict)
     results: list[Tree] = field(default_factory=list)
     listed: set[Path] = field(default_factory=set)
@@ -135,10 +135,7 @@ def _try_step(walk: Walk, env: Env, loop: Loop, run: Run) -> Any:
     with walk.memory.trial() as start:
         walk.g = body
         try:
-            given = {
-                path: as_value(walk, loop.varying[path], value, leaf_at(loop.initial[path[0]], path[1:]).thing)
-                for path, value in places.items()
-            }
+            given = {path: _value_at(walk, loop, path, value) for path, value in places.items()}
             for path in loop.listed & given.keys():
                 mark_listed(given[path])
             versions = {path: v.state.version for path, v in given.items() if isinstance(v, Tensor)}
@@ -165,7 +162,7 @@ def _try_step(walk: Walk, env: Env, loop: Loop, run: Run) -> Any:
             changed = any(v.state.version != versions[path] for path, v in given.items() if path in versions)
             if final is not None and changed:
                 _refuse_aliases(loop, final)
-            loop.written = [t for t in [*loop.written, *missing] if t not in spoilt]
+            loop.written += [t for t in missing if t not in spoilt]  # paths count what is before: none is taken out
             loop.spoilt += worse
             if final is None or missing or worse:
                 return None
@@ -177,19 +174,26 @@ def _try_step(walk: Walk, env: Env, loop: Loop, run: Run) -> Any:
                 discard_graph(body)
 
 
+def _value_at(walk: Walk, loop: Loop, path: Path, value: ir.Value, *last: Any) -> Any:
+    """The program's value for what is carried at a path; `last` is what the step left there."""
+    first = leaf_at(loop.initial[path[0]], path[1:]).thing
+    return as_value(walk, loop.varying[path], value, first, *last, own=path[0] >= loop.count)
+
+
 def _begin_step(walk: Walk, loop: Loop, given: dict[Path, Any]) -> None:
     """Put the objects that the steps write to in the state that they have at the beginning of a step."""
     for tensor in loop.spoilt:
         mark_stale(walk.memory, tensor, str(loop.at))
     for i, thing in enumerate(loop.written, loop.count):
-        restore_state(walk, thing, _build_initial(walk, loop, i, given), effect=False)
+        if thing not in loop.spoilt:
+            restore_state(walk, thing, _build_initial(walk, loop, i, given), effect=False)
 
 
 def _build_initial(walk: Walk, loop: Loop, i: int, given: dict[Path, Any]) -> Any:
     return build_value(walk, loop.initial[i], given, (i,), own=i >= loop.count)
 
 
-def _compare_steps(walk: Walk, loop: Loop, results: list[Tree], spoilt: list[Tensor]) -> dict[Path, Slot] | None:
+def _compare_steps(walk: Walk, loop: Loop, results: list[Tree], spoilt: list[Mutable]) -> dict[Path, Slot] | None:
     """The last values of what varies, or None where `loop.varying` had to be widened for them."""
     final: dict[Path, Slot] = {}
     fits = True
@@ -244,13 +248,9 @@ def _finish_loop(walk: Walk, loop: Loop, step: Step, steps: Any, condition: Any)
     for tensor in loop.spoilt:
         mark_stale(walk.memory, tensor, str(loop.at))
     outputs = dict(zip(order, [made] if len(order) == 1 else made, strict=True))
-    given = {
-        path: as_value(
-            walk, loop.varying[path], value, leaf_at(loop.initial[path[0]], path[1:]).thing, step.final[path].thing
-        )
-        for path, value in outputs.items()
-    }
+    given = {path: _value_at(walk, loop, path, value, step.final[path].thing) for path, value in outputs.items()}
     values = [_build_initial(walk, loop, i, given) for i in range(len(loop.initial))]
     for thing, value in zip(loop.written, values[loop.count :], strict=True):
-        restore_state(walk, thing, value)
+        if thing not in loop.spoilt:
+            restore_state(walk, thing, value)
     return values[: loop.count]

@@ -21,6 +21,7 @@ from convert.options import InputSpec, Options
 from convert.report import Report
 
 from .. import ops  # noqa: F401  (fills the table)
+from ..common.complexes import ComplexPair, input_pair, stack_parts
 from ..common.modes import SEEDED, SEEDED_HINT
 from ..common.state import state_inputs, write_initial_states
 from ..common.values import mark_scalar, onnx_dtype
@@ -289,6 +290,8 @@ def _argument_value(walk: Walk, name: str, kind: Any, inputs: Mapping[str, Input
         raise Unsupported(f"the input {name} is a {kind.annotation_str}, which has no equivalent in a graph")
     found = inputs[name]
     example = torch.empty(found.sizes, dtype=found.dtype, device="meta")
+    if found.dtype.is_complex:
+        return walk.tensor(input_pair(walk.g, name, example, list(found.dims)), example)
     return walk.tensor(walk.g.input(name, onnx_dtype(found.dtype), found.dims), example)
 
 
@@ -311,7 +314,7 @@ def _add_outputs(walk: Walk, result: Any, kind: Any) -> None:
             continue
         if isinstance(leaf, Tensor):
             try:
-                walk.g.output(walk.value(read(walk.memory, leaf)), name)
+                walk.g.output(_as_real(walk, walk.value(read(walk.memory, leaf))), name)
             except Unsupported as error:
                 raise error.with_location(Location("output", name)) from None
         elif isinstance(leaf, (Number, bool, int, float)):
@@ -322,6 +325,11 @@ def _add_outputs(walk: Walk, result: Any, kind: Any) -> None:
             walk.g.output(walk.g.const(leaf), name)
         else:
             raise Unsupported(f"the output {name} is a {type(leaf).__name__}, which has no equivalent in a graph")
+
+
+def _as_real(walk: Walk, value: Any) -> ir.Value:
+    """What leaves the graph: a complex tensor as a real one with its parts in a last dim."""
+    return stack_parts(walk.g, value) if isinstance(value, ComplexPair) else value
 
 
 def _as_python(value: Any, kind: Any = None) -> Any:

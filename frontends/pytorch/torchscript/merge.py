@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import onnx_ir as ir
 import torch
@@ -12,6 +12,7 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Dim, Graph
 
+from ..common.complexes import ComplexPair
 from ..common.values import cast, mark_scalar, onnx_dtype
 from .context import Walk
 from .numbers import as_number
@@ -21,6 +22,7 @@ from .values import (
     NUMBERS,
     UNINITIALIZED,
     UNKNOWN,
+    Container,
     Dict,
     List,
     Mutable,
@@ -42,15 +44,18 @@ def snapshot(walk: Walk, value: Any) -> Tree:
         return Snapshot(value, tuple(snapshot(walk, v) for v in value.state))
     if isinstance(value, Dict):
         return Snapshot(value, tuple(snapshot(walk, v) for v in value.state.values()), tuple(value.state))
-    if isinstance(value, Object) and value.written:
-        names = tuple(sorted(n for n in value.state if n in value.written))
+    if isinstance(value, Object) and (value.written or value.script is None):
+        # A module's attributes stay where nothing assigns to them; an object of the program's own has no others.
+        names = tuple(sorted(n for n in value.state if n in value.written or value.script is None))
         return Snapshot(value, tuple(snapshot(walk, value.state[n]) for n in names), names)
     if isinstance(value, OptionalValue):
         return Snapshot(None, (snapshot(walk, value.present), snapshot(walk, value.value)), MAYBE)
     if isinstance(value, tuple):
         return Snapshot(None, tuple(snapshot(walk, v) for v in value))
     if isinstance(value, Tensor):
-        content = read(walk.memory, value)
+        content: Any = read(walk.memory, value)
+        if isinstance(content, ComplexPair):
+            raise Unsupported("a complex tensor that a branch or a step of a loop, which depends on data, gives")
         if isinstance(content, torch.Tensor):
             return Slot(content, value, Tensor, onnx_dtype(content.dtype), tuple(content.shape), value.state.example)
         shape = walk.g.shape(content) if isinstance(content, ir.Value) and content.shape is not None else None
@@ -103,7 +108,13 @@ def _unknown_dims(rank: int | None) -> tuple[Dim, ...] | None:
 Leaf = Callable[[Path, Slot, Slot], Any]
 
 
-def merge_snapshots(walk: Walk, a: Tree, b: Tree, leaf: Leaf, path: Path = (), *, own: bool = False) -> Any:
+Joined: TypeAlias = dict[tuple[int, int], Any]
+"""What was put together for two lists, dicts or objects: two names of one stay two names of one."""
+
+
+def merge_snapshots(
+    walk: Walk, a: Tree, b: Tree, leaf: Leaf, path: Path = (), *, own: bool = False, joined: Joined | None = None
+) -> Any:
     """One value for two snapshots: `leaf(path, a, b)` gives it where they differ, objects common to both stay.
 
     `own` compares what an object held rather than which object it is. Raises `Unsupported` for values of different
@@ -117,10 +128,17 @@ def merge_snapshots(walk: Walk, a: Tree, b: Tree, leaf: Leaf, path: Path = (), *
             return leaf(path, as_sequence_slot(a), as_sequence_slot(b))
         if len(a.items) != len(b.items) or a.keys != b.keys or type(a.thing) is not type(b.thing):
             raise Unsupported("a tuple or dict whose items depend on data")
+        if a.thing is not b.thing and any(isinstance(t.thing, Object) and t.thing.script is not None for t in (a, b)):
+            raise Unsupported("which of two modules is meant, as the data decides")
         items = [
-            merge_snapshots(walk, x, y, leaf, (*path, i)) for i, (x, y) in enumerate(zip(a.items, b.items, strict=True))
+            merge_snapshots(walk, x, y, leaf, (*path, i), joined=joined)
+            for i, (x, y) in enumerate(zip(a.items, b.items, strict=True))
         ]
-        return _build_container(walk, a, items)
+        made = _build_container(walk, a, items)
+        if joined is None or own or not isinstance(made, Container):
+            return made
+        _link_older(walk, made, a.thing, b.thing)
+        return joined.setdefault((id(a.thing), id(b.thing)), made)
     if isinstance(a, Snapshot) or isinstance(b, Snapshot):
         if all(isinstance(t.thing, List) for t in (a, b)):
             return leaf(path, as_sequence_slot(a), as_sequence_slot(b))
@@ -136,7 +154,16 @@ def build_value(walk: Walk, tree: Tree, given: dict[Path, Any], path: Path = (),
         return _slot_value(tree)
     if tree.thing is not None and not own and not any(p[: len(path)] == path for p in given):
         return tree.thing
-    return _build_container(walk, tree, [build_value(walk, t, given, (*path, i)) for i, t in enumerate(tree.items)])
+    made = _build_container(walk, tree, [build_value(walk, t, given, (*path, i)) for i, t in enumerate(tree.items)])
+    if not own and isinstance(made, Container):
+        _link_older(walk, made, tree.thing)
+    return made
+
+
+def _link_older(walk: Walk, made: Container, *things: Any) -> None:
+    """Note what a list, dict or object stands for, of what is older than the branch or step that has just ended."""
+    older = [t for t in things if isinstance(t, Container) and t is not made and t.scope <= walk.memory.scope]
+    walk.memory.link(made, list(dict.fromkeys(older)))
 
 
 def leaf_at(tree: Tree, path: Path) -> Slot:
@@ -167,7 +194,9 @@ def _build_container(walk: Walk, like: Snapshot, items: list[Any]) -> Any:
         return List(tuple(items), walk.memory.scope)
     contents = dict(zip(like.keys, items, strict=True))
     if isinstance(like.thing, Object):
-        return Object(like.thing.script, like.thing.path, {**like.thing.state, **contents})
+        made = Object(like.thing.script, like.thing.path, {**like.thing.state, **contents}, walk.memory.scope)
+        made.written |= like.thing.written
+        return made
     return Dict(contents, walk.memory.scope)
 
 
@@ -253,12 +282,18 @@ def _blank_value(g: Graph, like: Slot) -> ir.Value:
     return cast(g, g.Expand(0.0, dims), like.dtype) if dims else cast(g, g.const(0.0), like.dtype)
 
 
-def as_value(walk: Walk, slot: Slot, value: ir.Value, *others: Any) -> Any:
-    """The program's value for an ONNX value that stands for a slot; it may share memory with the tensors `others`."""
+def as_value(walk: Walk, slot: Slot, value: ir.Value, *others: Any, own: bool = False) -> Any:
+    """The program's value for an ONNX value that stands for a slot; it may share memory with the tensors `others`.
+
+    `own`: it is what the only one of `others` holds, and nothing beside it.
+    """
     if slot.kind is Sequence:
         assert slot.dtype is not None
         rank = None if slot.shape is None else len(slot.shape)
-        return List(Sequence(set_sequence_type(value, slot.dtype), slot.dtype, rank, slot.item), walk.memory.scope)
+        made = List(Sequence(set_sequence_type(value, slot.dtype), slot.dtype, rank, slot.item), walk.memory.scope)
+        if not own:
+            _link_older(walk, made, *others)
+        return made
     walk.g.facts(value, dtype=slot.dtype, shape=slot.shape)
     if slot.kind is not Tensor:
         return Number(mark_scalar(value), slot.kind, slot.example)

@@ -35,8 +35,7 @@ def apply_operator(g: Graph, kind: str, args: list[Any], returns: list[str], sch
         if found and all(isinstance(a.state, tuple) for a in found):
             return _LISTS[kind](g, args)
     if kind == "aten::divmod":
-        halves = ("aten::floordiv", "aten::remainder")
-        return tuple(apply_operator(g, half, args, returns[:1], schema) for half in halves)
+        return _divide_with_rest(g, args)
     if kind not in _FORMULAS or not all(isinstance(a, (Number, bool, int, float)) for a in args):
         raise Unsupported("no PyTorch rule for this operator on values that are known at run time only")
     common = float if any(type_of_number(a) is float for a in args) else int
@@ -89,9 +88,27 @@ def _floor_divide(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
 
 
 def _remainder(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
+    """With the sign of the divisor; of floats as TorchScript has it (`aten::remainder` of register_prim_ops.cpp).
+
+    What is left after a division and a floor is another number where the quotient rounds to a whole one: 1 % 0.1.
+    """
     if g.dtype(a) == FLOAT:
-        return g.Sub(a, g.Mul(b, g.Floor(g.Div(a, b))))
+        return g.Mod(g.Add(b, g.Mod(a, b, fmod=1)), b, fmod=1)
     return g.Mod(a, b)
+
+
+def _divide_with_rest(g: Graph, args: list[Any]) -> tuple[Number, Number]:
+    """Python's divmod: the rest has the sign of the divisor, and the quotient of floats comes from it unrounded."""
+    kind = float if any(type_of_number(a) is float for a in args) else int
+    a, b = (_number_value(g, x, kind) for x in args)
+    if kind is int:
+        quotient, rest = _floor_divide(g, a, b), g.Mod(a, b)
+    else:
+        zero, rest = g.const(0.0, FLOAT), g.Mod(a, b, fmod=1)
+        other_side = g.And(g.Not(g.Equal(rest, zero)), g.Xor(g.Less(rest, zero), g.Less(b, zero)))
+        rest = g.Where(other_side, g.Add(rest, b), rest)
+        quotient = g.Div(g.Sub(a, rest), b)
+    return Number(mark_scalar(quotient), kind), Number(mark_scalar(rest), kind)
 
 
 def _float_formula(formula: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
@@ -170,9 +187,11 @@ _FORMULAS: dict[str, Callable[..., ir.Value]] = {
 
 
 def _fold_rule(name: str) -> Callable[[Graph, list[Any]], Any]:
-    """A fold of `name` over the numbers of one list, or over two numbers."""
+    """A fold of `name` over the numbers of one list."""
 
     def reduce(g: Graph, args: list[Any]) -> Any:
+        if len(args) > 1:
+            raise Unsupported("the larger or smaller of two lists with numbers known at run time only")
         items = list(args[0].state)
         kind = float if any(type_of_number(i) is float for i in items) else int
         result = _number_value(g, items[0], kind) if items else g.const(0)

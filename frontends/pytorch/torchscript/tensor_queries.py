@@ -11,6 +11,7 @@ import torch
 
 from convert.errors import Unsupported
 
+from ..common.complexes import ComplexPair
 from ..common.quantization import quantized_dtype, scheme_of
 from ..common.sizes import size, vector
 from ..common.values import cast, mark_scalar, onnx_dtype, torch_dtype
@@ -39,9 +40,15 @@ IGNORED = frozenset(
 Inspection = Callable[[Walk, Any, list[Any]], Any]
 
 
+def _read_real(walk: Walk, tensor: Tensor) -> ir.Value | torch.Tensor:
+    """A tensor's content, of a complex one in the graph the real part, which has its sizes."""
+    content: Any = read_content(walk.memory, tensor)
+    return content.real if isinstance(content, ComplexPair) else content
+
+
 def dims_of(walk: Walk, tensor: Tensor) -> list[Any]:
     """The sizes of a tensor: ints where they are static, run-time numbers elsewhere."""
-    content = read_content(walk.memory, tensor)
+    content = _read_real(walk, tensor)
     if isinstance(content, torch.Tensor):
         return list(content.shape)
     if content.shape is None:
@@ -64,7 +71,7 @@ def _size(walk: Walk, node: Any, args: list[Any]) -> Any:
         rank = rank_of(walk, args[0])
         if not isinstance(args[1], int) or not -rank <= args[1] < rank:
             raise Unsupported(f"the size of dim {args[1]} of a tensor with {rank} dims")
-        content = read_content(walk.memory, args[0])
+        content = _read_real(walk, args[0])
         if isinstance(content, torch.Tensor):
             return content.shape[args[1]]
         return _dim_size(walk, args[0], content, args[1] % rank)
@@ -72,7 +79,7 @@ def _size(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 def rank_of(walk: Walk, tensor: Tensor) -> int:
     """The number of dims. Raises `Unsupported` where it is not known."""
-    content = read_content(walk.memory, tensor)
+    content = _read_real(walk, tensor)
     if isinstance(content, torch.Tensor):
         return content.dim()
     if content.shape is None:
@@ -85,7 +92,7 @@ def _length(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 
 def _numel(walk: Walk, node: Any, args: list[Any]) -> Any:
-    content = read_content(walk.memory, args[0])
+    content = _read_real(walk, args[0])
     if isinstance(content, torch.Tensor):
         return content.numel()
     if content.shape is not None and content.shape.is_static():
@@ -97,7 +104,9 @@ def _numel(walk: Walk, node: Any, args: list[Any]) -> Any:
 
 def dtype_of(walk: Walk, tensor: Tensor) -> torch.dtype:
     """The dtype of a tensor."""
-    content = read_content(walk.memory, tensor)
+    content: Any = read_content(walk.memory, tensor)
+    if isinstance(content, ComplexPair):
+        return torch_dtype(walk.g, content.real).to_complex()
     scheme = scheme_of(content)
     if scheme is not None:
         return quantized_dtype(scheme.dtype)
@@ -187,11 +196,38 @@ def _asks_for_causal_mask(node: Any) -> bool:
     return equal.kind() == "aten::eq" and "torch/nn/modules/transformer.py" in where and "make_causal = " in where
 
 
+def _known_sizes(walk: Walk, tensor: Tensor) -> list[Any]:
+    """Sizes, names of dims, or None; raises `Unsupported` where their number is not known."""
+    content = _read_real(walk, tensor)
+    rank_of(walk, tensor)
+    return list(content.shape) if isinstance(content, torch.Tensor) else list(walk.g.shape(content))
+
+
+def _equal(walk: Walk, node: Any, args: list[Any]) -> Any:
+    """torch.equal; attention asks it for its shortest way where query and key are one, and all ways give the same."""
+    if args[0] is args[1]:
+        return True
+    if is_known(tuple(args)):
+        return torch.equal(*map(as_python, args))
+    if "multi_head_attention_forward" in node.sourceRange():
+        return False
+    g, sizes = walk.g, [_known_sizes(walk, t) for t in args]
+    pairs = list(zip(*sizes, strict=False))
+    if len(sizes[0]) != len(sizes[1]) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
+        return False
+    if any(a is None or a != b for a, b in pairs):
+        raise Unsupported("torch.equal of tensors whose sizes may differ when the model runs")
+    with g.at(walk.location(node)):
+        same = g.Equal(*(walk.value(read_content(walk.memory, t)) for t in args))
+        differ = g.ReduceSum(cast(g, g.Not(same), ir.DataType.INT64), keepdims=0)
+        return Number(mark_scalar(g.Equal(differ, 0)), bool)
+
+
 def number_of(walk: Walk, content: ir.Value, kind: type | None, node: Any) -> Number:
     """The element of a tensor in the graph as a run-time number of `kind`, or of its own."""
-    g, dtype = walk.g, torch_dtype(walk.g, content)
-    if dtype.is_complex:
+    if isinstance(content, ComplexPair):
         raise Unsupported("the value of a complex tensor as a number")
+    g, dtype = walk.g, torch_dtype(walk.g, content)
     kind = kind or (float if dtype.is_floating_point else bool if dtype == torch.bool else int)
     with g.at(walk.location(node)):
         flat = (
@@ -217,10 +253,12 @@ def _tensor_of_list(walk: Walk, node: Any, args: list[Any]) -> Any:
     if isinstance(args[0], Tensor):
         return NotImplemented
     dtype = scalar_types()[args[1]] if len(args) > 1 and isinstance(args[1], int) else None
+    # TorchScript makes a tensor of its numbers, floats in the default dtype, and casts that.
+    own = _dtype_of_numbers(args[0])
     if is_known(args[0]):
-        return walk.tensor(torch.tensor(as_python(args[0]), dtype=dtype))
+        return walk.tensor(torch.tensor(as_python(args[0]), dtype=own).to(dtype or own))
     with walk.g.at(walk.location(node)):
-        content = _stack_numbers(walk, args[0], dtype or _dtype_of_numbers(args[0]))
+        content = cast(walk.g, _stack_numbers(walk, args[0], own), dtype or own)
     rank = 0 if isinstance(args[0], Number) else len(content.shape or ())
     return walk.tensor(content, torch.empty((1,) * rank, dtype=dtype or _dtype_of_numbers(args[0]), device="meta"))
 
@@ -291,6 +329,7 @@ INSPECTIONS: dict[str, Inspection] = {
     "aten::is_floating_point": _dtype_test(lambda d: d.is_floating_point),
     "aten::is_complex": _dtype_test(lambda d: d.is_complex),
     "aten::is_signed": _dtype_test(lambda d: d.is_signed),
+    "aten::equal": _equal,
     "aten::item": _number_inspection(None),
     "aten::Int": _number_inspection(int),
     "aten::Float": _number_inspection(float),

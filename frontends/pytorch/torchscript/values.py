@@ -90,8 +90,31 @@ class Tensor:
     listed: bool = False
 
 
+class Lost:
+    """The state of a list, dict or object that may have been changed under another name: to look at it is refused."""
+
+    def _refuse(self, *_: Any) -> Any:
+        raise Unsupported(
+            "a list, dict or object that was changed under a name that stands for it or for another one, as the data "
+            "decides, so that what it holds is not certain"
+        )
+
+    __getattr__ = __getitem__ = __iter__ = __len__ = __contains__ = __bool__ = _refuse
+
+
 @dataclass(eq=False)
-class List:
+class Container:
+    """What names of a program share. `may_be` are those that it stands for, as the data decides; `stands` the reverse.
+
+    They are others here, as a graph has copies, and one thing in PyTorch: see `Memory.write`.
+    """
+
+    may_be: list[Any] = field(default_factory=list, kw_only=True, repr=False)
+    stands: list[Any] = field(default_factory=list, kw_only=True, repr=False)
+
+
+@dataclass(eq=False)
+class List(Container):
     """A list of the program; `state` is a tuple of its items, or a `Sequence` where its length is not known."""
 
     state: Any
@@ -112,7 +135,7 @@ class Sequence:
 
 
 @dataclass(eq=False)
-class Dict:
+class Dict(Container):
     """A dict of the program; `state` is a Python dict that is replaced as a whole."""
 
     state: dict[Any, Any]
@@ -120,7 +143,7 @@ class Dict:
 
 
 @dataclass(eq=False)
-class Object:
+class Object(Container):
     """A module (or instance of a TorchScript class) and its path; `state` holds the attributes that were met.
 
     `read` names those whose value before the program began was read, `written` those that were assigned to, and where.
@@ -174,15 +197,34 @@ Mutable: TypeAlias = "Tensor | List | Dict | Object"
 class Memory:
     """Which objects were written since a scope began, so that a branch can be undone and its writes compared."""
 
-    journal: list[tuple[Mutable, Any, bool]] = field(default_factory=list)
+    journal: list[tuple[Any, Any, bool]] = field(default_factory=list)
+    links: list[Any] = field(default_factory=list)
     scope: int = 0
     scopes: int = 0
     versions: int = 0
 
     def write(self, thing: Mutable, state: Any, *, effect: bool = True) -> None:
-        """Replace the state of `thing`; not an effect where only a cache is refreshed."""
+        """Replace the state of `thing`; not an effect where only a cache is refreshed.
+
+        What may be the same list, dict or object under another name is lost: nobody knows what that holds then.
+        """
         self.journal.append((thing, thing.state, effect))
         thing.state = state
+        if effect and isinstance(thing, Container):
+            for other in _others(thing):
+                self.lose(other)
+
+    def lose(self, thing: Container) -> None:
+        """Forbid looking at a list, dict or object, and nothing else."""
+        self.journal.append((thing, thing.state, True))
+        thing.state = Lost()
+
+    def link(self, new: Container, things: list[Any]) -> None:
+        """Note that `new` stands for one of these lists, dicts or objects, as the data decides."""
+        for thing in things:
+            new.may_be.append(thing)
+            thing.stands.append(new)
+        self.links += things
 
     def recall(self, thing: Object, name: str, value: Any) -> None:
         """Add an attribute that `thing` had all along to what it was before each of its writes."""
@@ -203,7 +245,7 @@ class Memory:
     @contextmanager
     def trial(self) -> Iterator[int]:
         """A scope whose writes are undone at its end; yields the length of the journal at its beginning."""
-        start, outer = len(self.journal), self.scope
+        start, outer, links = len(self.journal), self.scope, len(self.links)
         self.scopes += 1
         self.scope = self.scopes
         try:
@@ -212,7 +254,25 @@ class Memory:
             for thing, state, _ in reversed(self.journal[start:]):
                 thing.state = state
             del self.journal[start:]
+            for thing in self.links[links:]:
+                thing.stands.pop()
+            del self.links[links:]
             self.scope = outer
+
+
+def _others(thing: Container) -> list[Any]:
+    """What may be `thing`: what it stands for, and all that stand for one of those or for itself."""
+    found = [thing]
+    for one in found:
+        found += [other for other in one.may_be if other not in found]
+    for one in found:
+        found += [other for other in one.stands if other not in found]
+    return [other for other in found if not isinstance(other.state, Lost)][1:] if len(found) > 1 else []
+
+
+def is_lost(thing: Any) -> bool:
+    """True for a tensor, list, dict or object whose content is not certain."""
+    return thing.state.stale if isinstance(thing, Tensor) else isinstance(thing.state, Lost)
 
 
 def is_known(value: Any) -> bool:
@@ -290,8 +350,14 @@ def write(memory: Memory, tensor: Tensor, content: Content, example: torch.Tenso
     memory.write(tensor, TensorState(content, example, memory.version(), seen, where=where))
 
 
-def mark_stale(memory: Memory, tensor: Tensor, where: str = "") -> None:
-    """Forbid reading a tensor that a write may have changed in a way that is not known, and its other views."""
+def mark_stale(memory: Memory, tensor: Mutable, where: str = "") -> None:
+    """Forbid reading a tensor that a write may have changed in a way that is not known, and its other views.
+
+    The same of a list, dict or object.
+    """
+    if not isinstance(tensor, Tensor):
+        memory.lose(tensor)
+        return
     _refuse_listed(tensor)
     seen: tuple[int, ...] = ()
     if tensor.view is not None:

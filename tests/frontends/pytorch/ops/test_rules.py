@@ -12,7 +12,7 @@ from tests.support.cases import rows_of_package
 # Operators over graphs of their own, which ../test_reader.py runs inside modules; those that make complex tensors,
 # which test_complex.py does; those that only exist in place, whose functional twins are rows.
 GRAPHS = ("higher_order::cond", "higher_order::while_loop", "higher_order::scan", "higher_order::map_impl")
-COMPLEX = ("_fft_r2c", "complex", "polar", "view_as_complex", "view_as_complex_copy")
+COMPLEX = ("_fft_r2c", "complex", "polar", "stft", "view_as_complex", "view_as_complex_copy")
 IN_PLACE = ("normal", "bernoulli.float")
 QUANTIZED = ("quantize_per_tensor", "quantize_per_channel", "quantize_per_tensor_dynamic",
              "_make_per_tensor_quantized_tensor", "quantized_lstm.input", "quantized_gru.input")  # fmt: skip

@@ -78,6 +78,55 @@ def popped(x):
     return x * numbers.pop(x.size(0) - 2)
 
 
+def list_of_two_names(x):
+    a = [1, 2]
+    b = a
+    if bool(x.sum() > 0):
+        b = [5, 6]
+    b[0] = 9
+    return torch.tensor(a), torch.tensor(b)
+
+
+def other_list_of_two_names(x):
+    a = [1, 2]
+    b = a
+    if bool(x.sum() > 0):
+        b = [5, 6, 7]
+    a.append(9)
+    return torch.tensor(b)
+
+
+def dict_of_two_names(x):
+    a = {"k": x}
+    b = a
+    if bool(x.sum() > 0):
+        b = {"k": x * 2}
+    b["k"] = x * 5
+    return a["k"]
+
+
+def item_of_two_names(x):
+    a = [[1], [2]]
+    b = a[0]
+    if bool(x.sum() > 0):
+        b = a[1]
+    b.append(7)
+    return torch.tensor(a[0])
+
+
+def list_of_two_names_in_a_loop(x):
+    a = [0]
+    b = a
+    for i in range(x.size(0)):
+        b = b + [i] if i == 1 else b  # noqa: RUF005  (TorchScript has no other way)
+        b.append(i)
+    return torch.tensor(a), torch.tensor(b)
+
+
+def larger_of_two_lists(x):
+    return x * max([1, 2], [x.size(0), 3])[0]
+
+
 REFUSED = {
     get_of_run_time_key: "a key of a dict that is known at run time only",
     item_of_run_time_key: "a key of a dict that is known at run time only",
@@ -92,6 +141,12 @@ REFUSED = {
     removed: "removing from a list what is known at run time only",
     inserted: "put into a list at a place that is known at run time only",
     popped: "at a place that is known at run time only",
+    list_of_two_names: "was changed under a name that stands for it or for another one",
+    other_list_of_two_names: "was changed under a name that stands for it or for another one",
+    dict_of_two_names: "was changed under a name that stands for it or for another one",
+    item_of_two_names: "was changed under a name that stands for it or for another one",
+    list_of_two_names_in_a_loop: "was changed under a name that stands for it or for another one",
+    larger_of_two_lists: "two lists with numbers known at run time only",
 }
 
 

@@ -1,0 +1,163 @@
+"""Operators that PyTorch itself writes with others, and that have no rule: taken apart by PyTorch, on examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..common.complexes import ComplexPair
+from ..common.values import is_scalar, torch_dtype
+
+_LONGER = 3
+"""By how much a dim that is not known is longer in the second example."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A tensor of a recording, by its number: arguments first, then results in order."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator of a recording: its arguments in the order of its schema, and the numbers of its results."""
+
+    schema: torch.FunctionSchema
+    arguments: Any
+    results: tuple[int, ...]
+
+
+@cache
+def is_composite(schema: torch.FunctionSchema) -> bool:
+    """True for an operator whose only kernel calls others, for every kind of tensor."""
+    name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+    kernels = torch._C._dispatch_has_kernel_for_dispatch_key
+    return bool(kernels(name, "CompositeImplicitAutograd")) and not schema.is_mutable
+
+
+def run_taken_apart(
+    g: Graph,
+    schema: torch.FunctionSchema,
+    contents: list[Any],
+    evaluate: Callable[[torch.FunctionSchema, list[Any]], Any],
+) -> Any:
+    """What the operators give that `schema` is made of, by `evaluate`, for contents of tensors and known values.
+
+    They are recorded on examples of two sizes. Raises `Unsupported` where these give other operators or other numbers:
+    sizes decide there what is done, and hold for the examples alone.
+    """
+    first, second = (_record(g, schema, contents, longer) for longer in (0, _LONGER))
+    if first is None or second is None or first != second:
+        raise Unsupported("no PyTorch rule for this operator, whose parts hang on sizes")
+    steps, output = first
+    values: list[Any] = list(_tensors(contents))
+    for step in steps:
+        made = evaluate(step.schema, _filled(step.arguments, values))
+        listed = list(made) if isinstance(made, (list, tuple)) else [made]
+        values += listed[: len(step.results)]
+    return _filled(output, values)
+
+
+def _is_tensor(content: Any) -> bool:
+    return isinstance(content, (torch.Tensor, ir.Value, ComplexPair))
+
+
+def _tensors(contents: Any) -> list[Any]:
+    return [c for c in pytree.tree_leaves(contents, is_leaf=_is_tensor) if _is_tensor(c)]
+
+
+def _filled(arguments: Any, values: list[Any]) -> Any:
+    if isinstance(arguments, Place):
+        return values[arguments.number]
+    if isinstance(arguments, (list, tuple)):
+        return type(arguments)(_filled(a, values) for a in arguments)
+    return arguments
+
+
+def _record(g: Graph, schema: torch.FunctionSchema, contents: list[Any], longer: int) -> tuple[list[Step], Any] | None:
+    """The steps and the result of an operator on examples; None where there are none."""
+    recorder = _Recorder()
+    try:
+        examples = [_example(g, c, longer) for c in contents]
+        for tensor in _tensors(examples):
+            recorder.add(tensor)
+        split = next((i for i, a in enumerate(schema.arguments) if a.kwarg_only), len(schema.arguments))
+        named = {a.name: v for a, v in zip(schema.arguments[split:], examples[split:], strict=False)}
+        op = torch._C._get_operation_overload(schema.name, schema.overload_name)[0]
+        with torch.no_grad(), recorder:
+            result = op(*examples[:split], **named)
+        return recorder.steps, recorder.shown(result)
+    except Exception:
+        # Whatever goes wrong on the meta device, or with sizes that were only guessed: there is no recording.
+        return None
+
+
+def _example(g: Graph, content: Any, longer: int) -> Any:
+    if isinstance(content, (list, tuple)):
+        return type(content)(_example(g, c, longer) for c in content)
+    if isinstance(content, torch.Tensor):
+        return torch.empty_like(content, device="meta")
+    if not _is_tensor(content):
+        return torch.device("meta") if isinstance(content, torch.device) else content
+    part = content.real if isinstance(content, ComplexPair) else content
+    if part.shape is None or is_scalar(part):
+        raise Unsupported("a tensor whose number of dims is not known, or a number known at run time only")
+    sizes = [d if isinstance(d, int) else 2 + longer for d in part.shape]
+    dtype = torch_dtype(g, part)
+    return torch.empty(sizes, dtype=dtype.to_complex() if part is not content else dtype, device="meta")
+
+
+@dataclass
+class _State:
+    numbers: dict[int, int] = field(default_factory=dict)
+    kept: list[torch.Tensor] = field(default_factory=list)
+
+
+class _Recorder(TorchDispatchMode):
+    """Writes down each operator that is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[Step] = []
+        self.state = _State()
+
+    def add(self, tensor: torch.Tensor) -> int:
+        """The number of a tensor, which is kept so that no other gets its id."""
+        number = self.state.numbers.setdefault(id(tensor), len(self.state.kept))
+        if number == len(self.state.kept):
+            self.state.kept.append(tensor)
+        return number
+
+    def shown(self, value: Any) -> Any:
+        """A value with the places of its tensors; raises KeyError for a tensor from elsewhere."""
+        if isinstance(value, torch.Tensor):
+            return Place(self.state.numbers[id(value)])
+        if isinstance(value, (list, tuple)):
+            return [self.shown(v) for v in value] if isinstance(value, list) else tuple(map(self.shown, value))
+        return torch.device("cpu") if isinstance(value, torch.device) else value
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        schema = func._schema
+        if schema.is_mutable:
+            raise Unsupported("an operator that writes")
+        given = [
+            args[i] if i < len(args) else kwargs.get(a.name, a.default_value if a.has_default_value() else None)
+            for i, a in enumerate(schema.arguments)
+        ]
+        arguments = self.shown(given)
+        result = func(*args, **kwargs)
+        results = tuple(self.add(t) for t in pytree.tree_leaves(result) if isinstance(t, torch.Tensor))
+        self.steps.append(Step(schema, arguments, results))
+        return result
