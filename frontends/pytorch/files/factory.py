@@ -6,19 +6,20 @@ import importlib
 import inspect
 import runpy
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from convert.errors import BadInput, UsageError
+from convert.errors import BadInput, ConvertError, UsageError
 from convert.options import Options
 from convert.report import Report
 from convert.source import Source
 
 from .checkpoint import is_average, places_note, tensors_of
-from .weight_names import USUAL, Match, match_names, rename_weights
+from .weight_names import USUAL, Match, match_names, needed_names, rename_weights, shortened_names
 
 
 def build_with_factory(
@@ -47,10 +48,12 @@ def build_with_factory(
     fitting.sort(key=lambda row: is_average(row[0]))
     place, state, match = fitting[0] if fitting else matches[0]
     if not match.complete:
+        if _loads_by_itself(module, states, report):
+            return module
         raise _unfit_error(source, options, match)
     _note_choice([p for p, _, _ in fitting], place, match, report)
     try:
-        module.load_state_dict(rename_weights(module, state, match), strict=False, assign=True)
+        module.load_state_dict(_in_one_dtype(module, rename_weights(module, state, match), report), False, True)
     except RuntimeError as error:
         raise BadInput(
             f"the weights in {source.label} do not fit {options.model}: {' '.join(str(error).split())[:600]}",
@@ -64,7 +67,7 @@ def _made_module(make: Callable[..., Any], arguments: Mapping[str, Any], options
     try:
         parameters = inspect.signature(make).parameters.values()
     except (TypeError, ValueError):
-        return make()
+        return _called(make, {}, options)
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     given = {p.name: arguments[p.name] for p in named if p.name in arguments}
     if lacking := [p.name for p in named if p.default is p.empty and p.name not in given]:
@@ -75,7 +78,52 @@ def _made_module(make: Callable[..., Any], arguments: Mapping[str, Any], options
     if given:
         listed = ", ".join(f"{name}={value!r:.60}" for name, value in given.items())
         report.note(f"{options.model} is called with the file's hyper_parameters: {listed}")
-    return make(**given)
+    return _called(make, given, options)
+
+
+def _called(make: Callable[..., Any], given: Mapping[str, Any], options: Options) -> Any:
+    try:
+        return make(**given)
+    except (ConvertError, MemoryError):
+        raise
+    except Exception as error:
+        raise _own_code_error(f"--model {options.model}", error) from error
+
+
+def _loads_by_itself(module: torch.nn.Module, states: Sequence[tuple[str, Mapping[str, Any]]], report: Report) -> bool:
+    """Whether the module's own loading takes the names: it may rename those of older versions (`weight_norm`).
+
+    It may also have weights that are no tensors (packed ones of quantized layers). Where it does, the module is filled;
+    what does not fit is told of the names as they are.
+    """
+    for place, state in states:
+        names = shortened_names(state)
+        for prefix in USUAL:
+            given = {s.removeprefix(prefix): state[n] for s, n in names.items() if s.startswith(prefix)}
+            try:
+                found = module.load_state_dict(given, strict=False, assign=True)
+            except (RuntimeError, LookupError, TypeError, ValueError, AttributeError):  # its code is not ours
+                continue
+            lacking = set(found.missing_keys) & needed_names(module)
+            if given and not lacking and not found.unexpected_keys:
+                of = f" of {place}" if place else ""
+                report.note(f"the weights{of} were loaded by the module itself, which takes other names than its own")
+                return True
+    return False
+
+
+def _in_one_dtype(
+    module: torch.nn.Module, weights: Mapping[str, torch.Tensor], report: Report
+) -> Mapping[str, torch.Tensor]:
+    """The weights as they are; of several floating dtypes in those of the module, as PyTorch loads them."""
+    if len({t.dtype for t in weights.values() if t.is_floating_point()}) < 2:
+        return weights
+    own = {name: t.dtype for name, t in module.state_dict().items() if t.is_floating_point()}
+    other = [n for n, t in weights.items() if t.is_floating_point() and own.get(n, t.dtype) != t.dtype]
+    if other:
+        shown = ", ".join(other[:4]) + (" …" if len(other) > 4 else "")
+        report.note(f"the weights are of several dtypes: {shown} were cast to those that the module has")
+    return {**weights, **{name: weights[name].to(own[name]) for name in other}}
 
 
 def _distinct(states: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[str, dict[str, torch.Tensor]]]:
@@ -144,4 +192,22 @@ def factory(text: str) -> Callable[[], Any]:
             f"--model {text}: {type(error).__name__}: {error}",
             hint="check the spelling, and that the module can be imported from here",
         ) from error
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise _own_code_error(f"--model {text}: what defines it", error) from error
+    if not callable(found):
+        text = f"--model {text} is a {type(found).__name__}, and nothing to call"
+        raise UsageError(text, hint="name a function or class")
     return found
+
+
+def _own_code_error(what: str, error: Exception) -> UsageError:
+    """For an exception in code of the user's: what it was, and in which line."""
+    if isinstance(error, SyntaxError):
+        place = f"{error.filename}:{error.lineno}"
+    else:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{frame.filename}:{frame.lineno}"
+    text = " ".join(str(error).split())[:400]
+    return UsageError(f"{what} failed with {type(error).__name__}: {text}, at {place}", hint="mend it there")

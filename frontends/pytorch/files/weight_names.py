@@ -44,11 +44,11 @@ def match_names(module: nn.Module, names: Iterable[str]) -> Match:
     """
     names = list(names)
     own = list(module.state_dict())
-    needed = _needed(module, own)
+    needed = needed_names(module)
     plain = _match(own, needed, {n: n for n in names})
     if plain.complete:
         return plain
-    short, shortened = _shortened(names), _shortened(own)
+    short, shortened = shortened_names(names), shortened_names(own)
     if len(short) == len(names) and len(shortened) == len(own):
         found = _match_by_prefix(list(shortened), {s for s, o in shortened.items() if o in needed}, list(short))
         if found is not None:
@@ -65,17 +65,17 @@ def match_names(module: nn.Module, names: Iterable[str]) -> Match:
     return plain
 
 
-def _needed(module: nn.Module, own: Iterable[str]) -> set[str]:
+def needed_names(module: nn.Module) -> set[str]:
     """The names that a checkpoint has to have: counters of batches and all but one name of a shared weight may lack."""
     seen: dict[int, str] = {}
     shared = set()
     for name, tensor in (*module.named_parameters(remove_duplicate=False), *module.named_buffers()):
         if seen.setdefault(id(tensor), name) != name:
             shared.add(name)
-    return {n for n in own if not n.endswith("num_batches_tracked") and n not in shared}
+    return {n for n in module.state_dict() if not n.endswith("num_batches_tracked") and n not in shared}
 
 
-def _shortened(names: Iterable[str]) -> dict[str, str]:
+def shortened_names(names: Iterable[str]) -> dict[str, str]:
     """Names by what is left of them without the parts of wrappers; fewer where two become one."""
     return {".".join(p for p in name.split(".") if p not in _WRAPPERS): name for name in names}
 
@@ -113,13 +113,16 @@ def _match_by_prefix(own: list[str], needed: set[str], names: list[str]) -> Matc
 
 
 def rename_weights(module: nn.Module, state: Mapping[str, torch.Tensor], match: Match) -> dict[str, torch.Tensor]:
-    """The weights by the module's names; a shared weight that the checkpoint holds once gets its other names."""
+    """The weights by the module's names; a shared one has what the checkpoint holds for the last of its names.
+
+    So it is in PyTorch, which copies them into the one weight, one after another.
+    """
     named = {own: state[name] for own, name in match.taken.items()}
     named |= {name: state[name] for name in match.unexpected}
     groups: dict[int, list[str]] = {}
     for name, tensor in module.named_parameters(remove_duplicate=False):
         groups.setdefault(id(tensor), []).append(name)
     for group in groups.values():
-        given = next((n for n in group if n in named), None)
-        named |= {n: named[given] for n in group if given is not None and n not in named}
+        given = next((n for n in reversed(group) if n in named), None)
+        named |= {n: named[given] for n in group if given is not None}
     return named

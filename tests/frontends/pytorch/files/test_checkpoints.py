@@ -88,6 +88,40 @@ def test_a_prefix_is_found_by_matching(prefix: str, tmp_path: Path) -> None:
     assert ("DataParallel" in note) == ("module" in prefix)
 
 
+def test_a_weight_of_two_names_is_the_last_as_in_pytorch(tmp_path: Path) -> None:
+    state = weights(make=Tied)
+    state["last.weight"] = state["first.weight"] * 3
+    torch.save(state, tmp_path / "tied.pt")
+    wanted = Tied()
+    wanted.load_state_dict(state)
+    found = load(tmp_path / "tied.pt", model=TIED)
+    assert torch.equal(found(torch.ones(1, 3)), wanted(torch.ones(1, 3)))
+
+
+def normalized() -> nn.Module:
+    return nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(3, 4)))
+
+
+def test_names_that_the_module_itself_renames_fit(tmp_path: Path) -> None:
+    """weight_norm's of before torch 2.0, under a prefix."""
+    old = nn.Sequential(nn.utils.weight_norm(nn.Linear(3, 4)))
+    torch.save({"model." + name: tensor for name, tensor in old.state_dict().items()}, tmp_path / "old.pt")
+    report = Report("convert")
+    found = load(tmp_path / "old.pt", report, FACTORY.replace("build", "normalized"))
+    torch.testing.assert_close(found(torch.ones(1, 3)), old(torch.ones(1, 3)))
+    assert any("loaded by the module itself" in note for note in report.notes)
+
+
+def test_weights_of_several_dtypes_are_those_of_the_module(tmp_path: Path) -> None:
+    state = weights()
+    state["0.weight"] = state["0.weight"].half()
+    torch.save(state, tmp_path / "mixed.pt")
+    report = Report("convert")
+    found = load(tmp_path / "mixed.pt", report).state_dict()
+    assert torch.equal(found["0.weight"], state["0.weight"].float())
+    assert any("0.weight were cast" in note for note in report.notes)
+
+
 def test_a_wrapper_inside_is_left_out(tmp_path: Path) -> None:
     state = {n.replace("0.", "0._orig_mod.").replace("3.", "3.module."): t for n, t in renamed("model.").items()}
     torch.save({"state_dict": state}, tmp_path / "last.ckpt")

@@ -155,6 +155,21 @@ def test_the_prefix_of_data_parallel_is_taken_off(fixtures: Path, tmp_path: Path
     assert any("DataParallel" in note for note in report.notes)
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("def build(:\n", "SyntaxError"),
+        ("raise ValueError('no data')\n", "failed with ValueError: no data"),
+        ("def build():\n    raise RuntimeError('no data')\n", "failed with RuntimeError: no data, at "),
+        ("build = 3\n", "is a int, and nothing to call"),
+    ],
+)
+def test_what_a_factory_raises_is_told_as_its_own(code: str, told: str, fixtures: Path, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(code)
+    with pytest.raises(UsageError, match=told):
+        read(fixtures / "mnist_cnn_state.pt", model=f"{tmp_path / 'net.py'}:build")
+
+
 def test_a_factory_may_be_a_file(fixtures: Path, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text("from fixtures.mnist_model import build as make\n")
     read(fixtures / "mnist_cnn_state.pt", model=f"{tmp_path / 'net.py'}:make")
