@@ -171,8 +171,11 @@ def _or_blank(number: int | None) -> str:
 
 def parse_size(text: str) -> int:
     """Bytes of `8GB`, `512MiB` or `1000000`. Raises `UsageError`."""
-    units = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "g": 2**30}
-    number = text.strip().rstrip("BbGgIiKkMm ")
+    units = {
+        "": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
+        "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40, "g": 2**30, "t": 2**40,
+    }  # fmt: skip
+    number = text.strip().rstrip("BbGgIiKkMmTt ")
     unit = text.strip()[len(number) :].strip().lower()
     try:
         size = int(float(number) * units[unit])

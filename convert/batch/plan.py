@@ -222,7 +222,7 @@ def _manifest_tasks(path: Path, base: Task, to: list[str]) -> list[Task]:
     tasks = []
     for i, row in enumerate(models):
         where = f"{path}, model {row.get('name', row.get('source', i + 1))}"
-        if not isinstance(row.get("source"), str):
+        if not isinstance(row.get("source"), str) or not row["source"]:
             raise BadInput(f"{where} has no source", hint='add source = "model.pt"')
         own = _with_row(base, {k: v for k, v in row.items() if k not in ("source", "name")}, path, where)
         given = row.get("to", defaults.get("to", to))

@@ -89,6 +89,8 @@ def parse_location(text: str) -> Path | Url:
         if not rest.startswith("/"):
             raise UsageError(f"{text} is no path of this machine", hint="file:///absolute/path")
         return Path(rest)
+    if not text.partition("://")[2].strip("/"):
+        raise UsageError(f"{text} names no place in a storage", hint=f"{scheme[1]}://bucket/folder")
     return Url(text.rstrip("/"))
 
 

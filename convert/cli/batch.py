@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from convert.cli.limit_options import LimitOptions
 from convert.cli.verb_command import VerbCommand, complete_formats
 
 
@@ -95,12 +96,11 @@ def batch(
         from convert.errors import UsageError
         from convert.files.output_place import check_apart
         from convert.files.side_files import check_side_file, is_page
-        from convert.options import parse_size
         from convert.terminal import echo, echo_json
 
         names = list(what)
         if not names and not sys.stdin.isatty():
-            names = [line.strip() for line in sys.stdin if line.strip()]
+            names = [name for line in sys.stdin.buffer if (name := os.fsdecode(line).strip())]  # any bytes are a name
         if not names:
             raise UsageError("no models are named", hint="name a manifest, a folder, a glob, or send lines of paths")
         options: dict[str, Any] = {} if verify is None else {"verify": verify}
@@ -111,10 +111,13 @@ def batch(
         if ray_address and engine != "ray":
             raise UsageError("--ray-address is for --engine ray", hint="add --engine ray")
         on = Cluster(ray_address, cpus) if engine == "ray" else None
+        seconds, size = (bounds := LimitOptions(timeout, memory)).seconds(), bounds.bytes()
         where = storage.parse_location(output)
+        if isinstance(where, Path) and os.path.exists(where) and not where.is_dir():
+            raise UsageError(f"{output} is a file, and outputs go to a folder", hint="give another -o")
         folder = journal or (where if isinstance(where, Path) else Path(storage.local_name(where)))
         others: list[Path] = []
-        tasks = plan_tasks(names, to, where, options, timeout, None if memory is None else parse_size(memory), others)
+        tasks = plan_tasks(names, to, where, options, seconds, size, others)
         check_apart(folder / journal_name, sources := [task.source for task in tasks], "give another --journal or -o")
         if report is not None:
             check_side_file(report, is_page, "--report", sources)

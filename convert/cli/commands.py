@@ -316,7 +316,8 @@ def ops(
         else:
             title, rows = str(origin), list(plugin.frontend_named(str(origin)).operators())
         if names is not None:
-            rows = plugin.operators_in_text(rows, Path(names).read_text())
+            # Names of operators are ASCII; whatever else stands in the file is shown as it can be.
+            rows = plugin.operators_in_text(rows, Path(names).read_text("utf-8", "backslashreplace"))
         if words:
             from convert.rules.find import check_found, matching_operators
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from convert.runners.process import Limits
 
 
+_LONGEST = 1e8
+"""Seconds: three years, and few enough for every clock of the system."""
+
+
 @dataclass(frozen=True)
 class LimitOptions:
     """What the options said: seconds for the whole, and memory as `8GB`; None where the user said nothing."""
@@ -29,6 +33,8 @@ class LimitOptions:
             return limits.COMMAND_SECONDS
         if not self.timeout > 0:
             raise UsageError(f"--timeout {self.timeout:g} leaves no time", hint="give seconds, for instance 7200")
+        if self.timeout > _LONGEST:
+            raise UsageError(f"--timeout {self.timeout:g} is longer than any", hint="give seconds, for instance 7200")
         return self.timeout
 
     def bytes(self) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,8 @@ class VerifyOptions:
     def method(self, limits: Limits) -> VerifyMethod:
         """How to verify, with runs of models under `limits`.
 
-        Raises `UsageError` for contradicting options, `BadInput` for unreadable inputs.
+        Raises `UsageError` for contradicting options and numbers that make no verdict, `BadInput` for unreadable
+        inputs.
         """
         from convert.parity.judge import VerifyMethod
 
@@ -42,6 +44,11 @@ class VerifyOptions:
             raise UsageError("--inputs and --image both give inputs", hint="leave one of them out")
         if self.image_as and not self.images:
             raise UsageError("--image-as says how pictures become inputs, and there are none", hint="give --image FILE")
+        if self.seeds < 1:
+            raise UsageError(f"--seeds {self.seeds} leaves no inputs to compare on", hint="give 1 or more")
+        for name, bound in (("--rtol", self.rtol), ("--atol", self.atol)):
+            if bound is not None and not 0 <= bound < math.inf:
+                raise UsageError(f"{name} {bound:g} is no tolerance", hint="give a number that is not negative")
         return VerifyMethod(
             arrays=self._given_arrays(),
             seeds=self.seeds,
