@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, List
 
+import onnx_ir as ir
 import pytest
 import torch
+from onnx.reference import ReferenceEvaluator
 from torch import Tensor, nn
 
 from tests.support.torchscript_tools import agree, converted, scripted
@@ -124,6 +126,33 @@ PROGRAMS: dict[Any, list[str]] = {
     Complex: ["x:float32[n,4]"],
     Spectrum: ["x:float32[n,4]"],
 }
+
+
+class Narrowed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = self.layer(x)
+            with torch.autocast("cpu", enabled=False):
+                z = self.layer(x)
+            s = y + z
+        return y, z, s
+
+
+def test_autocast_narrows_what_it_narrows_in_pytorch() -> None:
+    """onnxruntime has no product of bfloat16 on the CPU: ONNX's evaluator runs it."""
+    module = scripted(Narrowed())
+    proto = ir.to_proto(converted(module, "x:float32[3,4]"))
+    got = ReferenceEvaluator(proto).run(None, {"x": X[0].numpy()})
+    with torch.no_grad():
+        wanted = module(X[0])
+    assert [v.dtype for v in wanted] == [torch.bfloat16, torch.float32, torch.float32]
+    assert [o.type.tensor_type.elem_type for o in proto.graph.output] == [16, 1, 1]
+    for value, result, bound in zip(wanted, got, (2.0**-7, 1e-6, 2.0**-7), strict=True):  # the sum has a half in it
+        torch.testing.assert_close(torch.tensor(result.astype("float32")), value.float(), rtol=bound, atol=bound)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
