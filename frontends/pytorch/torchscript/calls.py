@@ -244,7 +244,7 @@ def _call_in_place(
         result = evaluate(walk, schema, contents, at)
     before = contents[0]
     if isinstance(before, ComplexPair):
-        pair = pair_of(walk.g, result, torch_dtype(walk.g, before.real))
+        pair: Any = pair_of(walk.g, result, torch_dtype(walk.g, before.real))
         write(walk.memory, tensor, pair, tensor.state.example, str(at))
         return tensor
     dtype = before.dtype if isinstance(before, ir.Value) else onnx_dtype(before.dtype)

@@ -9,7 +9,6 @@ from convert import limits
 from convert.errors import ResourceLimit, Unsupported
 
 from .context import ProgramError, Walk
-from .evaluate import as_python
 from .number_lists import NUMBER_LISTS, sort_known
 from .sequences import (
     call_on_sequence,
@@ -23,6 +22,7 @@ from .sequences import (
     split_sizes,
     tolist_rule,
 )
+from .texts import TEXT, text_of
 from .types import is_instance
 from .values import UNKNOWN, Dict, List, Number, RunTimeText, Sequence, Tensor, has_unknown, is_known
 
@@ -158,7 +158,7 @@ def _slice(walk: Walk, node: Any, args: list[Any]) -> Any:
 def _add_lists(walk: Walk, node: Any, args: list[Any]) -> Any:
     if isinstance(args[0], str) and isinstance(args[1], str):
         _check_length(len(args[0]) + len(args[1]))
-        return _text(args[0] + args[1], is_known(tuple(args[:2])))
+        return text_of(args[0] + args[1], is_known(tuple(args[:2])))
     if not isinstance(args[0], List) or not isinstance(args[1], List):
         return NotImplemented
     first, second = args[0].state, args[1].state
@@ -317,37 +317,6 @@ DICTS: dict[str, Callable[[Walk, Any, list[Any]], Any]] = {
     "aten::setdefault": _set_default,
 }
 """The operators on dicts alone, which are kept as Python's: their keys are known."""
-
-
-def _text(text: str, known: bool) -> str:
-    return text if known else RunTimeText(text)
-
-
-def _to_text(walk: Walk, node: Any, args: list[Any]) -> Any:
-    return str(as_python(args[0])) if is_known(args[0]) else RunTimeText("…")
-
-
-def _join_text(walk: Walk, node: Any, args: list[Any]) -> Any:
-    return str(args[0]).join(args[1].state) if is_known(tuple(args)) else RunTimeText("…")
-
-
-def _format_text(walk: Walk, node: Any, args: list[Any]) -> Any:
-    return _text(str(args[0]).format(*(a if is_known(a) else "…" for a in args[1:])), is_known(tuple(args)))
-
-
-def _percent_format(walk: Walk, node: Any, args: list[Any]) -> Any:
-    values = args[1] if len(args) == 2 and isinstance(args[1], tuple) else tuple(args[1:])
-    return str(args[0]) % tuple(as_python(v) for v in values) if is_known((args[0], values)) else RunTimeText("…")
-
-
-TEXT: dict[str, Callable[[Walk, Any, list[Any]], Any]] = {
-    "aten::str": _to_text,
-    "aten::join": _join_text,
-    "aten::format": _format_text,
-    "aten::percentFormat": _percent_format,
-}
-"""The operators that make text of values: keys, modes and messages. What is known at run time only is shown as "…",
-which does for messages; as a key, and where it is compared, it is refused."""
 
 
 def _first_of(rule: Container, other: Container | None) -> Container:

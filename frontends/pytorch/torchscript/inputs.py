@@ -136,8 +136,8 @@ def described_inputs(
             measured[name] = Input(name, arrays[name].dtype, tuple(arrays[name].shape), tuple(arrays[name].shape))
         elif name in known:
             shape = tuple(d.size or 0 for d in known[name].shape or ())
-            dtype = dtype_named((spec.dtype if spec else None) or known[name].dtype or "float32")
-            measured[name] = Input(name, dtype, shape, shape)
+            of = dtype_named((spec.dtype if spec else None) or known[name].dtype or "float32")
+            measured[name] = Input(name, of, shape, shape)
     if measured and not inputs:
         return _with_dynamic_batch(module, measured, report, fixed)
     return {**inputs, **measured}

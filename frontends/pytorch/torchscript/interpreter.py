@@ -46,7 +46,7 @@ def _with_autocast(graph: Any) -> Any:
         return graph
     graph = graph.copy()
     torch._C._jit_pass_inline(graph)
-    torch._C._jit_pass_autocast(graph)
+    torch._C._jit_pass_autocast(graph)  # type: ignore[attr-defined]
     return graph
 
 
@@ -133,13 +133,13 @@ def _fetch_attribute(walk: Walk, thing: Object, name: str) -> None:
         value = walk.states[path]
     else:
         try:
-            held = thing.script.getattr(name)
+            content = thing.script.getattr(name)
         except RuntimeError as error:  # of a class of the file, for which Python would need the class
             raise Unsupported(
                 f"{path} is an object of a class of the program, which PyTorch does not hand out",
                 hint="keep what it holds in buffers of the module, or make the object in forward",
             ) from error
-        value = walk.lift_object(held, path)
+        value = walk.lift_object(content, path)
     _set_outer_scope(value)
     if isinstance(value, Tensor) and isinstance(thing.script, torch._C.ScriptModule) and _is_parameter(thing, name):
         walk.trainable.add(value)

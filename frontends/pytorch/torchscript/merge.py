@@ -162,7 +162,8 @@ def build_value(walk: Walk, tree: Tree, given: dict[Path, Any], path: Path = (),
 
 def _link_older(walk: Walk, made: Container, *things: Any) -> None:
     """Note what a list, dict or object stands for, of what is older than the branch or step that has just ended."""
-    older = [t for t in things if isinstance(t, Container) and t is not made and t.scope <= walk.memory.scope]
+    found: list[Any] = [t for t in things if isinstance(t, Container) and t is not made]
+    older = [t for t in found if t.scope <= walk.memory.scope]
     walk.memory.link(made, list(dict.fromkeys(older)))
 
 

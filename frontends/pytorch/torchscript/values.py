@@ -214,7 +214,7 @@ class Memory:
             for other in _others(thing):
                 self.lose(other)
 
-    def lose(self, thing: Container) -> None:
+    def lose(self, thing: Any) -> None:
         """Forbid looking at a list, dict or object, and nothing else."""
         self.journal.append((thing, thing.state, True))
         thing.state = Lost()
@@ -262,7 +262,7 @@ class Memory:
 
 def _others(thing: Container) -> list[Any]:
     """What may be `thing`: what it stands for, and all that stand for one of those or for itself."""
-    found = [thing]
+    found: list[Any] = [thing]
     for one in found:
         found += [other for other in one.may_be if other not in found]
     for one in found:
