@@ -97,11 +97,11 @@ def do_rule(
     The last input and the last output are the scope, which counts for neither. Where the scope is used again, blobs
     that an earlier turn has left there could be read: those that the net itself does not make first are refused.
     """
-    around, (*inputs, scope), (*outputs, _) = net.outside, inputs, outputs
-    outer = [*inputs, *outputs]
+    around, scope, written = net.outside, inputs[-1], outputs[:-1]
+    outer = [*inputs[:-1], *written]
     bound = {inner: outer[i] for inner, i in zip(inner_blobs, outer_blobs_idx, strict=True)}
     own = NestedNet(net.net, {i: around[o] for i, o in bound.items() if o in around}, net.lower)
     values = own.run(g, {})
     made = {bound[inner]: values[inner] for inner in bound if inner in values}
-    around.update({name: value for name, value in made.items() if name not in outputs})
-    return [*(made[name] if name in made else around[name] for name in outputs), around[scope]]
+    around.update({name: value for name, value in made.items() if name not in written})
+    return [*(made[name] if name in made else around[name] for name in written), around[scope]]
