@@ -144,6 +144,14 @@ case("DepthToSpace CRD", [normal(2, 8, 2, 3)], lambda g, x: g.DepthToSpace(x, bl
 case("Squeeze and Unsqueeze", [normal(2, 1, 3)],
      lambda g, x: g.Unsqueeze(g.Squeeze(x, np.array([-2])), np.array([-1, 0])), *(7, 9))  # fmt: skip
 case("MaxPool", [normal(1, 2, 6, 6)], lambda g, x: g.MaxPool(x, kernel_shape=[2, 2], dilations=[1, 1]), *(7, 9))
+case(
+    "MaxPool with every attribute",
+    [normal(1, 2, 6, 6)],
+    lambda g, x: g.MaxPool(
+        x, kernel_shape=[2, 2], dilations=[1, 1], storage_order=0, ceil_mode=0, strides=[2, 2], auto_pad="NOTSET"
+    ),
+    *(7, 9),
+)
 ERRORS = np.concatenate([np.linspace(-6, 6, 401), 10.0 ** np.arange(-30, 0), [np.inf, -np.inf, np.nan, 0]])
 for kind in (np.float32, np.float16):
     case(f"Erf {kind.__name__}", [ERRORS.astype(kind)], lambda g, x: g.Erf(x), *(7, 8))
