@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -349,8 +348,7 @@ def test_values_agree_to_a_share_of_the_distance(
     distance: float, bound: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[float] = []
-    frontend = SimpleNamespace(read=lambda *given: graph())
-    monkeypatch.setattr(locate_room.plugin, "frontend_for", lambda target: frontend)
+    monkeypatch.setattr(locate_room, "read_model", lambda *given: graph())
     monkeypatch.setattr(locate_room, "trace_graph", lambda *given: (Trace([], {}), {}))
     monkeypatch.setattr(locate_room, "_distance", lambda *given: distance)
     monkeypatch.setattr(locate_room, "agreeing_names", lambda a, b, limit, ordered: asked.append(limit) or set())
