@@ -295,9 +295,9 @@ def _has_visible_writes(program: ExportedProgram) -> bool:
 
 
 def _writes_elsewhere(node: torch.fx.Node) -> bool:
-    """True for a call that writes to another argument than its first: `torch.add(x, y, out=z)`."""
+    """True for a call that writes its result to an argument: `torch.add(x, y, out=z)`."""
     schema = node.target._schema if isinstance(node.target, torch._ops.OpOverload) else None
-    return schema is not None and any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments[1:])
+    return schema is not None and any(a.is_out for a in schema.arguments)
 
 
 def _updates_statistics(node: torch.fx.Node) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import re
 from dataclasses import dataclass, field
 from functools import cache
@@ -109,7 +110,7 @@ class Walk:
             thing = Object(value, path)
             self.objects.append(thing)
             return thing
-        if torch.jit._state._get_script_class(type(value)) is not None:
+        if not isinstance(value, enum.Enum) and torch.jit._state._get_script_class(type(value)) is not None:
             # PyTorch makes a copy of it in Python, which says nothing of what becomes of the object itself.
             raise Unsupported(
                 f"{path} is an object of the class {type(value).__name__}, which this process has scripted itself",

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-_LIBRARIES = {"torch", "numpy", *sys.stdlib_module_names}
+_LIBRARIES = {"convert", "torch", "numpy", *sys.stdlib_module_names}
 """Packages whose code keeps Python's len: it is no network, or written for capture."""
 
 

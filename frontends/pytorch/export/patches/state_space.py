@@ -34,7 +34,7 @@ def scans_of_any_length() -> Iterator[None]:
 
 def _for_any_length(function: Any) -> Any:
     def selective(hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(hidden_states.shape[2], int):
+        if not isinstance(hidden_states.shape[2], torch.SymInt):  # to forward, sizes are instances of int
             return function(hidden_states, *args, **kwargs)
         return selective_scan(hidden_states, *args, **kwargs)
 
