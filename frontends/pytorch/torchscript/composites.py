@@ -54,11 +54,11 @@ def run_taken_apart(
 ) -> Any:
     """What the operators give that `schema` is made of, by `evaluate`, for contents of tensors and known values.
 
-    They are recorded on examples of two sizes. Raises `Unsupported` where these give other operators or other numbers:
-    sizes decide there what is done, and hold for the examples alone.
+    They are recorded on examples of two sizes, and on dims of one element where it takes these. Raises `Unsupported`
+    where they give other operators or other numbers: sizes decide there what is done, and hold for the examples alone.
     """
-    first, second = (_record(g, schema, contents, longer) for longer in (0, _LONGER))
-    if first is None or second is None or first != second:
+    first, second, single = (_record(g, schema, contents, longer) for longer in (0, _LONGER, -1))
+    if first is None or second is None or first != second or single not in (None, first):
         raise Unsupported("no PyTorch rule for this operator, whose parts hang on sizes")
     steps, output = first
     values: list[Any] = list(_tensors(contents))
