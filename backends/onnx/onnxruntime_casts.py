@@ -8,11 +8,12 @@ on the CPU. Floating dtypes are left out: what a kernel rounds in another precis
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from convert.graph.values import input_at
+from convert.graph.values import input_at, known_dims
 
 _BOOL, _UINT8, _INT8, _INT16 = ir.DataType.BOOL, ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.INT16
 _FLOAT, _DOUBLE = ir.DataType.FLOAT, ir.DataType.DOUBLE
@@ -52,7 +53,7 @@ KERNELS: dict[str, Mapping[ir.DataType, ir.DataType]] = {
 
 # Sums of 32 bits stop at the largest number in onnxruntime; elsewhere they run over, which hashes rely on.
 WRAPPING = {("ReduceSum", _INT32): _INT64}
-_FEW_BITS = (_BOOL, _INT8, _UINT8, _INT16, _UINT16)
+_BITS = {_BOOL: 0, _INT8: 8, _UINT8: 8, _INT16: 16, _UINT16: 16}
 
 # The onnxruntime that brought a kernel; older ones that may load the file need the casts.
 SINCE = {
@@ -89,11 +90,15 @@ def cast_for_kernels(model: ir.Model) -> bool:
 
 
 def _wrapping_dtype(node: ir.Node, dtype: ir.DataType) -> ir.DataType | None:
-    """What a result is cut to `dtype` from; None where no sum of what was a few bits gets so far."""
+    """What a result is cut to `dtype` from; None where so few numbers of so few bits have no sum that leaves it."""
     value = input_at(node, 0)
     maker = None if value is None else value.producer()
     source = input_at(maker, 0) if maker is not None and maker.op_type == "Cast" else None
-    small = source is not None and source.dtype in _FEW_BITS
+    bits = None if source is None or source.dtype is None else _BITS.get(source.dtype)
+    dims = () if value is None else known_dims(value) or (None,)
+    known = [d for d in dims if isinstance(d, int)]
+    fits = bits is not None and len(known) == len(dims) and math.prod(known) << bits < 1 << 31
+    small = bits == 0 or fits
     return None if small else WRAPPING.get((node.op_type, dtype))
 
 

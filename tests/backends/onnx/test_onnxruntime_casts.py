@@ -110,6 +110,17 @@ def test_a_sum_of_32_bits_runs_over(tmp_path: Path) -> None:
     assert [n.op_type for n in onnx.load(tmp_path / "m.onnx").graph.node].count("Cast") == 3
 
 
+@pytest.mark.parametrize("dims", [["n"], [40_000]])
+def test_a_sum_of_many_16_bits_runs_over(dims: list[Any], tmp_path: Path) -> None:
+    sound = np.full(40_000, 65535, np.uint16)
+    nodes = [helper.make_node("Cast", ["x"], ["n"], to=onnx.TensorProto.INT32),
+             helper.make_node("ReduceSum", ["n"], ["y"], keepdims=0)]  # fmt: skip
+    proto = model(nodes, [info("x", dims, onnx.TensorProto.UINT16)], [info("y", [], onnx.TensorProto.INT32)], opset=20)
+    backend.write(read(proto), tmp_path / "m.onnx", "onnx", Options(extra={"opset": 20}), Report("test"))
+    (got,) = session(tmp_path / "m.onnx").run(None, {"x": sound})
+    np.testing.assert_array_equal(got, sound.sum(dtype=np.int64).astype(np.int32))
+
+
 def test_a_clone_that_is_lowered_leaves_the_model_as_it_was() -> None:
     """`check` lowers a clone before the model itself is written: they may not share the types that are changed."""
     node = helper.make_node("Max", ["a", "b"], ["y"])
