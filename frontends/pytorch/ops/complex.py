@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import onnx_ir as ir
@@ -155,7 +156,11 @@ def div(g, x, y, *, rounding_mode=None):
 
 @torch_op("complex::reciprocal")
 def reciprocal(g, x):
-    return div(g, constant_like(g, 1.0, x.real), x)
+    """1 / x; of 0 infinite with NaN for the imaginary part, where 1 / 0 has NaN for both."""
+    one, zero = constant_like(g, 1.0, x.real), constant_like(g, 0.0, x.real)
+    found = div(g, one, x)
+    none = g.And(g.Equal(x.real, zero), g.Equal(x.imag, zero))
+    return ComplexPair(g.Where(none, constant_like(g, math.inf, x.real), found.real), found.imag)
 
 
 @torch_op("complex::exp")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -51,19 +52,26 @@ def square(g, x):
 
 @torch_op("complex::pow")
 def pow_(g, x, exponent):
-    """A product for a small whole exponent, as PyTorch has it for 2 and 3; else exp(exponent log x), 0 of 0."""
+    """A product for a small whole exponent, as PyTorch has it for 2 and 3; else exp(exponent log x).
+
+    Of 0 it is 0, infinite or NaN by the sign of the exponent's real part; whatever to the power of the number 0 is 1.
+    """
     if isinstance(exponent, (int, float)) and exponent == int(exponent) and 1 <= abs(exponent) <= _MOST_FACTORS:
         power = functools.reduce(lambda a, b: mul(g, a, b), [x] * abs(int(exponent)))
         return power if exponent > 0 else reciprocal(g, power)
     if exponent == 0.5:
         return sqrt(g, x)
     base, by = promote_to_pairs(g, x, exponent)
-    zero, one = constant_like(g, 0.0, base.real), constant_like(g, 1.0, base.real)
+    zero, one, infinite, nan = (constant_like(g, n, base.real) for n in (0.0, 1.0, math.inf, math.nan))
     none = g.And(g.Equal(base.real, zero), g.Equal(base.imag, zero))
     power = exp(g, mul(g, by, log(g, ComplexPair(g.Where(none, one, base.real), base.imag))))
-    whole = g.And(none, g.And(g.Equal(by.real, zero), g.Equal(by.imag, zero)))
-    zeroth = g.Where(whole, one, zero)
-    return ComplexPair(g.Where(none, zeroth, power.real), g.Where(none, zero, power.imag))
+    if isinstance(exponent, (int, float, complex)) and exponent == 0:
+        real, imag = one, zero
+    else:
+        positive = g.Greater(by.real, zero)
+        real = g.Where(positive, zero, g.Where(g.Less(by.real, zero), infinite, nan))
+        imag = g.Where(positive, zero, nan)
+    return ComplexPair(g.Where(none, real, power.real), g.Where(none, imag, power.imag))
 
 
 _MOST_FACTORS = 4
