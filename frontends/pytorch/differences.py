@@ -40,6 +40,14 @@ DIFFERENCES = (
         integers=False,
         sources=_FACTORS,
     ),
+    Difference(
+        (),
+        "PyTorch multiplies and divides complex numbers by a real one as by one with the imaginary part 0, so that "
+        "beside an infinite part the other is NaN (0 · ∞); here each part is multiplied by itself",
+        integers=False,
+        nonfinite=True,
+        sources=("complex::mul", "complex::div"),
+    ),
     Difference(("TopK",), "of equal elements PyTorch takes any, and not the first", integers=False, equal=True),
     Difference(("Cast", "QuantizeLinear"), "NaN and numbers out of range become any integer", integers=False),
 )
