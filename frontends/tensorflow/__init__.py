@@ -79,7 +79,8 @@ def prepare(source: Source, options: Options) -> None:
     if source.kind in ("keras", "keras-h5"):
         from .common.start_tensorflow import import_tensorflow
 
-        import_tensorflow().config.list_logical_devices()
+        tf = import_tensorflow()
+        tf.function(tf.identity)(tf.zeros([]))  # those of devices, and those that run what was traced
 
 
 def preload() -> None:
