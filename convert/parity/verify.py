@@ -21,6 +21,7 @@ from convert.options import Options
 from convert.parity import inputs
 from convert.parity.as_used import start
 from convert.parity.compare import is_source_far
+from convert.parity.declared_ends import hold_declared_ends
 from convert.parity.float64_noise import with_float64_noise
 from convert.parity.floors import excuse_cancelled, excuse_order, hold_floors, quantizes, without_foreign_float64
 from convert.parity.generation import hold_generation
@@ -135,6 +136,7 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
             excuse_cancelled(verdict, graph, feeds, runs, respond)
             excuse_order(verdict, graph, feeds, runs)
         hold_small_elements(verdict, graph, feeds, runs, respond, steps=steps)
+    hold_declared_ends(verdict, target, graph, runs.target, options.layout, method)
     if special is not None and verdict.status != FAIL:
         judge_special(verdict, graph, special, of_target, of_source)
     if verdict.status != FAIL and verdict.outputs and not method.tolerant and random_outputs(graph):

@@ -18,6 +18,7 @@ from convert.options import Options
 from convert.source import Source
 
 if TYPE_CHECKING:
+    from convert.declared_ends import DeclaredEnds
     from convert.runners.generation import EncoderGeneration, Generation, Step
     from convert.runners.trace import Trace
 
@@ -82,6 +83,13 @@ def stored(source: Source) -> str:
     from convert.runners.onnx_stored import storage_of
 
     return "" if source.kind != "onnx" or source.path is None else storage_of(source.path)
+
+
+def declared_ends(source: Source) -> DeclaredEnds | None:
+    """The inputs and outputs as a file declares them; nothing for a model in memory."""
+    from convert.runners.onnx_declared import declared_ends_of
+
+    return None if source.path is None else declared_ends_of(source.path)
 
 
 def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:

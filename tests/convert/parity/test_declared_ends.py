@@ -1,0 +1,115 @@
+"""What a file says of its ends is so, whatever the numbers are: order, dims and dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import TensorProto, helper
+
+import convert
+from convert import plugin
+from convert.naming import Names
+from convert.options import Options
+from convert.parity.declared_ends import contradictions
+from convert.parity.judge import VerifyMethod
+from convert.parity.verify import verify
+from convert.report import Report
+from convert.runners.onnx import import_onnxruntime, run_file
+from convert.runners.onnx_declared import declared_ends_of
+from convert.source import Source
+from convert.verdict import FAIL, PASS
+
+
+def model() -> onnx.ModelProto:
+    """y = exp(a) + b and z = a - b, with weights that are declared as inputs as well, as in older files."""
+    a, b, y, z = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", 3]) for n in "abyz")
+    nodes = [
+        helper.make_node("Exp", ["a"], ["e"]),
+        helper.make_node("Add", ["e", "b"], ["s"]),
+        helper.make_node("Mul", ["s", "w"], ["y"]),
+        helper.make_node("Sub", ["a", "b"], ["z"]),
+    ]
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [1], [1.0])
+    declared = helper.make_tensor_value_info("w", TensorProto.FLOAT, [1])
+    graph = helper.make_graph(nodes, "g", [declared, a, b], [y, z], [weight])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def _swap(side: str) -> Callable[[onnx.ModelProto], None]:
+    def change(proto: onnx.ModelProto) -> None:
+        values = getattr(proto.graph, side)
+        values.extend([values[-2]])
+        del values[-3]
+
+    return change
+
+
+def _fixed_batch(proto: onnx.ModelProto) -> None:
+    proto.graph.output[1].type.tensor_type.shape.dim[0].dim_value = 1
+
+
+def _another_rank(proto: onnx.ModelProto) -> None:
+    del proto.graph.output[0].type.tensor_type.shape.dim[1]
+
+
+def _doubles(proto: onnx.ModelProto) -> None:
+    proto.graph.input[1].type.tensor_type.elem_type = TensorProto.DOUBLE
+    proto.graph.node[0].input[0] = proto.graph.node[3].input[0] = "narrow"
+    proto.graph.node.insert(0, helper.make_node("Cast", ["a"], ["narrow"], to=TensorProto.FLOAT))
+
+
+DEFECTS: dict[str, tuple[Callable[[onnx.ModelProto], None], str]] = {
+    "outputs swapped": (_swap("output"), "the target has its outputs in the order z, y"),
+    "inputs swapped": (_swap("input"), "the target has its inputs in the order b, a"),
+    "batch of one": (_fixed_batch, "the target declares output 'z' as [1, 3], and gives ["),
+    "rank": (_another_rank, "the target declares output 'y' as [?], and gives ["),
+    "dtype": (_doubles, "the target declares input 'a' as double, which is float in the source"),
+}
+
+
+def _files(folder: Path, change: Callable[[onnx.ModelProto], None]) -> tuple[Source, Source, ir.Model]:
+    onnx.save(model(), folder / "source.onnx")
+    proto = model()
+    change(proto)
+    onnx.save(proto, folder / "target.onnx")
+    source = Source("onnx", folder / "source.onnx")
+    graph = plugin.frontends()["onnx"].read(source, Options(), Report("read"))
+    return source, Source("onnx", folder / "target.onnx"), graph
+
+
+def _found(files: tuple[Source, Source, ir.Model]) -> list[str]:
+    _, target, graph = files
+    feeds = [{"a": np.zeros((n, 3), np.float32), "b": np.ones((n, 3), np.float32)} for n in (1, 2)]
+    kinds = {i.name: i.type for i in import_onnxruntime().InferenceSession(target.file).get_inputs()}
+    feeds = [{n: v.astype(np.float64) if "double" in kinds[n] else v for n, v in feed.items()} for feed in feeds]
+    declared = declared_ends_of(target.file)
+    return contradictions(declared, graph, run_file(target.file, feeds), "", Names(), dtypes=True)
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_what_is_not_as_it_is_declared_is_found(defect: str, tmp_path: Path) -> None:
+    change, reason = DEFECTS[defect]
+    (found,) = _found(_files(tmp_path, change))
+    assert found.startswith(reason.removeprefix("the target "))
+
+
+def test_what_is_as_it_is_declared_is_right(tmp_path: Path) -> None:
+    assert _found(_files(tmp_path, lambda proto: None)) == []
+
+
+@pytest.mark.not_core
+def test_what_convert_wrote_fails_and_of_a_file_of_the_users_it_is_noted(tmp_path: Path) -> None:
+    change, reason = DEFECTS["batch of one"]
+    source, target, graph = _files(tmp_path, change)
+    made = verify(source, target, graph, Options(), VerifyMethod(seeds=1))
+    assert (made.status, made.guilty) == (FAIL, "backend")
+    assert made.reason.startswith(reason)
+    theirs = convert.verify(source.file, target.file, method=VerifyMethod(seeds=1)).verdict
+    assert theirs is not None
+    assert theirs.status == PASS
+    assert any(note.startswith(reason) for note in theirs.notes)
