@@ -34,6 +34,11 @@ def halves_in_float32(rule: Callable[..., torch.Tensor]) -> Callable[..., torch.
     return widened
 
 
+def own_tensor(x: torch.Tensor) -> torch.Tensor:
+    """A copy that is no view and has the strides of its shape, which operators of control flow compare."""
+    return x.clone(memory_format=torch.contiguous_format)
+
+
 def plain(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     """The rule of an operator that is one function of PyTorch's."""
 

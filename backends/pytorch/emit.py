@@ -15,7 +15,8 @@ from convert.graph import location_of
 from convert.graph.values import attribute_content, constant, last_uses, nodes_of, used_values
 
 from . import ops  # noqa: F401  (fills the table)
-from .dtypes import tensor_from, torch_dtype
+from .common import own_tensor
+from .dtypes import FLOAT8, SCARCE, tensor_from, torch_dtype
 from .network import Network
 from .rules import host_inputs, onnx_op, operator_of
 from .sizes import size_arithmetic
@@ -29,6 +30,9 @@ _ON_DATA = "PyTorch cannot capture it, because a size or a choice depends on the
 
 class Emitter:
     """What rules write to, as `t`: they call PyTorch itself, and ask `t` for what is known while it captures."""
+
+    writes_code = False
+    """Whether what the rules call is written down for people to read."""
 
     def __init__(self, network: Network | None) -> None:
         self.network = network
@@ -54,11 +58,12 @@ class Emitter:
             return stored
         if x.array.dtype.kind in "OUS":
             raise Unsupported("PyTorch has no tensors of text")
+        if self.branches and 0 < x.array.size <= SMALL:  # a branch holds no constants
+            kind = torch_dtype(ir.DataType.from_numpy(x.array.dtype))
+            return torch.stack([_number(n, kind) for n in x.array.ravel()]).reshape(x.shape)
         made = tensor_from(x.array)
         if not made.numel():  # torch.export.load fails on a constant of no elements
             return torch.zeros(x.shape, dtype=made.dtype)
-        if self.branches and 0 < made.numel() <= SMALL and made.dtype in _PLAIN:  # a branch holds no constants
-            return torch.stack([torch.full((), n, dtype=made.dtype) for n in x.array.ravel().tolist()]).reshape(x.shape)
         if made.dim() == 0 and made.dtype in _PLAIN:
             return torch.full((), x.array.item(), dtype=made.dtype)
         return made
@@ -148,6 +153,14 @@ class Emitter:
         return attribute_content(attribute)
 
 
+def _number(x: np.generic, dtype: torch.dtype) -> torch.Tensor:
+    """A constant of one element, made where it stands. PyTorch stores some dtypes that it fills nothing with."""
+    content = complex(x) if dtype.is_complex else float(x) if dtype.is_floating_point else int(x.astype(np.int64))
+    if dtype in FLOAT8 or dtype in SCARCE:
+        return torch.full((), content, dtype=torch.float32 if dtype in FLOAT8 else torch.int64).to(dtype)
+    return torch.full((), bool(x) if dtype == torch.bool else content, dtype=dtype)
+
+
 SMALL = 64
 _PLAIN = (torch.float32, torch.float64, torch.int32, torch.int64, torch.bool)
 
@@ -195,15 +208,9 @@ class SubgraphFunction:
         known.update(zip(self.operands, operands, strict=True))
         self.emitter.branches += 1
         found = self.emitter.run(self.graph, known)
-        seen = {id(x) for x in (*operands, *inputs)}
 
         def own(value: Value) -> Any:
-            if isinstance(value, list):
-                return [own(x) for x in value]
-            y = self.emitter.tensor(value)
-            y = y.clone() if id(y) in seen else y
-            seen.add(id(y))
-            return y
+            return [own(x) for x in value] if isinstance(value, list) else own_tensor(self.emitter.tensor(value))
 
         results = [own(y) for y in found]
         self.emitter.branches -= 1

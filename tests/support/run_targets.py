@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 
 Arrays = dict[str, np.ndarray]
@@ -17,6 +18,7 @@ SUFFIXES = {
     "keras": "keras",
     "tflite": "tflite",
     "caffe2": "caffe2",
+    "torch": "pt2",
 }
 """What an artefact of each format is called after its stem."""
 
@@ -162,6 +164,24 @@ def _caffe2(path: Path, feeds: Feeds) -> list[Arrays]:
     return results
 
 
+def _program(path: Path, feeds: Feeds) -> list[Arrays]:
+    """By place, in the order of the inputs, which have the artefact's names."""
+    import torch
+    from convert.backends.pytorch.dtypes import tensor_from
+
+    program = torch.export.load(path)
+    names, call = program.graph_signature.user_inputs, program.module()
+
+    def run(feed: Mapping[str, np.ndarray]) -> Arrays:
+        with torch.no_grad():
+            return {n: _array(y) for n, y in call(*(tensor_from(np.asarray(feed[str(n)])) for n in names)).items()}
+
+    def _array(y: torch.Tensor) -> np.ndarray:
+        return y.view(torch.int16).numpy().view(ml_dtypes.bfloat16) if y.dtype == torch.bfloat16 else y.numpy()
+
+    return [run(feed) for feed in feeds]
+
+
 _RUN: dict[str, Callable[[Path, Feeds], list[Arrays]]] = {
     "onnx": _onnx,
     "tf": _saved_model,
@@ -169,4 +189,5 @@ _RUN: dict[str, Callable[[Path, Feeds], list[Arrays]]] = {
     "keras": _keras,
     "tflite": _tflite,
     "caffe2": _caffe2,
+    "torch": _program,
 }

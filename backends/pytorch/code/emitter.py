@@ -23,6 +23,7 @@ from ..emit import Emitter, named_tensors
 from ..network import Network
 from ..state import Buffer, new_content
 from ..values import Known
+from ..writer.any_batch import any_length
 from .control import code_op
 from .modules import module_path
 from .program import Statement, Value, Weight
@@ -54,6 +55,8 @@ class Kept:
 
 class CodeEmitter(Emitter):
     """An emitter whose rules are recorded; weights are values with a place."""
+
+    writes_code = True
 
     def __init__(self, network: Network, recorder: Recorder, fakes: FakeTensorMode) -> None:
         super().__init__(network)
@@ -119,7 +122,7 @@ def record(model: ir.Model, network: Network, sizes: Mapping[str, int], buffers:
     fakes, recorder = FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True), Recorder(environment)
     with ExitStack() as stack:
         stack.enter_context(_config.patch(backed_size_oblivious=True))  # type: ignore[attr-defined]
-        for context in (fakes, enable_python_dispatcher(), torch.no_grad(), recorder):
+        for context in (any_length(), fakes, enable_python_dispatcher(), torch.no_grad(), recorder):
             stack.enter_context(context)
         emitter = CodeEmitter(network, recorder, fakes)
         inputs: dict[str, Value] = {}

@@ -11,6 +11,7 @@ import torch
 from convert.errors import Unsupported
 from convert.graph.values import known_dims
 
+from ..common import own_tensor
 from ..dtypes import torch_dtype
 from ..rules import host, onnx_op
 from ..values import Known
@@ -110,7 +111,7 @@ def _while(t: Any, M: Any, cond: Any, carried: Any, body: Any) -> Any:
         raise Unsupported(_NESTED)
     count = len(carried)
     collected = body.graph.outputs[1 + count :]
-    values = [t.tensor(x).clone() for x in carried]
+    values = [own_tensor(t.tensor(x)) for x in carried]
     limit = (
         torch.full((), torch.iinfo(torch.int64).max) if M is None else t.tensor(M).reshape(()).to(torch.int64).clone()
     )
@@ -137,7 +138,7 @@ def _while(t: Any, M: Any, cond: Any, carried: Any, body: Any) -> Any:
             torch.where(_mark(torch.arange(k.shape[0]) == i, k), y[None].to(k.dtype), k)
             for k, y in zip(kept, results[count:], strict=True)
         ]
-        new = [y.to(x.dtype).clone() for y, x in zip(results[:count], own, strict=True)]
+        new = [y.to(x.dtype) for y, x in zip(results[:count], own, strict=True)]
         return (i + 1, again.reshape(()).clone(), limit.clone(), *new, *written)
 
     start = (torch.zeros((), dtype=torch.int64), going, limit, *values, *rows)
@@ -188,9 +189,9 @@ def scan(
 
         def step(*parts: Any) -> Any:
             own, operands = parts[: count + num_scan_inputs], parts[count + num_scan_inputs :]
-            return tuple(y.clone() for y in body.with_operands(own, operands))
+            return tuple(body.with_operands(own, operands))
 
-        found = torch.ops.higher_order.scan(step, [x.clone() for x in inputs[:count]], scanned, tuple(given))
+        found = torch.ops.higher_order.scan(step, [own_tensor(x) for x in inputs[:count]], scanned, tuple(given))
         values, columns = list(found[:count]), list(found[count:])
     out = []
     for i, y in enumerate(columns):

@@ -158,7 +158,9 @@ def _strided(x: Any, axis: Any, a: Any, b: Any, by: Any) -> Any:
         a, b = (a + n if a < 0 else a), (b + n if b < 0 else b)
         low, high = (0, n) if by > 0 else (-1, n - 1)
         places = range(min(max(a, 0), high), min(max(b, low), high), by)
-        return x if places == range(n) else torch.index_select(x, axis, torch.tensor(list(places), dtype=torch.int64))
+        if places == range(n):
+            return x
+        return torch.index_select(x, axis, torch.arange(len(places)) * places.step + places.start)
     return torch.index_select(x, axis, _places(_scalar(a), _scalar(b), _scalar(by), _scalar(n)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,7 +17,6 @@ from .conv import equal_pads, padded, window_pads
 
 _MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 _AVERAGE = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
-_WITH_PLACES = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 
 
 def _window(x: Any, kernel: Any, strides: Any, dilations: Any, auto_pad: Any, pads: Any, ceil: Any) -> Any:
@@ -43,13 +43,30 @@ def max_pool(t, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storag
     equal = equal_pads(whole)
     own = equal is not None and all(2 * p <= k for p, k in zip(equal, kernel_shape, strict=True))
     shifted = y if own else padded(y, whole, float("-inf"))
+    pool = max_of_lines if rank == 1 and not t.writes_code else _MAX[rank]
+    window = (kernel_shape, strides, equal if own else [0] * rank, dilations)
     if t.outputs < 2:
-        return _MAX[rank](shifted, kernel_shape, strides, equal if own else 0, dilations).to(kind)
-    values, places = _WITH_PLACES[rank](
-        shifted, kernel_shape, strides, equal if own else 0, dilations, return_indices=True
-    )
+        return pool(shifted, *window).to(kind)
+    values, places = pool(shifted, *window, return_indices=True)
     befores = [0] * rank if own else [a for a, _ in whole]
     return values.to(kind), _flat_places(places, x, shifted, befores, bool(storage_order))
+
+
+def max_of_lines(
+    x: Any,
+    kernel: Sequence[int],
+    strides: Sequence[int] = (),
+    pads: Sequence[int] = (0,),
+    dilations: Sequence[int] = (1,),
+    ceil: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """`F.max_pool1d`, of which PyTorch captures one length only."""
+    window = ([1, *kernel], [1, *(strides or kernel)], [0, *pads], [1, *dilations], ceil)
+    if not return_indices:
+        return F.max_pool2d(x.unsqueeze(-2), *window).squeeze(-2)
+    values, places = F.max_pool2d(x.unsqueeze(-2), *window, return_indices=True)
+    return values.squeeze(-2), places.squeeze(-2)
 
 
 def _flat_places(places: Any, x: Any, shifted: Any, befores: Any, column_major: Any) -> Any:

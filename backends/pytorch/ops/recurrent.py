@@ -14,6 +14,7 @@ from convert.graph.values import constant
 from convert.semantics.activations import Activation
 from convert.semantics.activations import activations as activations_of
 
+from ..common import own_tensor
 from ..rules import onnx_op
 
 Function: TypeAlias = Callable[[Tensor], Tensor]
@@ -140,9 +141,11 @@ def _one_direction(
         own, (x_t, i), rest = parts[:count], parts[count : count + 2], iter(parts[count + 2 :])
         step = cell(*(None if w is None else next(rest) for w in weights))
         y, new = _alive(step(x_t, *own), own, None if lengths is None else i < next(rest))
-        return (*(s.clone() for s in new), y.clone())
+        return (*(own_tensor(s) for s in new), own_tensor(y))
 
-    found = torch.ops.higher_order.scan(combine, [s.clone() for s in states], [x, torch.arange(steps)], tuple(given))
+    found = torch.ops.higher_order.scan(
+        combine, [own_tensor(s) for s in states], [x, torch.arange(steps)], tuple(given)
+    )
     return found[count], list(found[:count])
 
 

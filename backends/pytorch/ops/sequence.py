@@ -6,12 +6,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from convert.errors import Unsupported
 
+from ..common import own_tensor
 from ..rules import host, onnx_op
 
-_LENGTH = onnx_op.limit("SequenceAt", "a sequence whose length, or a place in it, is computed at run time")
+_LENGTH = onnx_op.limit(
+    "SequenceAt",
+    "a sequence whose length is computed at run time, or a place in one whose tensors differ in dtype or rank",
+)
 
 
 def _place(t: Any, position: Any, count: Any) -> Any:
@@ -40,38 +45,44 @@ def sequence_length(t, sequence):
 @onnx_op("SequenceAt")
 @host("position")
 def sequence_at(t, sequence, position):
-    if t.static(position) is None:
-        return _at_run_time(t, sequence, position)
-    return sequence[_place(t, position, len(sequence))]
+    if t.static(position) is not None:
+        return sequence[_place(t, position, len(sequence))]
+    items, place = _alike(t, sequence), _place_at_run_time(t, position, len(sequence))
+    if all(_same_size(n, m) for x in items[1:] for n, m in zip(x.shape, items[0].shape, strict=True)):
+        return torch.index_select(torch.stack(items), 0, place.reshape(1))[0]
+    y = items[0]
+    for i in range(1, len(items)):
+        y = _either(place == i, items[i], y)
+    return y
 
 
-def _at_run_time(t: Any, sequence: Any, position: Any) -> Any:
-    """Of tensors of one shape, any may be asked for."""
-    items = [t.tensor(x) for x in sequence]
-    if len({(x.dtype, tuple(x.shape)) for x in items}) != 1:
+def _alike(t: Any, items: Any) -> list[Any]:
+    """Tensors of one dtype and one rank, of which the run may choose any."""
+    tensors = [t.tensor(x) for x in items]
+    if len({(x.dtype, x.dim()) for x in tensors}) != 1:
         raise Unsupported(_LENGTH)
-    place = position.reshape(1).to(torch.int64)
-    place = torch.where(place < 0, place + len(items), place)
-    return torch.index_select(torch.stack(items), 0, place)[0]
+    return tensors
+
+
+def _same_size(a: Any, b: Any) -> bool:
+    """Whether two sizes are the same for certain."""
+    return statically_known_true(a == b)
+
+
+def _place_at_run_time(t: Any, position: Any, count: int) -> Any:
+    place = t.tensor(position).reshape(()).to(torch.int64)
+    return torch.where(place < 0, place + count, place)
 
 
 @onnx_op("SequenceInsert")
 @host("position")
 def sequence_insert(t, sequence, tensor, position):
-    if position is not None and t.static(position) is None:
-        return _inserted_at_run_time(t, sequence, tensor, position)
-    place = len(sequence) if position is None else _place(t, position, len(sequence))
-    return [*sequence[:place], tensor, *sequence[place:]]
-
-
-def _inserted_at_run_time(t: Any, sequence: Any, tensor: Any, position: Any) -> Any:
-    """Each tensor stays, is the new one, or moves on by one place."""
-    items = [t.tensor(x) for x in sequence]
-    if len({(x.dtype, x.dim()) for x in (*items, tensor)}) != 1:
-        raise Unsupported(_LENGTH)
-    place = position.reshape(()).to(torch.int64)
-    place = torch.where(place < 0, place + len(items), place)
-    found = []
+    if position is None or t.static(position) is not None:
+        place = len(sequence) if position is None else _place(t, position, len(sequence))
+        return [*sequence[:place], tensor, *sequence[place:]]
+    # Each tensor stays, is the new one, or moves on by one place.
+    *items, tensor = _alike(t, [*sequence, tensor])
+    place, found = _place_at_run_time(t, position, len(items)), []
     for i in range(len(items) + 1):
         y = tensor if i == 0 else _either(place < i, items[i - 1], tensor)
         found.append(y if i == len(items) else _either(place > i, items[i], y))
@@ -82,10 +93,10 @@ def _either(condition: Any, a: Any, b: Any) -> Any:
     """One of two tensors of one rank, whose sizes may differ."""
 
     def first(a: Any, b: Any) -> Any:
-        return (a.clone(),)
+        return (own_tensor(a),)
 
     def second(a: Any, b: Any) -> Any:
-        return (b.clone(),)
+        return (own_tensor(b),)
 
     return a if a is b else torch.ops.higher_order.cond(condition, first, second, (a, b))[0]
 
@@ -93,8 +104,11 @@ def _either(condition: Any, a: Any, b: Any) -> Any:
 @onnx_op("SequenceErase")
 @host("position")
 def sequence_erase(t, sequence, position):
-    place = len(sequence) - 1 if position is None else _place(t, position, len(sequence))
-    return [*sequence[:place], *sequence[place + 1 :]]
+    if position is None or t.static(position) is not None:
+        place = len(sequence) - 1 if position is None else _place(t, position, len(sequence))
+        return [*sequence[:place], *sequence[place + 1 :]]
+    items, place = _alike(t, sequence), _place_at_run_time(t, position, len(sequence))
+    return [_either(place > i, items[i], items[i + 1]) for i in range(len(items) - 1)]
 
 
 @onnx_op("ConcatFromSequence")

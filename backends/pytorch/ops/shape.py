@@ -130,14 +130,11 @@ def transpose(t, x, *, perm):
 def expand(t, x, shape):
     dims = t.ints(shape)
     if isinstance(shape, torch.Tensor):
-        # 1 leaves a size as it is: what the two broadcast to, by their sizes.
+        # 1 leaves a size as it is, 0 makes one of 1 nothing: what the two broadcast to, by their sizes.
         own = [1] * (len(dims) - x.dim()) + list(x.shape)
-        rank = len(own)
-        dims = [1] * (rank - len(dims)) + dims
-        marks = [torch.scalar_tensor(n, dtype=torch.int64) for n in own]
-        wanted = torch.maximum(
-            torch.stack(marks), torch.stack([torch.scalar_tensor(n, dtype=torch.int64) for n in dims])
-        )
+        dims = [1] * (len(own) - len(dims)) + dims
+        there, asked = (torch.stack([torch.scalar_tensor(n, dtype=torch.int64) for n in part]) for part in (own, dims))
+        wanted = torch.where(asked == 1, there, asked)
         return torch.broadcast_to(x, wanted.tolist())
     dims = [1] * (x.dim() - len(dims)) + dims
     own = [1] * (len(dims) - x.dim()) + list(x.shape)

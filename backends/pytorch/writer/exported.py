@@ -13,7 +13,9 @@ from typing import Any
 import onnx_ir as ir
 import torch
 import torch.fx.experimental._config
+from torch._export.serde.serialize import SerializeError
 from torch.export import Dim, ExportedProgram
+from torch.fx.experimental.symbolic_shapes import is_concrete_int
 
 from convert.errors import ConvertError, Unsupported
 from convert.graph.values import nodes_of
@@ -31,6 +33,8 @@ from .any_batch import any_batch
 from .inplace import write_over
 from .whole_rnn import whole_rnn
 
+_CONSTANT = "a constant that a rule makes inside of a branch or loop that only the run decides"
+
 
 def write_exported(
     model: ir.Model, path: Path, options: Options, report: Report, buffers: Sequence[Buffer] = ()
@@ -38,7 +42,12 @@ def write_exported(
     """Write `model` at `path`. Raises `Unsupported`."""
     program = captured(model, options, report, "an exported program", buffers)
     with path.open("wb") as file:  # an archive is called as its file is, which here has a name for the time being
-        torch.export.save(program, file)
+        try:
+            torch.export.save(program, file)
+        except SerializeError as error:
+            if "containing tensors" not in str(error):
+                raise
+            raise Unsupported(_CONSTANT) from error
 
 
 def captured(
@@ -247,7 +256,7 @@ def _check_dynamic(inputs: Sequence[ir.Value], program: ExportedProgram) -> None
     for value, node in zip(inputs, values, strict=True):
         for i, dim in enumerate(value.shape or ()):
             size = node.meta["val"].shape[i]
-            if isinstance(dim, ir.SymbolicDim) and isinstance(size, int):
+            if isinstance(dim, ir.SymbolicDim) and is_concrete_int(size):
                 fixed.append(f"dim {i} of the input {value.name!r} ({dim.value})")
     if fixed:
         raise Unsupported(

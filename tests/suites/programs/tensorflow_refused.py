@@ -36,5 +36,11 @@ _KERAS = {
     **dict.fromkeys(["sparse_tensors", "saliency", "diagonals_of_data"], _SHAPE),
 }
 
-REFUSED: dict[str, dict[str, str]] = {"onnx": {}, "tf": {}, "tf-frozen": {}, "keras": _KERAS}
+_TORCH = {
+    **dict.fromkeys(["strings", "formatted_numbers", "vocabulary", "bags_of_words"], "PyTorch has no tensors of text"),
+    **dict.fromkeys(["computed_places", "saliency"], "depends on the values of a tensor"),
+    "einsum_with_dots": "of sizes that are not known",
+}
+
+REFUSED: dict[str, dict[str, str]] = {"onnx": {}, "tf": {}, "tf-frozen": {}, "keras": _KERAS, "torch": _TORCH}
 """By format and program."""

@@ -68,6 +68,59 @@ GRAPHS |= {
         y = AffineGrid <align_corners = 1> (a, size)
     }""",
 }
+GRAPHS |= {
+    "turned": """(float[3, 3] a, int64 place) => (float[3, 3] y, float[2, 3] z, float[3, 3] w) {
+        none = Constant <value_int = 0> ()
+        one = Constant <value_ints = [1]> ()
+        square = Constant <value_ints = [3, 3]> ()
+        there = Greater (place, none)
+        y = If (there) <
+            then_branch = t () => (float[3, 3] yt) { yt = Transpose <perm = [1, 0]> (a) },
+            else_branch = e () => (float[3, 3] ye) { ye = Neg (a) }>
+        ends = Constant <value_ints = [1, 3]> ()
+        first = Constant <value_ints = [0]> ()
+        two = Constant <value_ints = [2]> ()
+        three = Constant <value_ints = [3]> ()
+        z = If (there) <
+            then_branch = t2 () => (float[2, 3] zt) { zt = Slice (a, one, three, first) },
+            else_branch = e2 () => (float[2, 3] ze) { ze = Slice (a, first, two, first) }>
+        w = If (there) <
+            then_branch = t3 () => (float[3, 3] wt) { row = Slice (a, first, one, first) wt = Expand (row, square) },
+            else_branch = e3 () => (float[3, 3] we) { we = Transpose <perm = [1, 0]> (a) }>
+    }""",
+    "erased": """(float[2, 3] a, float[1, 3] b, int64 place) => (float[m, 3] y, float[n, 3] z) {
+        pair = SequenceConstruct (a, b)
+        same = Sub (place, place)
+        three = SequenceInsert (pair, b, same)
+        y = SequenceAt (three, place)
+        two = SequenceErase (three, place)
+        z = ConcatFromSequence <axis = 0> (two)
+    }""",
+    "sized": """(float[2, 3] a, float[n, 3] b) => (float[2, 3] y) {
+        dims = Shape <end = 1> (b)
+        one = Constant <value_int = 1> ()
+        count = Squeeze (dims)
+        place = Sub (count, one)
+        twice = Add (a, a)
+        pair = SequenceConstruct (a, twice)
+        y = SequenceAt (pair, place)
+    }""",
+}
+_NUMBERS = {"uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "float16": 10, "double": 11, "uint32": 12, "uint64": 13}
+GRAPHS |= {
+    f"rounds_of_{kind}": f"""(float[3] a, int64 rounds) => (float[3] y) {{
+        more = Constant <value = bool {{1}}> ()
+        x = Cast <to = {number}> (a)
+        found = Loop (rounds, more, x) <body = b (int64 i, bool go, {kind}[3] s) => (bool on, {kind}[3] t) {{
+            on = Identity (go)
+            number = Constant <value = {kind} {{7}}> ()
+            t = Where (on, number, s)
+        }}>
+        y = Cast <to = 1> (found)
+    }}"""
+    for kind, number in _NUMBERS.items()
+}
+"""Constants of a branch or loop are made in it, of any dtype."""
 HEADER = '<ir_version: 10, opset_import: ["" : 23, "ai.onnx.ml" : 3, "ai.onnx.preview" : 1]> g '
 
 
@@ -77,7 +130,7 @@ def model_of(text: str) -> onnx.ModelProto:
 
 def right(name: str, model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
     """What onnxruntime computes, or ONNX's own evaluator where onnxruntime lacks the operator."""
-    if name == "attention":
+    if name == "attention" or name.startswith("rounds"):
         return list(ReferenceEvaluator(model).run(None, feeds))
     return list(onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds))
 

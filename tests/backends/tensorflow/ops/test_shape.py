@@ -34,6 +34,7 @@ ROWS = [
     case("Expand", f32(3, 1), const([2, 1, 4])),
     case("Expand", f32(3, 1), ints(2, 3, 4)),
     case("Expand", f32(3, 4), const([1])),
+    case("Expand", f32(1, 4), ints(0, 1)).named("one of which there is none"),
     case("Expand", f32(3, 1, 4, 1, 2, 1, 2), const([1, 2, 4, 3, 2, 2, 2])).named("seven dims"),
     case("Expand", f32(2, 1, 2, 1, 2, 1, 2, 1), const([1, 2, 1, 2, 1, 2, 1, 2])).named("eight dims"),
     case("Expand", f32(3, 4), const([2, 1, 1, 1])).named("dims in front"),
