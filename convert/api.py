@@ -288,15 +288,9 @@ def _size(source: Source) -> str:
 def describe(model: ir.Model, report: Report) -> None:
     """Put the graph's contract, operators and weights into the report."""
     from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
-    from convert.graph.tensors import dtype_name
-    from convert.graph.values import known_dims
     from convert.parity.randomness import describe_randomness
 
-    def tensor(value: ir.Value) -> Tensor:
-        return Tensor(str(value.name), dtype_name(value.dtype), known_dims(value))
-
-    report.inputs = [tensor(v) for v in model.graph.inputs]
-    report.outputs = [tensor(v) for v in model.graph.outputs]
+    _describe_ends(model, report)
     bounds = json.loads(model.metadata_props.get(DIMS_KEY, "{}"))
     report.bounds = {n: [low if low != 1 else None, high] for n, (low, high) in bounds.items() if low != 1 or high}
     report.conditions = json.loads(model.metadata_props.get(GUARDS_KEY, "[]"))
@@ -307,6 +301,14 @@ def describe(model: ir.Model, report: Report) -> None:
     report.weight_bytes = sum(w.nbytes for w in weights)
     for text in describe_randomness(model):
         report.note(text)
+
+
+def _describe_ends(model: ir.Model, report: Report) -> None:
+    from convert.graph.tensors import dtype_name
+    from convert.graph.values import known_dims
+
+    for described, values in ((report.inputs, model.graph.inputs), (report.outputs, model.graph.outputs)):
+        described[:] = [Tensor(str(v.name), dtype_name(v.dtype), known_dims(v)) for v in values]
 
 
 def _note_differences(model: ir.Model, report: Report, target_kind: str) -> None:
@@ -327,6 +329,7 @@ def _apply_layout(model: ir.Model, options: Options, report: Report) -> None:
 
     def move_boundary(model: ir.Model) -> bool:
         moved = permute_boundary(model, options.layout)
+        _describe_ends(model, report)
         if moved:
             report.note(
                 f"as --layout {options.layout} asks, in the output other than in the source: {', '.join(moved)}"

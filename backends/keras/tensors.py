@@ -24,9 +24,14 @@ def permute_axes(x: Any, perm: Sequence[int]) -> Any:
         return x
     if isinstance(x, Constant):
         return x.permuted(*perm)
-    if perm[0] == 0 and x.dtype.startswith(("float", "bfloat")):
+    if perm[0] == 0 and is_floating(x):
         return layers.Permute(perm[1:], dtype=x.dtype)(x)
     return ops.transpose(x, perm)
+
+
+def is_floating(x: Any) -> bool:
+    """Whether layers compute in the dtype of `x`, a tensor, constant or array; they take integers for their own."""
+    return keras.backend.standardize_dtype(x.dtype).startswith(("float", "bfloat"))
 
 
 def halves_in_float32(rule: Callable[..., Any]) -> Callable[..., Any]:

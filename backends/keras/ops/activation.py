@@ -13,12 +13,7 @@ from convert.rules import Rule
 
 from ..constants import Constant
 from ..rules import onnx_op
-from ..tensors import halves_in_float32
-
-
-def is_floating(x: KerasTensor | Constant) -> bool:
-    """Whether layers compute in the dtype of `x`; they take integers for their own dtype."""
-    return x.dtype.startswith(("float", "bfloat"))
+from ..tensors import halves_in_float32, is_floating
 
 
 def one_zero(x: KerasTensor) -> KerasTensor:

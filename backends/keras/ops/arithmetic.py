@@ -17,8 +17,7 @@ from convert.rules import Rule
 from ..constants import Constant
 from ..emitter import Emitter
 from ..rules import onnx_op
-from ..tensors import plus
-from .activation import is_floating
+from ..tensors import is_floating, plus
 
 
 def unary_rule(function: Callable[[Any], Any]):

@@ -12,9 +12,8 @@ from convert.errors import Unsupported
 from ..constants import Constant
 from ..emitter import Emitter, Tensor, Value
 from ..rules import onnx_op
-from ..tensors import plus
+from ..tensors import is_floating, plus
 from ..windows import pad_zeros
-from .activation import is_floating
 
 
 @onnx_op("Gather")

@@ -13,8 +13,7 @@ from convert.semantics.einsum import squeeze_labels
 from ..constants import Constant
 from ..emitter import Tensor
 from ..rules import DENSE, onnx_op
-from ..tensors import plus, with_rank
-from .activation import is_floating
+from ..tensors import is_floating, plus, with_rank
 
 
 @onnx_op(DENSE)

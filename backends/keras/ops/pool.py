@@ -12,7 +12,7 @@ from convert.errors import Unsupported
 
 from ..emitter import Emitter
 from ..rules import channels_last
-from ..tensors import halves_in_float32
+from ..tensors import halves_in_float32, is_floating
 from ..windows import KerasWindows, layer_by_rank, pad_value, pad_zeros, spatial_sizes, windows
 
 
@@ -29,7 +29,7 @@ def max_pool(k, x, *, auto_pad, ceil_mode, dilations, kernel_shape, pads, storag
         auto_pad=auto_pad,
         ceil_mode=ceil_mode,
     )
-    floating = x.dtype.startswith(("float", "bfloat"))
+    floating = is_floating(x)
     plain = set(window.dilations) == {1} and floating
     if plain and window.has_same_pads:
         return _pool_layer(k, "MaxPooling", x, window)

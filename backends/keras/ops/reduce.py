@@ -12,8 +12,8 @@ from convert.rules import Rule
 
 from ..constants import Constant
 from ..rules import onnx_op
-from ..tensors import halves_in_float32
-from .activation import is_floating, one_zero
+from ..tensors import halves_in_float32, is_floating
+from .activation import one_zero
 
 
 def reduction_rule(function: Callable[..., Any]) -> Rule:
@@ -139,4 +139,4 @@ def top_k(k, x, count, *, axis, largest, sorted):
 
 def _opposite(x: KerasTensor) -> KerasTensor:
     """Numbers in the opposite order. Integers are complemented: their lowest, negated, stays itself."""
-    return -x if x.dtype.startswith(("float", "bfloat")) else -1 - x
+    return -x if is_floating(x) else -1 - x

@@ -15,8 +15,8 @@ from convert.semantics.interpolation import Interpolation, keep_aspect_ratio, re
 
 from ..emitter import Emitter, Value
 from ..rules import onnx_op
+from ..tensors import is_floating
 from ..windows import layer_by_rank
-from .activation import is_floating
 
 # Up to so many inputs in one output are picked one by one; more are a matrix product.
 _TAPS = 4

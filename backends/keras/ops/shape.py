@@ -13,8 +13,7 @@ from convert.errors import Unsupported
 from ..constants import Constant
 from ..emitter import Emitter
 from ..rules import OWN, channels_last, onnx_op
-from ..tensors import permute_axes, with_rank
-from .activation import is_floating
+from ..tensors import is_floating, permute_axes, with_rank
 
 
 @onnx_op("Shape")

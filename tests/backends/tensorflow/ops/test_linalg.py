@@ -20,6 +20,7 @@ ROWS = [
     case("MatMul", f32(4, 6, 2), const(f32(1, 1, 2, 2))).named("one matrix of a higher rank"),
     case("MatMul", f32(4, 1, 6, 2), f32(1, 2, 2)).named("one matrix of rank 3 at run time"),
     case("MatMul", f32(4, 1, 6, 2), f32(2, 3)).named("one matrix at run time"),
+    case("MatMul", const(f32(4, 3)), f32(2, 3, 5)).named("a matrix by what comes at run time"),
     case("MatMul", i32(2, 3), i32(3, 4)),
     case("MatMul", f32(2, 5, 3), const(f32(3, 4))),
     case("MatMul", f64(2, 3), f64(3, 4)),

@@ -90,6 +90,10 @@ def test_the_verdict_knows_the_layout(tmp_path: Path) -> None:
     assert report.verdict is not None
     assert report.verdict.status == "PASS"
     assert any("--layout nhwc" in note for note in report.notes)
+    written = onnx.load(target).graph
+    ends = [*written.input, *written.output]
+    dims = [[d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim] for v in ends]
+    assert [list(t.shape or ()) for t in (*report.inputs, *report.outputs)] == dims  # the contract is the output's
     (given,) = onnx.load(target).graph.input
     assert [d.dim_value for d in given.type.tensor_type.shape.dim][1:] == [8, 6, 3]
 
