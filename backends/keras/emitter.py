@@ -32,6 +32,12 @@ _SMALL = 8
 # What takes constants only, or gives a constant.
 _OF_CONSTANTS = ("Cast", "ConstantOfShape", "DequantizeLinear", "Identity", "Range", "Reshape", "Squeeze", "Transpose")
 
+_OF_A_TENSOR = frozenset((
+    "BatchNormalization", "Conv", "GRU", "GroupNormalization", "InstanceNormalization", "LSTM", "LayerNormalization",
+    "Mod", "PRelu", "Pad", "RMSNormalization", "RNN",
+))  # fmt: skip
+"""What is made of layers and of operations on the first input, which may be a constant beside others at run time."""
+
 IN_32_BITS = frozenset((
     "Add", "BitShift", "Clip", "Div", "Einsum", "Equal", "Gemm", "Greater", "GreaterOrEqual", "Less", "LessOrEqual",
     "MatMul", "Max", "Mean", "Min", "Mod", "Mul", "Pow", "ReduceProd", "Sign", "Sub", "Sum", "Where",
@@ -286,7 +292,8 @@ class Emitter:
     def _with_a_tensor(self, node: ir.Node, inputs: list[Value]) -> list[Value]:
         """Inputs of a node: where all are constants, which are not folded if the model gives them out, a live one."""
         given = [x for x in inputs if x is not None]
-        if not given or node.op_type in _OF_CONSTANTS or not all(isinstance(x, Constant) for x in given):
+        needed = node.op_type not in _OF_CONSTANTS and all(isinstance(x, Constant) for x in given)
+        if not given or not (needed or node.op_type in _OF_A_TENSOR):
             return inputs
         first, *others = inputs
         return [self.live(first) if isinstance(first, Constant) else first, *others]

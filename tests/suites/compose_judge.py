@@ -50,6 +50,10 @@ LESS_ONE = {
 """Rows that are defined as a multiple of exp(x) - 1 below 0. Runtimes compute that as it is written, or as expm1."""
 
 
+SHARES = ("F.normalize(", "torch.softmax(", "node('LpNormalization'", "node('Softmax'")
+"""What divides numbers by their own norm or sum: along a dim of 1 the result is 1, to rounding, and no whole number."""
+
+
 def moved(array: np.ndarray, seed: int, operator: str = "", whole: bool = False, within: float = 0.0) -> np.ndarray:
     """A float64 array, which a row gave, with each number moved by about one unit in the last place of float32; `whole`
     ones, too, where that is asked for. Negative ones are moved by up to `within`, which a backend declares of a row."""
@@ -63,7 +67,8 @@ def moved(array: np.ndarray, seed: int, operator: str = "", whole: bool = False,
         return free if whole else np.where(array == np.round(array), array, free)
     draw = np.sin(array * 7919.0 * (1 + seed % 7) + 1.7 * seed) * 43758.5453
     shift = 2 * (draw - np.floor(draw)) - 1
-    return np.where(array == np.round(array), array, array * (1 + 2 * UNIT * shift))
+    by_value = array * (1 + 2 * UNIT * shift)
+    return by_value if whole else np.where(array == np.round(array), array, by_value)
 
 
 def fault(

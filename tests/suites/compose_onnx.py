@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from tests.suites import compose_onnx_layers  # noqa: F401  (adds its rows)
-from tests.suites.compose_judge import COPIES, FREE, MEANS, UNDECLARED, moved, seeds
+from tests.suites.compose_judge import COPIES, FREE, MEANS, SHARES, UNDECLARED, moved, seeds
 from tests.suites.compose_onnx_ops import ROWS
 from tests.suites.compose_program import (
     LARGEST,
@@ -106,12 +106,12 @@ def widened(feed: Values) -> Values:
     return {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in feed.items()}
 
 
-def _moved_values(values: Values, seed: int, operator: str = "", within: float = 0.0) -> Values:
+def _moved_values(values: Values, seed: int, operator: str = "", within: float = 0.0, whole: bool = False) -> Values:
     """What a row gave, or inputs: floats a little off; as they are for seed 0, and what is copied in free runs."""
     copied = not operator or operator in COPIES
     seed = 0 if copied and seed >= FREE else seed
     free = {k for k, v in values.items() if seed and v.dtype == np.float64 and v.size}
-    return {k: moved(v, seed, operator, within=within) if k in free else v for k, v in values.items()}
+    return {k: moved(v, seed, operator, whole, within) if k in free else v for k, v in values.items()}
 
 
 def _read_values(step: Step, values: Values, seed: int) -> Values:
@@ -135,9 +135,10 @@ def references(
         for env, value in zip(plain, by_runtime(step, plain), strict=True):
             env[step.name] = value
         read = [_read_values(step, env, moves[place % len(moves)]) for place, env in enumerate(flat)]
+        share = any(share in step.code for share in SHARES)
         within = max((declared.get(n.op_type, 0.0) for n in nodes_of(step)), default=0.0)
         for place, (env, value) in enumerate(zip(flat, by_reference(step, read), strict=True)):
-            env |= _moved_values({step.name: value}, moves[place % len(moves)], step.operator, within)
+            env |= _moved_values({step.name: value}, moves[place % len(moves)], step.operator, within, share)
     return [
         {name: [row[0][name], env[name], *(m[name] for m in row[1:])] for name in program.outputs}
         for env, row in zip(plain, many, strict=True)

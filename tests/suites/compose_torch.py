@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.suites import compose_torch_layers  # noqa: F401  (adds its rows)
-from tests.suites.compose_judge import COPIES, FREE, MEANS, UNDECLARED, moved, seeds
+from tests.suites.compose_judge import COPIES, FREE, MEANS, SHARES, UNDECLARED, moved, seeds
 from tests.suites.compose_program import (
     LARGEST,
     MOST_ELEMENTS,
@@ -95,7 +95,8 @@ class Net(nn.Module):
         for step, code in self.steps:
             free = seed is not None and seed >= FREE and step.operator in MEANS
             read = {name: settled(env[name], whole=True) for name in step.uses} if free else {}
-            env[step.name] = settled(eval(code, {**NAMES, "self": self, **env, **read}), step.operator, code=step.code)
+            value = eval(code, {**NAMES, "self": self, **env, **read})
+            env[step.name] = settled(value, step.operator, any(share in step.code for share in SHARES), step.code)
         return env
 
 

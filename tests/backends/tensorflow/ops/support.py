@@ -38,7 +38,8 @@ def model_of(row: Case, variant: int = STATIC, *, opset: int = OPSET) -> onnx.Mo
     if not onnx.defs.has(row.operator, opset, ""):
         opset = onnx.defs.get_schema(row.operator).since_version
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
-    halves = row.inputs and isinstance(row.inputs[0], np.ndarray) and row.inputs[0].dtype == np.float16
+    first = row.inputs[0].array if row.inputs and isinstance(row.inputs[0], Const) else next(iter(row.inputs), None)
+    halves = first is not None and first.dtype == np.float16
     return _with_types(model, onnx.TensorProto.FLOAT16 if halves else onnx.TensorProto.FLOAT)
 
 
