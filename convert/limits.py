@@ -111,8 +111,14 @@ TFLITE_CALL_DEPTH = 100
 TFLITE_SPARSE_ELEMENTS = 1 << 29
 """elements: of a sparse weight of TensorFlow Lite, which is written out in full"""
 
-TORCHSCRIPT_CODE_BYTES = 64 << 20
-"""bytes: of one file of code in a TorchScript archive"""
+TORCHSCRIPT_CODE_BYTES = 16 << 20
+"""bytes: of all code in a TorchScript archive; a Linear that is called takes some 100"""
+
+TORCHSCRIPT_DEBUG_BYTES = 64 << 20
+"""bytes: of all debug information in a TorchScript archive; PyTorch writes 2.6 for each of code"""
+
+TORCHSCRIPT_SETSTATE_BYTES = 4 << 20
+"""bytes: of the files of code in a TorchScript archive that have a `__setstate__` or what it calls"""
 
 TORCHSCRIPT_INPUTS_BYTES = 1 << 20
 """bytes: of the pickle that notes the shapes a TorchScript module was traced with"""

@@ -135,6 +135,15 @@ def read_member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
         ) from None
 
 
+def read_members(archive: zipfile.ZipFile, end: str, most: int, what: str) -> dict[str, bytes]:
+    """The entries whose names end so, in capitals too. Raises `ResourceLimit` for more than `most` bytes together."""
+    names = [name for name in archive.namelist() if name.casefold().endswith(end)]
+    size = sum(archive.getinfo(name).file_size for name in names)
+    if size > most:
+        raise ResourceLimit(f"{archive.filename} has {size:,} bytes {what}; no more than {most:,} are looked through")
+    return {name: read_member(archive, name, most) for name in names}
+
+
 def _is_unsafe_path(name: str) -> bool:
     parts = re.split(r"[/\\]", name)
     drive = re.match(r"[A-Za-z]:[/\\]", name)

@@ -8,14 +8,24 @@ all memory, and is not run before the archive is trusted.
 from __future__ import annotations
 
 import ast
+import itertools
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from convert import limits
+from convert.errors import ResourceLimit
+
+from .script_tokens import script_tokens
 
 SETSTATE = "__setstate__"
 _CALLS = 1000
 """Calls that one `__setstate__` may make, each of them counted as often as it is made."""
 _JOINS = 4
 """Texts or lists that one `__setstate__` may put behind others: each may double what there is."""
+_DEPTH = 50
+"""Functions that one `__setstate__` may call inside of one another."""
 _NODES = (
     ast.FunctionDef, ast.arguments, ast.arg, ast.Assign, ast.AnnAssign, ast.Expr, ast.Return, ast.Pass, ast.If,
     ast.Tuple, ast.List, ast.Dict, ast.Attribute, ast.Subscript, ast.Name, ast.Constant, ast.Call, ast.UnaryOp,
@@ -42,47 +52,97 @@ _OPERATORS = {
 
 
 def setstate_findings(codes: Iterable[str]) -> Iterator[str]:
-    """Why the `__setstate__` of an archive may not be run, in words; nothing where there is none or it is harmless."""
-    functions: dict[str, list[ast.FunctionDef]] = defaultdict(list)
-    for code in codes:
+    """Why the `__setstate__` of an archive may not be run, in words; nothing where there is none or it is harmless.
+
+    Raises `ResourceLimit` where more code than `TORCHSCRIPT_SETSTATE_BYTES` has to do with them.
+    """
+    codes = list(codes)
+    if not any(SETSTATE in code for code in codes):
+        return
+    functions = _Functions(codes)
+    for function in functions.named(SETSTATE):
+        work = _work_of_body(function, functions, {SETSTATE: None})
+        if why := work.finding or _too_much(work):
+            yield f"has a {SETSTATE} that {why}"
+    if functions.unread:
+        yield f"has a {SETSTATE} that cannot be looked through"
+
+
+class _Functions:
+    """The functions of an archive by their names; a file is parsed when one is asked for that it may define."""
+
+    def __init__(self, codes: Iterable[str]) -> None:
+        self._waiting = [(code, _defined_names(code)) for code in codes]
+        self._found: dict[str, list[ast.FunctionDef]] = defaultdict(list)
+        self._size = 0
+        self.unread = False
+        """Whether a file has a `__setstate__` and is no Python."""
+
+    def named(self, name: str) -> list[ast.FunctionDef]:
+        """Every function of this name. Raises `ResourceLimit`."""
+        defining = [code for code, names in self._waiting if name in names]
+        if defining:
+            self._waiting = [(code, names) for code, names in self._waiting if name not in names]
+        for code in defining:
+            self._parse(code)
+        return self._found.get(name, [])
+
+    def _parse(self, code: str) -> None:
+        self._size += len(code)
+        if self._size > limits.TORCHSCRIPT_SETSTATE_BYTES:
+            most = f"{limits.TORCHSCRIPT_SETSTATE_BYTES:,}"
+            raise ResourceLimit(
+                f"more than {most} bytes of TorchScript have to do with what a {SETSTATE} does, and are not looked "
+                "through",
+                hint="if you trust the file, add --trust",
+            )
         try:
             tree = ast.parse(code)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            if SETSTATE in code:
-                yield f"has a {SETSTATE} that cannot be looked through"
-            continue
+            self.unread |= SETSTATE in code
+            return
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef):
-                functions[node.name].append(node)
-    for function in functions.get(SETSTATE, []):
-        left = [_CALLS, _JOINS]
-        yield from _function_findings(function, functions, (), left)
+                self._found[node.name].append(node)
 
 
-def _function_findings(
-    function: ast.FunctionDef,
-    functions: Mapping[str, Sequence[ast.FunctionDef]],
-    path: tuple[str, ...],
-    left: list[int],
-) -> Iterator[str]:
-    if function.name in path:
-        yield f"has a {SETSTATE} that calls itself"
-        return
-    for statement in function.body:
-        for node in ast.walk(statement):
-            if not isinstance(node, _NODES):
-                yield f"has a {SETSTATE} with more than assignments and calls ({type(node).__name__})"
-                return
-            if isinstance(node, ast.Call):
-                left[0] -= 1
-                if left[0] < 0:
-                    yield f"has a {SETSTATE} that makes more than {_CALLS} calls"
-                    return
-                left[1] -= _joined_values(node)
-                if left[1] < 0:
-                    yield f"has a {SETSTATE} that joins more than {_JOINS} texts, lists or numbers that it computes"
-                    return
-                yield from _call_findings(node, functions, (*path, function.name), left)
+def _defined_names(code: str) -> set[str]:
+    """The names behind "def"; those of every word where the code is none."""
+    try:
+        tokens = script_tokens(code)
+    except ValueError:
+        return set(re.findall(r"\w+", code))
+    return {name for word, name in itertools.pairwise(tokens) if word == "def"}
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a body does: calls and joins, those of what it calls included, and why it may not be run if that is so."""
+
+    calls: int = 0
+    joins: int = 0
+    finding: str = ""
+
+
+def _too_much(work: _Work) -> str:
+    if work.calls > _CALLS:
+        return f"makes more than {_CALLS} calls"
+    return f"joins more than {_JOINS} texts, lists or numbers that it computes" if work.joins > _JOINS else ""
+
+
+def _work_of_body(function: ast.FunctionDef, functions: _Functions, known: dict[str, _Work | None]) -> _Work:
+    """Goes over a body once. `known` has what functions of a name do together, or None while that is being found."""
+    calls = joins = 0
+    for node in itertools.chain.from_iterable(map(ast.walk, function.body)):
+        if not isinstance(node, _NODES):
+            return _Work(finding=f"has more than assignments and calls ({type(node).__name__})")
+        if isinstance(node, ast.Call):
+            called = _work_of_call(node, functions, known)
+            calls, joins = calls + 1 + called.calls, joins + _joined_values(node) + called.joins
+            done = _Work(calls, joins, called.finding)
+            if why := called.finding or _too_much(done):
+                return _Work(finding=why)
+    return _Work(calls, joins)
 
 
 def _joined_values(call: ast.Call) -> int:
@@ -94,24 +154,29 @@ def _joined_values(call: ast.Call) -> int:
     return max(0, len(computed) - 1)
 
 
-def _call_findings(
-    call: ast.Call, functions: Mapping[str, Sequence[ast.FunctionDef]], path: tuple[str, ...], left: list[int]
-) -> Iterator[str]:
+def _work_of_call(call: ast.Call, functions: _Functions, known: dict[str, _Work | None]) -> _Work:
     parts = _dotted_name(call.func)
     if parts[:1] == ["torch"] and len(parts) == 2 and parts[1] in _OF_TORCH:
-        return
+        return _Work()
     if parts[:1] == ["ops"] and len(parts) == 3:
-        if not parts[2].endswith(_OPERATORS.get(parts[1], ("\0",))):
-            yield f"has a {SETSTATE} that calls ops.{parts[1]}.{parts[2]}"
-        return
+        if parts[2].endswith(_OPERATORS.get(parts[1], ("\0",))):
+            return _Work()
+        return _Work(finding=f"calls ops.{parts[1]}.{parts[2]}")
     if len(parts) == 1 and parts[0] in _PLAIN:
-        return
+        return _Work()
     name = parts[-1] if parts else ""
-    called = functions.get(name, [])
-    if not called and name not in ("unpack", SETSTATE, "__new__"):  # of packed weights, which C++ puts back
-        yield f"has a {SETSTATE} that calls {'.'.join(parts) or 'what is computed'}"
-    for function in called:
-        yield from _function_findings(function, functions, path, left)
+    if name in known:
+        return known[name] or _Work(finding="calls itself")
+    bodies = functions.named(name)
+    if not bodies and name not in ("unpack", SETSTATE, "__new__"):  # of packed weights, which C++ puts back
+        return _Work(finding=f"calls {'.'.join(parts) or 'what is computed'}")
+    if sum(work is None for work in known.values()) > _DEPTH:
+        return _Work(finding=f"calls functions more than {_DEPTH} deep")
+    known[name] = None
+    works = [_work_of_body(body, functions, known) for body in bodies]
+    finding = next((work.finding for work in works if work.finding), "")
+    known[name] = found = _Work(sum(work.calls for work in works), sum(work.joins for work in works), finding)
+    return found
 
 
 def _dotted_name(node: ast.expr) -> list[str]:

@@ -8,18 +8,18 @@ is compiled to TorchScript, not to Python. But a class may have a `__setstate__`
 from __future__ import annotations
 
 import ast
-import io
 import pickletools
 import re
-import tokenize
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from convert import limits
-from convert.errors import BadInput, UnsafeInput
-from convert.files.archives import member, open_archive, read_member
+from convert.errors import BadInput, ResourceLimit, UnsafeInput
+from convert.files.archives import member, open_archive, read_member, read_members
 from convert.files.pickle_opcodes import read_pickle
 
+from .script_tokens import script_tokens
 from .setstate_safety import setstate_findings
 
 _CALL = re.compile(r"\bops\.(\w+)\.(\w+)")
@@ -53,17 +53,26 @@ NAMESPACES = frozenset(
 """Of `torch.ops`: those that compute. Others send, receive, open or allocate."""
 
 
+_LOOKED_AT = FILES | {"ops", "prim", "getattr"}
+
 _BUILTINS = frozenset(("NumToTensor", "RaiseException"))
 """Operators of PyTorch's compiler that programs call by a name with capitals. It dies over some of the others."""
 
 
-_TABLE = "FORMAT_WITH_STRING_TABLE"
-_NUMBERS = frozenset(("BININT", "BININT1", "BININT2", "LONG1"))
-_DEBUG_CODES = frozenset((
-    "PROTO", "MARK", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_TUPLE", "BINPUT", "LONG_BINPUT", "BINGET",
-    "LONG_BINGET", "GLOBAL", "APPENDS", "APPEND", "NONE", "STOP",
-))  # fmt: skip
-"""What PyTorch writes debug information with, besides numbers, texts and lists."""
+_TABLE = b"FORMAT_WITH_STRING_TABLE"
+_NUMBERS = {"BININT": 4, "BININT1": 1, "BININT2": 2}
+_DEBUG_CODES = {
+    "MARK": 0, "TUPLE": 0, "TUPLE1": 0, "TUPLE2": 0, "TUPLE3": 0, "EMPTY_TUPLE": 0, "APPENDS": 0, "APPEND": 0,
+    "NONE": 0, "STOP": 0, "EMPTY_LIST": 0, "REDUCE": 0, "PROTO": 1, "BINPUT": 1, "BINGET": 1, "LONG_BINPUT": 4,
+    "LONG_BINGET": 4, "BINUNICODE": 4, "LONG1": 1, "GLOBAL": 0,
+}  # fmt: skip
+"""What PyTorch writes debug information with; the bytes that follow, of the last three those that tell how many do."""
+_OPCODES = {op.name: ord(op.code) for op in pickletools.opcodes}
+_FOLLOWING = {_OPCODES[name]: size for name, size in (_DEBUG_CODES | _NUMBERS).items()}
+_INTEGERS = {_OPCODES[name]: size for name, size in _NUMBERS.items()}
+_TEXT, _LONG, _GLOBAL, _LIST, _REDUCE, _STOP = (
+    _OPCODES[name] for name in ("BINUNICODE", "LONG1", "GLOBAL", "EMPTY_LIST", "REDUCE", "STOP")
+)
 
 
 def refuse_unsafe(path: Path) -> None:
@@ -75,14 +84,9 @@ def refuse_unsafe(path: Path) -> None:
     with open_archive(path) as archive:
         if member(archive, "model.json") is not None:
             raise _unsafe_error(path, "it is in the format of PyTorch before 1.2, whose code may lie anywhere in it")
-        codes = {
-            name.partition("code/")[2] or name: read_member(archive, name, limits.TORCHSCRIPT_CODE_BYTES)
-            for name in archive.namelist()
-            if name.casefold().endswith(".py")  # PyTorch finds entries whatever their case is
-        }
+        texts = _codes(archive)
         pickles = [name for name in archive.namelist() if name.casefold().endswith(".pkl")]
         pickled = [read_member(archive, name, limits.PICKLE_BYTES) for name in pickles]
-    texts = {name: code.decode("utf-8", "replace") for name, code in codes.items()}
     if any("prim.ConstantMKLDNNTensor" in code for code in texts.values()):
         raise BadInput(
             f"{path} was saved after torch.jit.optimize_for_inference, which leaves weights in oneDNN's own layout "
@@ -91,7 +95,7 @@ def refuse_unsafe(path: Path) -> None:
         )
     for name, code in texts.items():
         for found in _unsafe_findings(code):
-            raise _unsafe_error(path, f"{name} {found}")
+            raise _unsafe_error(path, f"{name.partition('code/')[2] or name} {found}")
     names = [*texts.values(), *(name for data in pickled for name in read_pickle(data).globals)]
     for library in sorted({found for name in names for found in _CLASS.findall(name)} - CLASSES):
         raise _unsafe_error(path, f"it has an object of torch.classes.{library}")
@@ -99,54 +103,73 @@ def refuse_unsafe(path: Path) -> None:
         raise _unsafe_error(path, f"it {found}")
 
 
+def _codes(archive: zipfile.ZipFile) -> dict[str, str]:
+    """The files of code of an archive; PyTorch finds entries whatever their case is. Raises `ResourceLimit`."""
+    contents = read_members(archive, ".py", limits.TORCHSCRIPT_CODE_BYTES, "of code")
+    return {name: content.decode("utf-8", "replace") for name, content in contents.items()}
+
+
 def refuse_damaged_debug_info(path: Path) -> None:
     """Hold the places that source ranges point to against the table of texts, which PyTorch reads without a look.
 
     Each `.debug_pkl` is a format's name, the texts, and ranges whose texts are lists of places in that table
-    (torch/csrc/jit/serialization/source_range_serialization.cpp). Raises `BadInput` for a place that there is not.
+    (torch/csrc/jit/serialization/source_range_serialization.cpp). Raises `BadInput` for a place that there is not,
+    `ResourceLimit`.
     """
     with open_archive(path) as archive:
-        for name in archive.namelist():
-            if name.endswith(".debug_pkl"):
-                content = read_member(archive, name, limits.PICKLE_BYTES)
-                try:
-                    reason = _debug_fault(content) if content else ""
-                except (ValueError, AttributeError, IndexError) as error:
-                    reason = str(error)
-                if reason:
-                    raise BadInput(
-                        f"{path}: the debug information {name} is damaged: {reason}",
-                        hint="get the file again and compare its checksum with the source's",
-                    )
+        contents = read_members(archive, ".debug_pkl", limits.TORCHSCRIPT_DEBUG_BYTES, "of debug information")
+    for name, content in contents.items():
+        try:
+            reason = _debug_fault(content) if content else ""
+        except (ValueError, AttributeError, IndexError) as error:
+            reason = str(error)
+        if reason:
+            raise BadInput(
+                f"{path}: the debug information {name} is damaged: {reason}",
+                hint="get the file again and compare its checksum with the source's",
+            )
 
 
 def _debug_fault(content: bytes) -> str:
     """What is wrong with a `.debug_pkl`, or nothing. Only its lists hold places, and no other form writes them."""
-    texts, listing, first = 0, False, ""
-    for code, argument, _ in pickletools.genops(content):
-        if code.name == "BINUNICODE":
-            texts, first = texts + 1, first or str(argument)
-        elif code.name == "EMPTY_LIST":
+    if _TABLE not in content:  # of a PyTorch that wrote the texts into each range
+        for count, _ in enumerate(pickletools.genops(content)):
+            if count > limits.PICKLE_OPCODES:
+                raise ResourceLimit(f"debug information has more than {limits.PICKLE_OPCODES:,} opcodes")
+        return ""
+    texts, listing, place = 0, False, 0
+    while (code := content[place]) != _STOP:
+        following = _FOLLOWING.get(code)
+        place += 1
+        if following is None:
+            return f"it has the opcode {content[place - 1 : place]!r}"
+        if listing and code in _INTEGERS:
+            index = int.from_bytes(content[place : place + following], "little", signed=following == 4)
+            if not 0 <= index < texts - 1:
+                return f"a source range begins in text {index} of {texts - 1}"
+        elif code == _LIST:
             listing = True
-        elif code.name == "REDUCE":
+        elif code == _REDUCE:
             listing = False
-        elif listing and isinstance(argument, int) and code.name in _NUMBERS:
-            if first == _TABLE and not 0 <= argument < texts - 1:
-                return f"a source range begins in text {argument} of {texts - 1}"
-        elif first == _TABLE and code.name not in _DEBUG_CODES and not (code.name in _NUMBERS and not listing):
-            return f"it has the opcode {code.name}"
+        elif code == _TEXT:
+            size = int.from_bytes(content[place : place + 4], "little")
+            if not texts and content[place + 4 : place + 4 + size] != _TABLE:
+                return "it has a table of texts that does not stand at its beginning"
+            texts, place = texts + 1, place + size
+        elif code == _LONG:
+            if listing:
+                return "a source range begins in a text of a large number"
+            place += content[place]
+        elif code == _GLOBAL:
+            place = content.index(b"\n", content.index(b"\n", place) + 1) + 1
+        place += following
     return ""
 
 
 def custom_operators(path: Path) -> set[str]:
     """The operators of `torch.ops` that the code of an archive calls, as "namespace::name"."""
-    found: set[str] = set()
     with open_archive(path) as archive:
-        for name in archive.namelist():
-            if name.casefold().endswith(".py"):
-                code = read_member(archive, name, limits.TORCHSCRIPT_CODE_BYTES).decode("utf-8", "replace")
-                found |= {f"{m[1]}::{m[2]}" for m in _CALL.finditer(code)}
-    return found
+        return {f"{m[1]}::{m[2]}" for code in _codes(archive).values() for m in _CALL.finditer(code)}
 
 
 def _unsafe_error(path: Path, why: str) -> UnsafeInput:
@@ -159,24 +182,27 @@ def _unsafe_error(path: Path, why: str) -> UnsafeInput:
 def _unsafe_findings(code: str) -> Iterator[str]:
     """What is wrong with one source file, in words."""
     try:
-        tokens = [
-            t
-            for t in tokenize.generate_tokens(io.StringIO(code).readline)
-            if t.type in (tokenize.NAME, tokenize.OP, tokenize.STRING, tokenize.NUMBER, tokenize.ERRORTOKEN)
-        ]
-    except (tokenize.TokenError, SyntaxError, ValueError) as error:
-        yield f"cannot be looked through ({str(error)[:80]})"
+        texts = script_tokens(code)
+    except ValueError as error:
+        yield f"cannot be looked through ({error})"
         return
-    texts = [t.string for t in tokens]
-    for i, text in enumerate(texts):
+    for i in [i for i, text in enumerate(texts) if text in _LOOKED_AT]:
+        text = texts[i]
         if text in FILES and i and texts[i - 1] == ".":
             yield f"calls {text}"
-        if text == "ops" and texts[i - 1 : i] != ["."] and not _is_call(texts[i : i + 6]):
+        if text == "ops" and not _is_attribute(texts, i) and not _is_call(texts[i : i + 6]):
             yield f"takes operators from {''.join(texts[i : i + 5])[:80]!r}, which is no call of a known one"
-        if texts[i - 1 : i + 2] == [".", "prim", "."] and (name := "".join(texts[i + 2 : i + 3])) and _is_odd(name):
-            yield f"calls prim.{name}, which no program of PyTorch's does"
+        if text == "prim" and texts[i - 1] == "." == "".join(texts[i + 1 : i + 2]):
+            name = "".join(texts[i + 2 : i + 3])
+            if name and _is_odd(name):
+                yield f"calls prim.{name}, which no program of PyTorch's does"
         if text == "getattr" and not _is_plain_getattr(texts[i : i + 8]):
             yield "takes an attribute by a name that is not plain"
+
+
+def _is_attribute(texts: list[str], i: int) -> bool:
+    """Whether it stands behind a point, and that not behind a number, of which it may be the end."""
+    return i > 1 and texts[i - 1] == "." and (texts[i - 2] in ")]" or texts[i - 2].isidentifier())
 
 
 def _is_call(texts: list[str]) -> bool:

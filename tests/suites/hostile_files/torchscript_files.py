@@ -49,6 +49,7 @@ def _bodies(canary: Canary) -> dict[str, str]:
         "operators by another name": f'    _0 = ops\n    _1 = _0.image.write_file("{canary.marker}", x,)\n',
         "prim by getattr": '    _0 = getattr(ops.prim, "rpc_async")("x")\n',
         "aten by another name": f'    _0 = ops.aten\n    _1 = _0.save((x,), "{canary.marker}")\n',
+        "behind a number that ends with a point": f'    _0 = 0x1.\n    ops.image.write_file("{canary.marker}", x,)\n',
         "a thread that forks": "    _0 = fork((self).forward, x, )\n",
         "distributed": '    _0 = ops._c10d_functional.all_reduce(x, "sum", "0")\n',
     }
@@ -110,6 +111,10 @@ def _other_scripts(folder: Path, original: dict[str, bytes], code: str) -> Itera
     changed: dict[str, dict[str, bytes]] = {
         "code that does not parse": {code: b"def def def"},
         "code of 100,000 parentheses": {code: b"a = " + b"(" * 100_000 + b")" * 100_000},
+        "a megabyte of parentheses": {code: (b"(" * 190 + b")" * 190 + b"\n") * 2700},
+        "a megabyte of texts without ends": {code: b"\\'''\n" * 200_000},
+        "a megabyte that a state calls": {code: _long_state()},
+        "20 MB of comments": {code: original[code] + b"# a comment\n" * (20 << 20 >> 3)},
         "code in UTF-16": {code: original[code].decode().encode("utf-16")},
         "code of other bytes": {code: original[code].replace(b"self", b"se\xfff")},
         "a class of another name": {pickle: original[pickle].replace(b"__torch__", b"posix____")},
@@ -122,6 +127,16 @@ def _other_scripts(folder: Path, original: dict[str, bytes], code: str) -> Itera
     }
     for name, parts in changed.items():
         yield Case(name, stored(folder / f"{file_name(name)}.pt", original | parts), good=SCRIPTED)
+
+
+def _long_state() -> bytes:
+    """Ten states that call a long function 900 times each."""
+    states = b"".join(
+        b"class M%d(Module):\n  def __setstate__(self, state: Tensor) -> NoneType:\n" % number
+        + b"    _0 = __torch__.f()\n" * 900
+        for number in range(10)
+    )
+    return states + b"def f() -> NoneType:\n" + b"  _0 = 1\n" * 50_000
 
 
 def two_roots(path: Path, hidden: dict[str, bytes], shown: dict[str, bytes]) -> Path:

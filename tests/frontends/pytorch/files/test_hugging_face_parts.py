@@ -191,7 +191,7 @@ def test_parts_replace_those_that_are_there_all_or_none(
     t5: Any, tmp_path: Path, monkeypatch: Any, there: list[str]
 ) -> None:
     for stem in there:
-        (tmp_path / f"{stem}.onnx").write_bytes(b"old")
+        (tmp_path / f"{stem}.onnx").write_bytes(f"old, with weights in {stem}.onnx.data".encode())
         (tmp_path / f"{stem}.onnx.data").write_bytes(b"old weights")
     (tmp_path / "config.json").write_bytes(b"{}")
     before = contents(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -16,7 +17,8 @@ from convert.frontends.pytorch.files.loader import load
 from convert.frontends.pytorch.files.setstate_safety import setstate_findings
 from torch import nn
 
-from convert.errors import BadInput, ConvertError, UnsafeInput
+from convert import limits
+from convert.errors import BadInput, ConvertError, ResourceLimit, UnsafeInput
 from convert.model_reading import read_model
 from convert.options import Options
 from convert.report import Report
@@ -34,6 +36,7 @@ BODIES = {
     "a method that loops": ("_0 = (self).again()", "While"),
     "a function that calls itself": ("_0 = __torch__.itself()", "calls itself"),
     "calls of calls of calls": ("_0 = __torch__.f0()", "more than 1000 calls"),
+    "calls in calls in calls": ("_0 = __torch__.g0()", "more than 50 deep"),
     "a function from elsewhere": ("_0 = __torch__.unknown(state)", "__torch__.unknown"),
     "what is computed": ("_0 = (state[0])()", "what is computed"),
     "a text that doubles": ("\n    ".join(["_0 = state[1]", *["_0 = torch.add(_0, _0)"] * 5]), "joins more than 4"),
@@ -48,21 +51,43 @@ _MORE = """
 def itself() -> NoneType:
   _0 = __torch__.itself()
 """
-_BOMB = "".join(
-    f"def f{i}() -> NoneType:\n  _0 = __torch__.f{i + 1}()\n  _1 = __torch__.f{i + 1}()\n" for i in range(30)
+_BOMB = (
+    "".join(f"def f{i}() -> NoneType:\n  _0 = __torch__.f{i + 1}()\n  _1 = __torch__.f{i + 1}()\n" for i in range(30))
+    + "def f30() -> NoneType:\n  pass\n"
 )
+_DEEP = "".join(f"def g{i}() -> NoneType:\n  _0 = __torch__.g{i + 1}()\n" for i in range(400))
 
 
 @pytest.mark.parametrize("case", BODIES)
 def test_more_than_data_is_refused(case: str) -> None:
     body, why = BODIES[case]
-    code = f"class M(Module):\n  def __setstate__(self, state: Tensor) -> NoneType:\n    {body}{_MORE}{_BOMB}"
+    code = f"class M(Module):\n  def __setstate__(self, state: Tensor) -> NoneType:\n    {body}{_MORE}{_BOMB}{_DEEP}"
     assert any(why in found for found in setstate_findings([code]))
 
 
 def test_a_body_that_is_no_python_is_refused() -> None:
     assert list(setstate_findings(["def __setstate__(self, state) -> :"]))
     assert not list(setstate_findings(["def forward(self, x) -> :", "def forward(self, x):\n  while x:\n    pass"]))
+
+
+_ONE = "class M(Module):\n  def __setstate__(self, state: Tensor) -> NoneType:\n    self.a = state\n"
+_MANY_CALLS = _ONE + "    _0 = __torch__.f()\n" * 900
+_LONG = "def f() -> NoneType:\n" + "  _0 = 1\n" * 1000
+
+
+def test_much_code_is_gone_over_once() -> None:
+    """A thousand lines that are called 900 times by each of ten were gone over for minutes: nine million lines."""
+    began = time.process_time()
+    assert not list(setstate_findings([_MANY_CALLS] * 10 + [_LONG]))
+    assert time.process_time() - began < 10  # some 0.2
+    assert list(setstate_findings([_MANY_CALLS, _LONG + "  while True:\n    pass\n"]))
+
+
+def test_code_that_has_nothing_to_do_with_it_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "TORCHSCRIPT_SETSTATE_BYTES", len(_ONE))
+    assert not list(setstate_findings([_ONE, "def forward(self, x):\n  return x\n" * 1000]))
+    with pytest.raises(ResourceLimit, match="__setstate__"):
+        list(setstate_findings([_MANY_CALLS, _LONG]))
 
 
 class Recurrent(nn.Module):
