@@ -11,7 +11,7 @@ from pathlib import Path
 from convert.activity import temporary_folder_at
 from convert.errors import FULL_DISK, ConvertError, ResourceLimit, UsageError
 from convert.files.exchange import rename_new, rename_over
-from convert.files.output_place import check_apart
+from convert.files.output_place import check_apart, check_belongs
 from convert.files.own_folders import folder_for, release_folder, sweep_folders, take_folder
 from convert.files.replacement import NEW, OLD, undo, write_down
 
@@ -23,8 +23,9 @@ def atomic_replacement(destination: Path, *, force: bool, read: Sequence[Path] =
     The path is inside a hidden folder, so that a format may write a file or a folder, and companions (ONNX external
     data) beside it: these move along. Raises `UsageError` if `destination` exists and `force` is not set, before
     anything is written or because it came meanwhile, while another process writes there, and for a companion that is
-    one of the files `read`; `ResourceLimit` on a full disk. On any error what was on disk stays as it was. A process
-    that is killed leaves the hidden folder, which `discard_unfinished` removes.
+    one of the files `read` or would replace what is no part of the old artefact; `ResourceLimit` on a full disk. On any
+    error what was on disk stays as it was. A process that is killed leaves the hidden folder, which
+    `discard_unfinished` removes.
     """
     if destination.exists() and not force:
         raise _exists(destination)
@@ -90,6 +91,7 @@ def _put_in_place(folder: Path, destination: Path, force: bool, read: Sequence[P
         raise UsageError(f"{folders[0]} is a folder, where weights have to go", hint="give another -o")
     if others := [p for p in present if p.exists() and not (p.is_file() or p.is_dir())]:
         raise UsageError(f"{others[0]} is a device, a pipe or a socket", hint="give another -o")
+    check_belongs(companions, [p for p in present if p.suffix == destination.suffix])
     write_down(folder, written)
     try:
         if companions:

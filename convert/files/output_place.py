@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -65,6 +66,29 @@ def check_replaceable(destination: Path, forms: Sequence[Format]) -> None:
             f"{destination} is neither named like a model nor one: --force would destroy it",
             hint="name another place with -o, or remove it yourself",
         )
+
+
+def check_belongs(companions: Iterable[Path], models: Sequence[Path]) -> None:
+    """Raises `UsageError` for a file that would be replaced beside a model, and is no part of the model that is there.
+
+    Part of it are weights (`x.onnx.data`) that are called after it and that it names. `models` are those that are
+    replaced themselves.
+    """
+    for path in companions:
+        around = [model for model in models if path.name.startswith(f"{model.name}.")]
+        if path not in models and not any(_holds_text(model, path.name) for model in around):
+            raise UsageError(
+                f"{path} is there already, and no model that is replaced has its weights there: it would be destroyed",
+                hint=f"{_ELSEWHERE}, or remove it yourself",
+            )
+
+
+def _holds_text(path: Path, text: str) -> bool:
+    """Whether a file has these letters in it, as a protobuf has them."""
+    if not path.is_file() or not path.stat().st_size:
+        return False
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(os.fsencode(text)) >= 0
 
 
 def _files_in(folder: Path) -> Iterator[Path]:

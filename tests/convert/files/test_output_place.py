@@ -102,6 +102,55 @@ def test_nor_by_a_file_beside_the_output(tmp_path: Path) -> None:
     assert content(tmp_path) == {"b.onnx.data": b"weights"}
 
 
+@pytest.mark.parametrize(
+    ("present", "named", "replaced"),
+    [
+        (("m.onnx.data",), "", False),
+        (("m.onnx", "m.onnx.data"), "other.data", False),
+        (("n.onnx", "m.onnx.data"), "m.onnx.data", False),
+        (("m.onnx", "notes.json"), "notes.json", False),
+        (("m.onnx", "m.onnx.data"), "m.onnx.data", True),
+        (("m.onnx", "n.onnx", "n.onnx.data"), "n.onnx.data", True),
+    ],
+)
+def test_what_is_no_part_of_the_old_model_stays(
+    tmp_path: Path, present: tuple[str, ...], named: str, replaced: bool
+) -> None:
+    """--force replaces what the user names: not a file beside it that only happens to have the name of weights."""
+    for name in present:
+        (tmp_path / name).write_text(f"mine; weights in {named}" if name.endswith(".onnx") else "mine")
+    before = content(tmp_path)
+
+    def write() -> None:
+        with atomic_replacement(tmp_path / "m.onnx", force=True) as temporary:
+            for name in ("m.onnx", "m.onnx.data", "n.onnx", "n.onnx.data", "notes.json"):
+                if name in (*present, "m.onnx"):
+                    temporary.with_name(name).write_text("new")
+
+    if replaced:
+        write()
+        assert set(content(tmp_path).values()) == {b"new"}
+    else:
+        with pytest.raises(UsageError, match="it would be destroyed"):
+            write()
+        assert content(tmp_path) == before
+
+
+def test_nor_does_a_conversion_replace_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights of a large network, into the place of a file of the user's, and then into that of its own."""
+    from convert.backends.onnx.writer import write_model
+
+    monkeypatch.setitem(write_model.__kwdefaults__, "limit", 16)
+    (tmp_path / "x.onnx.data").write_text("mine")
+    with pytest.raises(UsageError, match=r"x\.onnx\.data is there already"):
+        convert.convert(FIXTURES / "mnist_cnn.onnx", "onnx", tmp_path / "x.onnx", force=True, verify=False)
+    assert content(tmp_path) == {"x.onnx.data": b"mine"}
+    (tmp_path / "x.onnx.data").unlink()
+    for opset in (20, 13):
+        convert.convert(FIXTURES / "mnist_cnn.onnx", "onnx", tmp_path / "x.onnx", force=True, verify=False, opset=opset)
+    assert onnx.load(tmp_path / "x.onnx").opset_import[0].version == 13
+
+
 @pytest.mark.parametrize("name", ["m.onnx", "link.onnx", "m.onnx.data"])
 def test_pipes_and_devices_are_not_replaced(tmp_path: Path, name: str) -> None:
     """Of `--force -o /dev/null` the superuser would have had no /dev/null any more."""
