@@ -64,10 +64,17 @@ def _widen_integers(x: KerasTensor) -> KerasTensor:
     return x if is_floating(x) else ops.cast(x, "float64")
 
 
+def _length(x: KerasTensor, axes: Sequence[int] | None, keep: bool) -> KerasTensor:
+    """The root of a sum of squares; the gradient at zero is zero."""
+    squares = _sum(ops.square(_widen_integers(x)), axes, keep)
+    nothing = ops.equal(squares, 0)
+    return ops.where(nothing, ops.zeros_like(squares), ops.sqrt(ops.where(nothing, ops.ones_like(squares), squares)))
+
+
 onnx_op.same(
     lambda function: halves_in_float32(reduction_rule(function)),
     ReduceL1=lambda x, axes, keep: _sum(ops.abs(x), axes, keep),
-    ReduceL2=lambda x, axes, keep: ops.sqrt(_sum(ops.square(_widen_integers(x)), axes, keep)),
+    ReduceL2=_length,
     ReduceLogSum=lambda x, axes, keep: ops.log(_sum(_widen_integers(x), axes, keep)),
     ReduceLogSumExp=lambda x, axes, keep: ops.logsumexp(_widen_integers(x), axis=axes, keepdims=keep),
     ReduceMean=lambda x, axes, keep: mean_by_axis(_widen_integers(x), axes, keep),

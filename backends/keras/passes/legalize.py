@@ -10,6 +10,7 @@ from convert.passes import Pass, run_passes
 from convert.passes.broadcasts import choose_broadcasts, split_broadcasts
 from convert.passes.clean import clean
 from convert.passes.expand_functions import expand_functions
+from convert.passes.flat_roots import flatten_roots
 from convert.passes.layout.assign import assign_layout
 from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.move_through_reshape import join_transposes
@@ -47,6 +48,7 @@ BEFORE_LAYOUT: tuple[Pass, ...] = (
     drop_size_checks,
     expand_unsupported,
     clean,
+    flatten_roots,
     repeat_operands,
     settle_shapes,
     clean,

@@ -55,19 +55,15 @@ def _by_axis(t: Any, pads: Any, axes: Any, rank: Any) -> Any:
 
 
 def _padded(x: Any, axis: Any, before: Any, after: Any, mode: Any, value: Any) -> Any:
-    """One axis by places, with sizes that the data may say; Pad-24."""
+    """One axis by places, with sizes that the data may say; Pad-24. What is cut is cut first, as onnxruntime does."""
     n = x.shape[axis]
     total = n + before + after
     torch._check(total >= 0)
     places = torch.arange(total) - before
-    if mode == "wrap":
-        return torch.index_select(x, axis, torch.remainder(places, n))
-    if mode == "edge":
-        return torch.index_select(x, axis, torch.minimum(torch.clamp(places, min=0), _scalar(n - 1)))
-    if mode == "reflect":
-        period = torch.clamp(_scalar(2 * (n - 1)), min=1)
-        turned = torch.remainder(places, period)
-        return torch.index_select(x, axis, torch.minimum(turned, period - turned) if not _is_one(n) else places * 0)
+    if mode != "constant":
+        start = torch.sym_max(-before, 0)
+        kept = n - start - torch.sym_max(-after, 0)
+        return torch.index_select(x, axis, _turned_back(places - start, kept, mode) + start)
     inside = (places >= 0) & (places < n)
     if _is_zero(n):
         shape = [total if i == axis else m for i, m in enumerate(x.shape)]
@@ -75,6 +71,17 @@ def _padded(x: Any, axis: Any, before: Any, after: Any, mode: Any, value: Any) -
     y = torch.index_select(x, axis, torch.minimum(torch.clamp(places, min=0), _scalar(n - 1)))
     mark = inside.reshape([-1 if i == axis else 1 for i in range(x.dim())])
     return torch.where(mark, y, torch.zeros((), dtype=x.dtype) if value is None else value)
+
+
+def _turned_back(places: Any, n: Any, mode: str) -> Any:
+    """Places of which some are beyond `n` elements as those of the elements that stand there."""
+    if mode == "wrap":
+        return torch.remainder(places, n)
+    if mode == "edge" or _is_one(n):
+        return torch.minimum(torch.clamp(places, min=0), _scalar(n - 1))
+    period = torch.clamp(_scalar(2 * (n - 1)), min=1)
+    turned = torch.remainder(places, period)
+    return torch.minimum(turned, period - turned)
 
 
 def _scalar(n: Any) -> Any:

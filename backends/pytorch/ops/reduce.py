@@ -172,11 +172,14 @@ _SHORT = 1024
 
 
 def _length(x: Any, axes: Any, keep: Any) -> Any:
-    """Of short vectors PyTorch's norm, whose gradient at zero is zero; that of a root is NaN."""
+    """The gradient at zero is zero, as that of PyTorch's norm, which short vectors get; that of a root is NaN."""
     sizes = [x.shape[a] for a in axes]
     if all(isinstance(n, int) for n in sizes) and math.prod(sizes) <= _SHORT:
         return torch.linalg.vector_norm(x, 2, axes, keep)
-    return torch.sqrt(torch.sum(torch.square(in_float32(x)), axes, keep))
+    squares = torch.sum(torch.square(in_float32(x)), axes, keep)
+    nothing = squares == 0
+    root = torch.sqrt(torch.where(nothing, torch.ones_like(squares), squares))
+    return torch.where(nothing, torch.zeros_like(squares), root)
 
 
 def _log(x: Any) -> Any:

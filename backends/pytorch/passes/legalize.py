@@ -9,6 +9,7 @@ import onnx_ir as ir
 from convert.passes import Pass, run_passes
 from convert.passes.clean import clean
 from convert.passes.expand_functions import expand_functions
+from convert.passes.flat_roots import flatten_roots
 from convert.passes.layout.assign import assign_layout
 from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.move_through_reshape import join_transposes
@@ -36,6 +37,7 @@ PASSES: tuple[Pass, ...] = (
     drop_size_checks,
     expand_unsupported,
     clean,
+    flatten_roots,
     find_response_norms,
     assign_channels_first,
     join_transposes,

@@ -54,6 +54,15 @@ def square_root(x: tf.Tensor) -> tf.Tensor:
     return tf.sqrt(x) if x.dtype.is_floating else tf.cast(tf.sqrt(tf.cast(x, tf.float64)), x.dtype)
 
 
+def length(x: tf.Tensor, axes: list[int] | tf.Tensor | None, keep: bool) -> tf.Tensor:
+    """The root of a sum of squares; the gradient at zero is zero."""
+    squares = total(tf.square(x), axes, keep)
+    if not squares.dtype.is_floating:
+        return square_root(squares)
+    nothing = tf.equal(squares, 0)
+    return tf.where(nothing, tf.zeros_like(squares), tf.sqrt(tf.where(nothing, tf.ones_like(squares), squares)))
+
+
 def log_sum_exp(x: tf.Tensor, axes: list[int] | tf.Tensor | None, keep: bool) -> tf.Tensor:
     if x.dtype.is_floating:
         largest = tf.reduce_max(x, axes, keepdims=True)
@@ -89,7 +98,7 @@ def register_reductions(**functions: Callable[..., tf.Tensor]) -> None:
 
 register_reductions(
     ReduceL1=lambda x, axes, keep: total(x if x.dtype in UNSIGNED else tf.abs(x), axes, keep),
-    ReduceL2=lambda x, axes, keep: square_root(total(tf.square(x), axes, keep)),
+    ReduceL2=length,
     ReduceLogSum=lambda x, axes, keep: log(total(x, axes, keep)),
     ReduceLogSumExp=log_sum_exp,
     ReduceMax=largest,

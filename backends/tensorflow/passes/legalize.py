@@ -11,6 +11,7 @@ from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.broadcasts import split_broadcasts
 from convert.passes.clean import clean
 from convert.passes.expand_functions import expand_functions
+from convert.passes.flat_roots import flatten_roots
 from convert.passes.layout.assign import assign_layout
 from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.move_through_reshape import join_transposes
@@ -35,6 +36,7 @@ BEFORE_LAYOUT: tuple[Pass, ...] = (
     enclose_gradients,
     expand_unsupported,
     clean,
+    flatten_roots,
     split_broadcasts,
     find_response_norms,
     fold_batch_norms,

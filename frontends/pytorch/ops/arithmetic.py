@@ -173,9 +173,14 @@ def atan2(g, y, x):
     negative_y = signbit(g, b)
     turn = g.Where(negative_y, g.Neg(pi), pi)
     both_zero = g.And(g.Equal(a, zero), g.Equal(b, zero))
-    base = g.Where(both_zero, g.Where(negative_y, g.Neg(zero), zero), g.Atan(g.Div(b, a)))
+    # Nothing is divided by zero, also where another way is taken: its gradient would be NaN.
+    one = constant_like(g, 1.0, a)
+    slope = g.Div(b, g.Where(g.Equal(a, zero), one, a))
+    base = g.Where(both_zero, g.Where(negative_y, g.Neg(zero), zero), g.Atan(slope))
     upright = g.And(g.Equal(a, zero), g.Greater(g.Abs(b), zero))  # not NaN
-    base = g.Where(upright, g.Where(negative_y, g.Neg(half), half), base)
+    # a / b is zero there, and has the gradient of the angle.
+    steep = g.Sub(g.Where(negative_y, g.Neg(half), half), g.Div(a, g.Where(g.Equal(b, zero), one, b)))
+    base = g.Where(upright, steep, base)
     return g.Where(g.And(signbit(g, a), g.Not(upright)), g.Add(base, turn), base)
 
 
@@ -194,9 +199,9 @@ def hypot(g, x, y):
 def logaddexp(g, x, y):
     a, b = promote_operands(g, x, y)
     gap = g.Abs(g.Sub(a, b))
-    return g.Where(
-        g.Equal(a, b), g.Add(a, constant_like(g, math.log(2), a)), g.Add(g.Max(a, b), log1p(g, g.Exp(g.Neg(gap))))
-    )
+    half = constant_like(g, 0.5, a)  # of two that are the same, infinities too, each has half of the gradient
+    same = g.Add(g.Add(g.Mul(a, half), g.Mul(b, half)), constant_like(g, math.log(2), a))
+    return g.Where(g.Equal(a, b), same, g.Add(g.Max(a, b), log1p(g, g.Exp(g.Neg(gap)))))
 
 
 @torch_op("logaddexp2")

@@ -97,6 +97,27 @@ def _attended(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.scaled_dot_product_attention(x[None], x[None], other[None], attn_mask=allowed)
 
 
+def _spreads(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return x.std(1) * other[:, 0] + torch.std_mean(x, 1, correction=0)[0]
+
+
+def _angles(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Of (0, 0), of both axes, and of zeros of both signs."""
+    spectrum = torch.fft.rfft(torch.cat([x, other * 0], 1))
+    return torch.atan2(x, x.flip(-1)) + torch.atan2(x, x * 0) + spectrum.angle()[:, :2]
+
+
+def _sums_of_powers(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return torch.logcumsumexp(x, 1) * other + torch.logaddexp(x, x.flip(-1)) * other
+
+
+def _long(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.pad(x, [0, 1100]).norm(dim=1) * other[:, 0]
+
+
+FUNCTIONS = [_lengths, _directions, _attended, _spreads, _angles, _sums_of_powers, _long]
+
+
 class _Called(torch.nn.Module):
     def __init__(self, function: Callable[..., torch.Tensor]) -> None:
         super().__init__()
@@ -106,24 +127,48 @@ class _Called(torch.nn.Module):
         return self.function(x, other)
 
 
-@pytest.mark.parametrize("function", [_lengths, _directions, _attended], ids=lambda f: f.__name__)
-@pytest.mark.parametrize("form", ["torch", "torch-code"])
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("form", ["torch", "torch-code", "tf", "keras"])
 def test_gradients_are_numbers_where_those_of_the_source_are(function: Any, form: str, tmp_path: Path) -> None:
     """Of a row of zeros, as padding is, that nothing reads; and where there is nothing to attend to."""
-    from tests.backends.pytorch.test_state import FORMS, loaded
-
     source = _Called(function)
-    rows = torch.tensor([[0.0, 0.0], [1.0, -2.0], [0.5, 3.0]])
-    other = torch.tensor([[0.0, 0.0], [1.0, 2.0], [-1.0, 4.0]])
-    report = convert.convert(source, form, tmp_path / f"m{FORMS[form]}", inputs=(rows, other), verify=False)
-    found = []
-    for module in (source, loaded(tmp_path / f"m{FORMS[form]}")):
-        x = rows.clone().requires_grad_()
-        y = module(x, other)
-        (y[report.outputs[0].name] if isinstance(y, dict) else y).sum().backward()
-        found.append(x.grad)
-    torch.testing.assert_close(found[1], found[0])
-    assert found[0].isfinite().all()
+    count = 3 if function is _attended else 5
+    rows = torch.tensor([[0.0, 0.0], [1.0, -2.0], [0.5, 3.0], [2.0, 2.0], [0.0, -1.5]])[:count]
+    other = torch.tensor([[0.0, 0.0], [1.0, 2.0], [-1.0, 4.0], [0.5, 1.5], [2.0, -1.0]])[:count]
+    from tests.backends.pytorch.test_state import FORMS
+
+    path = tmp_path / {"tf": "m.savedmodel", "keras": "m.keras"}.get(form, f"m{FORMS.get(form)}")
+    report = convert.convert(source, form, path, inputs=(rows, other), verify=False)
+    x = rows.clone().requires_grad_()
+    source(x, other).sum().backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+    of = _gradient_in_tensorflow if form in ("tf", "keras") else _gradient_in_torch
+    torch.testing.assert_close(of(path, report, rows, other), x.grad)
+
+
+def _gradient_in_torch(path: Path, report: Any, rows: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    from tests.backends.pytorch.test_state import loaded
+
+    x = rows.clone().requires_grad_()
+    y = loaded(path)(x, other)
+    (y[report.outputs[0].name] if isinstance(y, dict) else y).sum().backward()
+    assert x.grad is not None
+    return x.grad
+
+
+def _gradient_in_tensorflow(path: Path, report: Any, rows: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    import keras
+    import tensorflow as tf
+
+    module = keras.models.load_model(path) if path.suffix == ".keras" else tf.saved_model.load(str(path))
+    x = tf.constant(rows.numpy())
+    feed = {report.inputs[0].name: x, report.inputs[1].name: tf.constant(other.numpy())}
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = module(feed) if path.suffix == ".keras" else module.signatures["serving_default"](**feed)
+        total = tf.add_n([tf.reduce_sum(part) for part in tf.nest.flatten(y)])
+    return torch.from_numpy(tape.gradient(total, x).numpy())
 
 
 @pytest.mark.parametrize("momentum", [0.1, 0.01])

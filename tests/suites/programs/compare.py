@@ -23,7 +23,6 @@ FORMATS = [
     "tf",
     pytest.param("tf-frozen", marks=pytest.mark.long),
     pytest.param("keras", marks=pytest.mark.long),
-    pytest.param("torch", marks=pytest.mark.long),
 ]
 """Not TensorFlow Lite and Caffe2: what they refuse of the tables has not been gone through yet."""
 

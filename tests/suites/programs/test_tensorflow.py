@@ -55,7 +55,7 @@ def test_what_runtimes_make_of_nothing_is_declared() -> None:
         assert any(not array.size for feed in ROWS[name].feeds for array in feed.values())
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", [*FORMATS, pytest.param("torch", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", ROWS)
 def test_program(name: str, form: str, tmp_path: Path) -> None:
     skip_without_runtime(form)

@@ -18,6 +18,11 @@ ROWS = [
     case("Pad", f32(2, 3, 4), const([1, 2]), None, const([-1])),
     case("Pad", f32(2, 5), ints(1, 2), None, ints(1), mode="edge"),
     case("Pad", f32(3), const([4, 5]), mode="wrap"),
+    *(
+        case("Pad", f32(2, 6), ints(0, before, 0, after), mode=mode).named(f"cut {mode} {before} {after}")
+        for mode in ("reflect", "edge", "wrap")
+        for before, after in ((-1, 2), (2, -2))
+    ),
     case("Pad", i64(2, 3), const([0, 1, 0, 1])),
     case("Pad", boolean(3), const([1, 1])),
 ]
