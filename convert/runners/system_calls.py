@@ -68,6 +68,8 @@ _LOCKS = (6, 7, 37, 38)
 _WORD = 32
 _WORD_BITS = (1 << _WORD) - 1
 _FILE_KIND = 0o170000
+_SOCKET_KINDS = 0xF
+"""The bits of the second argument of socket(2) that tell the kind; the others are flags."""
 _KEPT_RIGHTS = 1 << 1 | 1 << 2
 """CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: a user with all rights reads the files of others, and nothing more."""
 _CAPABILITY_VERSION = 0x20080522
@@ -121,6 +123,7 @@ def close_calls(*, programs: bool, every_thread: bool = True) -> None:
     rules.add_rule(seccomp.ERRNO(errno.EPERM), "prctl", asked, seccomp.Arg(1, seccomp.NE, signal.SIGKILL))
     with suppress(ValueError, OSError, RuntimeError):  # limits of another process: 0 is this one
         rules.add_rule(seccomp.ERRNO(errno.EPERM), "prlimit64", seccomp.Arg(0, seccomp.NE, 0))
+    _refuse_datagrams(rules)
     _refuse_clones(rules, forks=programs)
     if not programs:
         _refuse_signals(rules)
@@ -128,13 +131,29 @@ def close_calls(*, programs: bool, every_thread: bool = True) -> None:
 
 
 def close_networks() -> None:
-    """There are no sockets but those between processes of this machine. Raises as `close_calls` does."""
+    """There are no sockets but those of the kind by which the project's own processes talk. Raises as `close_calls`.
+
+    Services of this machine (logs, buses, containers, key rings, name caches) listen at the other kinds of AF_UNIX.
+    """
     import pyseccomp as seccomp
 
     rules = seccomp.SyscallFilter(seccomp.ALLOW)
     rules.add_rule(seccomp.ERRNO(errno.EPERM), "socket", seccomp.Arg(0, seccomp.NE, socket.AF_UNIX))
+    for kind in set(range(_SOCKET_KINDS + 1)) - {socket.SOCK_SEQPACKET}:
+        rule = seccomp.Arg(1, seccomp.MASKED_EQ, _SOCKET_KINDS, kind)
+        rules.add_rule(seccomp.ERRNO(errno.EPERM), "socket", seccomp.Arg(0, seccomp.EQ, socket.AF_UNIX), rule)
+    _refuse_datagrams(rules)
     rules.add_rule(seccomp.ERRNO(errno.ENOSYS), "io_uring_setup")  # which makes sockets as well
     rules.load()
+
+
+def _refuse_datagrams(rules: Any) -> None:
+    """Of a pair of datagram sockets, which is no connection: what is sent may have any address."""
+    import pyseccomp as seccomp
+
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):  # which for AF_UNIX is the same
+        rule = seccomp.Arg(1, seccomp.MASKED_EQ, _SOCKET_KINDS, kind)
+        rules.add_rule(seccomp.ERRNO(errno.EPERM), "socketpair", rule)
 
 
 def close_forks_and_signals() -> None:

@@ -55,6 +55,8 @@ ACTIONS = {
     "fork": "os.fork() or os._exit(0)",
     "connect": "socket.create_connection(('127.0.0.1', 9))",
     "socket": "socket.socket(socket.AF_UNIX)",
+    "datagram to anywhere": "socket.socketpair(type=socket.SOCK_DGRAM)[0].sendto(b'x', b'\\0nobody')",
+    "raw datagram to anywhere": "socket.socketpair(type=socket.SOCK_RAW)[0].sendto(b'x', b'\\0nobody')",
     "datagram": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
     "kill": "os.kill(os.getppid(), 0)",
     "keystrokes": "fcntl.ioctl(0, 0x5412, b'x')",
@@ -331,7 +333,20 @@ def elsewhere(work):
 def shell(place):
     assert subprocess.run([sys.executable, "-c", f"open({str(place)!r}, 'w')"]).returncode == 0
 """
-COMMAND_ACTIONS = ("write", "append", "truncate", "remove", "rename", "folder", "link", "out by a link", "connect")
+COMMAND_ACTIONS = (
+    "write",
+    "append",
+    "truncate",
+    "remove",
+    "rename",
+    "folder",
+    "link",
+    "out by a link",
+    "connect",
+    "socket",
+    "datagram to anywhere",
+    "raw datagram to anywhere",
+)
 
 
 @pytest.mark.parametrize("action", [*COMMAND_ACTIONS, "datagram", "a program"])
@@ -357,7 +372,9 @@ def test_a_command_writes_its_output_and_nothing_else(tmp_path: Path, action: st
     assert (other / "kept").read_text() == "kept"
     right = done(
         "(out / 'new').mkdir(); os.rename(out / 'new', out / 'newer'); shell(own / 'a'); shell(aim / 'b')\n"
-        "elsewhere(lambda: (own / 'c').write_text('x')); socket.socket(socket.AF_UNIX); (other / 'kept').read_text()"
+        "elsewhere(lambda: (own / 'c').write_text('x')); socket.socketpair(); (other / 'kept').read_text()"
+        "\nours, kind = str(own / 's'), (socket.AF_UNIX, socket.SOCK_SEQPACKET)"
+        "\nlistener = socket.socket(*kind); listener.bind(ours); listener.listen(); socket.socket(*kind).connect(ours)"
     )
     assert not right.returncode, right.stderr
     assert (aim / "b").exists()
