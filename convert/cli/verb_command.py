@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -22,6 +23,9 @@ _SECTION_OF = {
     "Work": ("jobs", "engine", "ray_address", "cpus", "retries", "cold", "redo_failed", "journal"),
 }  # fmt: skip
 """Which section of the help an option stands in, by the name of its parameter; any other is in the last one."""
+
+
+_WITHOUT_FILES = ("formats", "help")
 
 
 class DeclaredOption(click.Option):
@@ -70,6 +74,18 @@ class VerbCommand(click.Command):
             return super().make_context(*args, **rest)
         except click.UsageError as error:
             raise _usage_error(error, self) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Do what the verb does. Raises `UsageError` in a folder that is no more, where libraries end the process."""
+        if self.name not in _WITHOUT_FILES:
+            try:
+                os.getcwd()
+            except FileNotFoundError:
+                raise UsageError(
+                    "the folder that you are in has been removed: libraries do not load in it",
+                    hint="cd to another one",
+                ) from None
+        return super().invoke(ctx)
 
 
 def write_examples(formatter: click.HelpFormatter, lines: Sequence[str]) -> None:

@@ -44,13 +44,25 @@ def _ignore_all() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+GONE = "D=$PWD; mkdir x; cd x; rmdir ../x; "
 INSPECT = "$C inspect m.onnx"
 LONG = "o" * 250
 DEEP = "o/" * 2500
 
 ROWS = {
-    "the folder has gone": Row("mkdir x; cd x; rmdir ../x; $C inspect ../m.onnx"),
-    "the folder has gone, whole path": Row('D=$PWD; mkdir x; cd x; rmdir ../x; $C inspect "$D/m.onnx"'),
+    **{
+        f"the folder has gone, {words}": Row(f"{GONE}$C {words}", 2, told="the folder that you are in has been removed")
+        for words in (
+            "inspect ../m.onnx",
+            'inspect "$D/m.onnx"',
+            "m.onnx --to onnx",
+            '"$D/m.onnx" --to onnx -o "$D/n.onnx"',
+            'verify "$D/m.onnx" "$D/m.onnx"',
+            'batch "$D/m.onnx" --to onnx -o out',
+            "ops --from pytorch",
+        )
+    },
+    **{f"the folder has gone, {words}": Row(f"{GONE}$C {words}") for words in ("formats", "--help", "help verify")},
     "no home": Row(INSPECT, variables={"HOME": None}),
     "a home that is nowhere": Row(INSPECT, variables={"HOME": "/nowhere/at all"}),
     "a home that is a file": Row(INSPECT, variables={"HOME": "{here}/m.onnx"}),
