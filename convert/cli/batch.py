@@ -149,4 +149,4 @@ def batch(
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # Schedulers ask for an end by SIGTERM: what runs is killed then, as on Ctrl-C.
     raise_in_main_thread()
-    exit_on_error(work, 0)
+    exit_on_error(work, 0, "batch" if as_json else None)

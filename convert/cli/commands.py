@@ -252,7 +252,7 @@ def inspect(
 @click.option("-v", "--verbose", is_flag=True, help="Say how runs of models are confined here, too.")
 def formats(as_json: bool, verbose: bool) -> None:
     """List what can be read and what can be written."""
-    exit_on_error(lambda: render.formats(as_json, verbose), 0)
+    exit_on_error(lambda: render.formats(as_json, verbose), 0, "formats" if as_json else None)
 
 
 @cli.command(
@@ -325,7 +325,7 @@ def ops(
             check_found(rows, words, [row.name for row in all_rows], f" of {title}")
         render.operators(title, rows, as_json)
 
-    exit_on_error(work, 0)
+    exit_on_error(work, 0, "ops" if as_json else None)
 
 
 cli.add_command(batch)

@@ -150,8 +150,11 @@ def _write_soon(files: FilesBeside, report: Report, error: ConvertError) -> None
         echo(f"note: what tells of the error was not written in {_PATIENCE:g} s: nobody reads it, it seems", err=True)
 
 
-def exit_on_error(work: Callable[[], T], verbose: int, report: Report | None = None) -> T:
-    """What `work` gives; exceptions become one paragraph and an exit code, with tracebacks only for -vv."""
+def exit_on_error(work: Callable[[], T], verbose: int, report: Report | str | None = None) -> T:
+    """What `work` gives; exceptions become one paragraph and an exit code, with tracebacks only for -vv.
+
+    report: for --json, the report of the run, or the name of a verb that has none.
+    """
     try:
         return work()
     except ConvertError as error:
@@ -167,7 +170,7 @@ def exit_on_error(work: Callable[[], T], verbose: int, report: Report | None = N
 
 
 def _exit_with_error(
-    error: ConvertError, verbose: int, report: Report | None, cause: Exception | None = None
+    error: ConvertError, verbose: int, report: Report | str | None, cause: Exception | None = None
 ) -> NoReturn:
     if verbose >= 2:
         import traceback

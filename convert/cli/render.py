@@ -12,7 +12,7 @@ from convert import plugin
 from convert.destination import names_format
 from convert.errors import ConvertError, Unsupported
 from convert.plugin import Operator
-from convert.report import Report, to_json
+from convert.report import SCHEMA_VERSION, Report, to_json
 from convert.terminal import echo, echo_json
 from convert.text import bytes_text, visible
 
@@ -121,8 +121,8 @@ def error(problem: ConvertError) -> None:
         echo(f"hint: {problem.hint}", err=True)
 
 
-def error_json(report: Report, problem: ConvertError) -> str:
-    """The report of a failed run as one line of JSON."""
+def error_json(report: Report | str, problem: ConvertError) -> str:
+    """The report of a failed run as one line of JSON; of a verb that has none, its name and what went wrong."""
     answer: dict[str, object] = {"type": type(problem).__name__, "message": problem.message, "hint": problem.hint}
     if isinstance(problem, Unsupported):
         answer["problems"] = [
@@ -136,7 +136,8 @@ def error_json(report: Report, problem: ConvertError) -> str:
             }
             for p in problem.problems
         ]
-    return to_json({**report.to_dict(), "ok": False, "exit_code": problem.exit_code, "error": answer})
+    facts = {"schema": SCHEMA_VERSION, "command": report} if isinstance(report, str) else report.to_dict()
+    return to_json({**facts, "ok": False, "exit_code": problem.exit_code, "error": answer})
 
 
 def _conversion(done: Report) -> None:

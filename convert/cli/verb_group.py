@@ -47,10 +47,11 @@ class VerbGroup(click.Group):
             sys.exit(error.exit_code)
 
     def _tell(self, error: ConvertError, words: Sequence[str]) -> None:
-        """Print an error that came before any work; for --json of a verb that has a report as one, too."""
+        """Print an error that came before any work; for --json as a line of it, too."""
         verb = next((word for word in words if word in self.commands), "convert")
-        if "--json" in words and verb in ("convert", "verify", "inspect"):
-            echo_json(render.error_json(Report(verb), error))
+        if "--json" in words:
+            has_report = verb in ("convert", "verify", "inspect")
+            echo_json(render.error_json(Report(verb) if has_report else verb, error))
         render.error(error)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

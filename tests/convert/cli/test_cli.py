@@ -117,6 +117,22 @@ def test_options_of_other_sources_are_noted(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("batch", "none.toml"), ("batch", "zoo.toml", "--jobs", "x"), ("batch", "--to", "nothing", "."),
+        ("ops", "--to", "nothing"), ("ops", "no such operator"), ("ops",), ("formats", "--wide"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_an_error_of_a_verb_without_a_report_is_json_too(words: tuple[str, ...], tmp_path: Path) -> None:
+    done = invoke(*words, "--json")
+    told = json.loads(done.stdout)
+    assert (told["command"], told["ok"], told["exit_code"]) == (words[0], False, done.exit_code)
+    assert told["error"]["message"] in done.stderr
+    assert done.exit_code in (2, 5)
+
+
 def test_json_carries_errors_too() -> None:
     done = invoke("nothing.pt", "--to", "tf", "--json")
     told = json.loads(done.stdout)
