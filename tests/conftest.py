@@ -23,7 +23,7 @@ os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 pytest.register_assert_rewrite("tests.support", "tests.frontends", "tests.backends")
 
 ROOT = Path(__file__).resolve().parents[1]
-pytest_plugins = ["tests.support.core_tests", "tests.support.long_sample", "tests.support.warm_children"]
+pytest_plugins = ["tests.support.core_tests", "tests.support.samples", "tests.support.warm_children"]
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Which tests `-m core` and `--sample` choose, and that the first import no framework."""
+"""Which tests `-m core` and the options of samples choose, and that the first import no framework."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.core_tests import ROOT, imports_framework, is_core_file
-from tests.support.long_sample import is_sampled
+from tests.support.samples import is_sampled, place_in_order
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,7 @@ def test_core_lies_in_its_places() -> None:
     assert not is_core_file(ROOT / "tests/frontends/caffe2/ops/test_rules.py")
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_collecting_the_core_imports_no_framework() -> None:
     """What runs is watched test by test (`tests/support/core_tests.py`)."""
@@ -58,3 +59,32 @@ def test_a_sample_is_the_same_everywhere() -> None:
     assert 60 <= len(found) <= 140
     assert found == [name for name in reversed(names) if is_sampled(name, 10)][::-1]
     assert all(is_sampled(name, 1) for name in names)
+
+
+def test_an_order_is_drawn_from_a_word_and_keeps_modules_together() -> None:
+    names = [f"tests/test_{i}.py::test_{case}" for i in range(50) for case in ("b", "a")]
+    found = sorted(names, key=lambda name: place_in_order(name, "one"))
+    assert found != names
+    assert [name.partition("::")[2] for name in found] == ["test_b", "test_a"] * 50, "in a module as written"
+    assert all(a.partition("::")[0] == b.partition("::")[0] for a, b in zip(found[::2], found[1::2], strict=True))
+    assert found == sorted(names, key=lambda name: place_in_order(name, "one"))
+    half = {word: {*sorted(names, key=lambda name: place_in_order(name, word))[:50]} for word in "abcdefghijkl"}
+    assert set.union(*half.values()) == {*names}, "some words bring every test into the first half"
+
+
+def test_what_would_begin_too_late_is_skipped_in_the_order_of_the_word(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    for name in "abcdefgh":
+        (tmp_path / f"test_{name}.py").write_text("import time\ndef test_it():\n    time.sleep(0.3)\n")
+    plugins = ["-p", "no:cacheprovider", "-p", "tests.support.samples"]
+    options = ["-v", "-rs", "--sample-order", "word", "--sample-seconds", "0.4"]
+    command = [sys.executable, "-m", "pytest", "-c", str(tmp_path / "pytest.ini"), *plugins, *options, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line.split()[:2] for line in done.stdout.splitlines() if "::test_it " in line]
+    order = sorted((f"test_{name}.py::test_it" for name in "abcdefgh"), key=lambda name: place_in_order(name, "word"))
+    assert [Path(name).name for name, _ in lines] == order
+    ends = [end for _, end in lines]
+    assert ends.count("PASSED") <= 2
+    assert ends == sorted(ends), "those that pass come first"
+    assert "the 0.4 seconds of the sample are over" in done.stdout

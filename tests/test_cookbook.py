@@ -82,6 +82,7 @@ RECIPES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("new_interpreters")  # children import what they do for a user
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_recipe_prints_what_is_shown(recipe: Recipe, tmp_path: Path) -> None:

@@ -114,6 +114,7 @@ def test_every_mnist_fixture_converts_verified_with_the_same_accuracy(
     np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "target", [pytest.param(*p.values, id=p.id, marks=[*p.marks, *_LONG.get(str(p.id), [])]) for p in TARGETS]
 )

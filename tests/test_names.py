@@ -16,6 +16,7 @@ import convert
 from convert import plugin
 from convert.report import Report
 from tests.support.caffe2_support import needs_caffe2
+from tests.support.marks import slow
 from tests.support.run_targets import SUFFIXES, run_target
 
 PAIRS = [
@@ -87,6 +88,7 @@ def check(inputs: list[str], form: str, folder: Path, *, verify: bool) -> Report
     return report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", sorted(SUFFIXES))
 def test_all_at_once(form: str, tmp_path: Path) -> None:
     """Its own names where all of them are legal; verified, which undoes what is called otherwise."""
@@ -105,7 +107,7 @@ def test_pair(pair: tuple[str, str], form: str, tmp_path: Path) -> None:
     check(list(pair), form, tmp_path, verify=False)
 
 
-@pytest.mark.parametrize("form", sorted(SUFFIXES))
+@pytest.mark.parametrize("form", slow(sorted(SUFFIXES), "tflite"))
 def test_an_input_that_is_an_output(form: str, tmp_path: Path) -> None:
     """Its name is one value's only, where a format has one list of names."""
     if form == "caffe2" and (reason := needs_caffe2()):

@@ -41,6 +41,7 @@ EXAMPLES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", EXAMPLES)
 def test_an_example_runs(title: str, tmp_path: Path) -> None:
     for name, text in EXAMPLES[title].items():

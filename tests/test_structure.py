@@ -27,6 +27,7 @@ def test_entries_are_files_and_folders() -> None:
     assert entries(graph, "p") == {"__init__": {"a"}, "a": {"b"}, "b": set()}
 
 
+@pytest.mark.slow
 def test_the_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """No room has a circle of files, and its entries import one another in one direction, but for two arrows that are
     meant: a task of a batch runs the command line itself, and constants are folded by the kernels of the executor,

@@ -59,6 +59,7 @@ def unannotated(tree: ast.Module) -> Iterator[Function]:
     return visit(tree, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ROOMS, ids=lambda p: f"{p.parent.name}.{p.name}")
 def test_every_function_but_rules_is_annotated(room: Path) -> None:
     found = [

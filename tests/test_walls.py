@@ -6,7 +6,9 @@ import ast
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -17,6 +19,31 @@ ROOMS = sorted(p for kind in ("frontends", "backends") for p in (ROOT / kind).it
 MOST_LINES = 400
 TOP = {"pyproject.toml", "README.md", "LICENSE", "ARCHITECTURE.md", *TOPS, "tests", "fixtures"}
 """All that may lie at the top, beside files whose names begin with a dot."""
+
+
+class Content(NamedTuple):
+    """What three walls ask of a file: to parse all of them takes seconds.
+
+    absolute: modules that it imports from by their whole names, and bound: names of its own; both with their lines.
+    """
+
+    docstring: str | None
+    absolute: list[tuple[int, str]]
+    bound: list[tuple[int, str]]
+
+
+@cache
+def content_of(file: Path) -> Content:
+    tree = ast.parse(file.read_text())
+    found = Content(ast.get_docstring(tree), [], [])
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            found.absolute.append((node.lineno, node.module or ""))
+        bound = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        name = node.id if bound else getattr(node, "arg", None) or getattr(node, "name", None)  # type: ignore[attr-defined]
+        if name:
+            found.bound.append((getattr(node, "lineno", 0), str(name)))
+    return found
 
 
 def test_no_module_imports_itself_over_others() -> None:
@@ -43,9 +70,8 @@ def test_rooms_import_the_core_and_themselves_only(room: Path) -> None:
 def test_rooms_import_themselves_relatively() -> None:
     for room in ROOMS:
         for file in room.rglob("*.py"):
-            for node in ast.walk(ast.parse(file.read_text())):
-                if isinstance(node, ast.ImportFrom) and not node.level:
-                    assert not (node.module or "").startswith(name_of(room)), f"{file}:{node.lineno}"
+            for line, name in content_of(file).absolute:
+                assert not name.startswith(name_of(room)), f"{file}:{line}"
 
 
 def test_the_core_imports_no_room_and_no_framework() -> None:
@@ -169,7 +195,7 @@ def test_every_module_says_what_it_is_for() -> None:
     for kind in ("convert", "frontends", "backends"):
         for file in (ROOT / kind).rglob("*.py"):
             if not file.name.endswith("_pb2.py"):
-                text = ast.get_docstring(ast.parse(file.read_text()))
+                text = content_of(file).docstring
                 assert text, f"{file} has no docstring"
                 assert text != "Placeholder.", file
 
@@ -178,7 +204,5 @@ def test_names_say_what_they_are() -> None:
     """Participles by themselves name anything and nothing: of `told`, `held` and `said` there are none."""
     bare = {"told", "held", "said", "meant"}
     for file in sources():
-        for node in ast.walk(ast.parse(file.read_text())):
-            bound = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-            name = node.id if bound else getattr(node, "arg", None) or getattr(node, "name", None)  # type: ignore[attr-defined]
-            assert str(name).strip("_") not in bare, f"{file.relative_to(ROOT)}:{node.lineno}: {name}"  # type: ignore[attr-defined]
+        for line, name in content_of(file).bound:
+            assert name.strip("_") not in bare, f"{file.relative_to(ROOT)}:{line}: {name}"

@@ -27,6 +27,7 @@ from convert.parity.judge import VerifyMethod
 from convert.runners.process import Limits
 from tests.convert.runners.test_sandbox import endless_model
 from tests.support import hostile
+from tests.support.marks import slow
 
 pytestmark = pytest.mark.not_core
 
@@ -154,6 +155,7 @@ def test_an_endless_loop_ends_with_the_time_of_the_command(tmp_path: Path) -> No
     assert lines[0].endswith("was not done after 8 s")
 
 
+@pytest.mark.slow
 def test_an_endless_loop_ends_with_the_time_of_a_run(tmp_path: Path) -> None:
     path = endless_model(tmp_path / "m.onnx")
     with pytest.raises(ResourceLimit, match=r"running .* took longer than 1 s"):
@@ -191,7 +193,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize("write", [hostile.write_torch_zip, hostile.write_torch_legacy], ids=["zip", "legacy"])
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("name", slow(KEYS, "a deep key"))
 def test_tuples_of_tuples_as_keys_of_a_pickle(name: str, write: Callable[[Path, bytes], Path], tmp_path: Path) -> None:
     path = write(tmp_path / "m.pt", hostile.PROTO4 + KEYS[name] + hostile.STOP)
     with pytest.raises(api.ConvertError, match="is no model") as caught:
@@ -228,6 +230,7 @@ def claim_a_lot(file: Any) -> None:
     file.create_dataset("claimed", shape=(1 << 38,), chunks=(1 << 16,), dtype="f4")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "told"),
     [(link_groups, "has two places"), (claim_a_lot, "says that it holds 1,099.5 GB")],

@@ -126,6 +126,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return [*found, json.loads(generated.to_json())]
 
 
+@pytest.mark.slow
 def test_every_field_is_documented_with_its_type(told: list[dict[str, Any]]) -> None:
     table = documented()
     assert len(table) > 60

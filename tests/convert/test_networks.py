@@ -33,6 +33,7 @@ def spec(name: str) -> str:
     return f"x:float32[batch,3,{NETWORKS[name]},{NETWORKS[name]}]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.long) for n in NETWORKS])
 def test_network_converts_to_onnx_and_savedmodel_and_verifies(name: str, tmp_path: Path) -> None:
     module = timm_helper.create(name, NETWORKS[name])

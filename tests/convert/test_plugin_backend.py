@@ -77,6 +77,7 @@ def test_it_converts_and_is_verified(site: Path, network: Path, tmp_path: Path) 
     assert (told["format"], told["verdict"]["status"]) == ("toy", "PASS")
 
 
+@pytest.mark.slow
 def test_its_option_is_like_any_other(site: Path, network: Path, tmp_path: Path) -> None:
     assert "--indent INTEGER RANGE" in command(site, tmp_path, "--help").stdout
     wrong = command(site, tmp_path, network, "--to", "toy", "--indent", "9")
@@ -103,6 +104,7 @@ def test_its_option_is_like_any_other(site: Path, network: Path, tmp_path: Path)
     assert (tmp_path / "m.toy").read_text().startswith('{\n    "toy": 1')
 
 
+@pytest.mark.slow
 def test_it_is_listed_and_completed(site: Path, tmp_path: Path) -> None:
     told = json.loads(command(site, tmp_path, "formats", "--json").stdout)
     assert told["write"]["toy"]["suffix"] == ".toy"
@@ -117,6 +119,7 @@ def test_it_is_listed_and_completed(site: Path, tmp_path: Path) -> None:
         assert f"plain,{answer}\n" in done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_a_batch_takes_it(site: Path, network: Path, tmp_path: Path) -> None:
     (tmp_path / "zoo.toml").write_text(f'[[models]]\nsource = "{network}"\nto = "toy"\nindent = 3\n')
     done = command(site, tmp_path, "batch", "zoo.toml", "-o", "out", "--jobs", "1", "--json")
@@ -132,6 +135,7 @@ def test_a_batch_takes_it(site: Path, network: Path, tmp_path: Path) -> None:
     assert "which no installed frontend reads" in json.loads(done.stdout.splitlines()[0])["reason"]
 
 
+@pytest.mark.slow
 def test_what_it_lacks_is_listed_before_anything_is_written(site: Path, tmp_path: Path) -> None:
     node = helper.make_node("Conv", ["x", "w"], ["y"])
     onnx.save(

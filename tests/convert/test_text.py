@@ -46,6 +46,7 @@ def hostile_model(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 @pytest.mark.parametrize("verb", [["inspect"], ["inspect", "--json"], ["--to", "tf"], ["--to", "tf", "--json"],
                                   ["batch", "--to", "onnx", "-o", "out"]], ids=" ".join)  # fmt: skip

@@ -26,6 +26,7 @@ def bad(seeds: range, targets: tuple[str, ...], workers: int) -> dict[tuple[str,
     return {key: n for key, n in counts.items() if key[1] in (*BAD, "failed")}
 
 
+@pytest.mark.slow
 def test_a_sample_is_right_or_refused() -> None:
     assert bad(range(8), ("onnx",), 1) == {}
 

@@ -85,6 +85,7 @@ def test_the_way_of_a_network(name: str, tmp_path: Path) -> None:
     assert measure(HERE, here, name, tmp_path) == Cell(HERE.name, name, RIGHT)
 
 
+@pytest.mark.slow
 def test_what_goes_wrong_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other numbers, another shape, an error of the consumer, one of ours."""
     here = ThisPython(tmp_path, HERE.needs)
@@ -150,6 +151,7 @@ def test_arrays_go_through_as_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path
         assert arrays.entry(array) == encoded(array)
 
 
+@pytest.mark.slow
 def test_what_is_not_to_be_had_says_why(tmp_path: Path) -> None:
     with pytest.raises(NotToBeHad, match=r"there is no Python 3\.0"):
         interpreter("3.0")

@@ -15,6 +15,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 def test_a_killed_conversion_leaves_the_old_output_or_a_new_one() -> None:
     """Two kills: of the process that was started, and of the one that works for it."""
     done, wrong = faults.kills(["convert"], ["KILL"], 2, seed=1)

@@ -23,6 +23,7 @@ def fuzz(formats: str, *more: str) -> None:
     assert all("refused" in line for line in done.stdout.splitlines())
 
 
+@pytest.mark.slow
 def test_a_few_changes_are_refused_or_right() -> None:
     pytest.importorskip("onnxruntime", reason="it runs what was converted")
     fuzz("onnx,caffe2", "--count", "25")

@@ -65,6 +65,7 @@ def unexplained(results: list[Result]) -> list[str]:
     return [f"{r.case}: {r.status}: {r.text}" for r in results if r.status not in ("pass", "gap")]
 
 
+@pytest.mark.slow
 def test_a_sample_passes() -> None:
     pytest.importorskip("tensorflow")
     chosen = [case for case in cases() if case.name in SAMPLE]

@@ -12,6 +12,8 @@ from opinfo_judge import PASSED, judged, samples
 from opinfo_ties import settled
 from torch.testing._internal.opinfo.core import SampleInput
 
+from tests.support.marks import slow_but
+
 # One entry of each topic, and those that other converters miss.
 CHOSEN = (
     "add",
@@ -48,7 +50,7 @@ CHOSEN = (
 LEAST = {"float32": 0.98, "float64": 0.98, "float16": 0.98, "bfloat16": 0.98, "int64": 0.99, "bool": 0.99}
 
 
-@pytest.mark.parametrize("entry", CHOSEN)
+@pytest.mark.parametrize("entry", slow_but(CHOSEN, "roll", "searchsorted", "unfold"))
 def test_first_samples_of_an_entry(entry: str) -> None:
     """The first two samples of the entry."""
     found = []

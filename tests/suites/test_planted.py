@@ -16,6 +16,7 @@ _QUICK = ("words", *planted_networks.SMALL)
 NETWORKS = [pytest.param(n, marks=[] if n in _QUICK else [pytest.mark.long]) for n in planted_networks.NETWORKS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS)
 def test_planted_defects_are_found_and_clean_pairs_pass(network: str) -> None:
     rows = planted.score([network], ["onnx"])
@@ -29,6 +30,7 @@ QUICK = ("onnx 11", "onnx 11, float32 only", "onnx 20")
 READERS = [pytest.param(n, marks=[] if n in QUICK else [pytest.mark.long]) for n in planted_readers.NAMES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_errors_of_readers_are_found_and_clean_readings_pass(name: str) -> None:
     if name == "caffe2" and (missing := unavailable_reason("caffe2")):

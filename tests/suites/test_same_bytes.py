@@ -12,6 +12,7 @@ QUICK = ("onnx", "tf", "tf-frozen", "keras", "caffe2")
 VARIANTS = [pytest.param(v, marks=[] if v in QUICK else [pytest.mark.long]) for v in same_bytes.VARIANTS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_an_output_is_the_same_in_another_folder(variant: str, tmp_path: Path) -> None:
     runs = [same_bytes.convert_all(["loops", "onnx"], [variant], tmp_path / name) for name in ("a", "another place")]
@@ -40,6 +41,7 @@ def test_any_hash_seed_writes_the_same(tmp_path: Path) -> None:
     assert same_bytes.compare(runs) == []
 
 
+@pytest.mark.slow
 def test_another_hash_seed_writes_the_same_onnx_and_caffe2(tmp_path: Path) -> None:
     """Without a framework a process costs a second."""
     variants = ["onnx", "onnx, external data", "caffe2"]

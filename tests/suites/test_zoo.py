@@ -21,6 +21,7 @@ CHOSEN = ("mobilenetv4_conv_small_035", "llama-past", "lstm-tagger", "conv-tasne
 NAMES = zoo.entries()
 
 
+@pytest.mark.slow
 def test_a_sample_converts_and_verifies() -> None:
     found = [row for rows in zoo.outcomes([NAMES[name] for name in CHOSEN], ["onnx"]) for row in rows]
     assert len(found) == len(CHOSEN)
@@ -35,6 +36,7 @@ def test_a_model_converts_and_verifies(name: str) -> None:
     assert [o for o in found if o.outcome not in (PASS, GAP)] == []
 
 
+@pytest.mark.slow
 def test_it_is_a_manifest_for_batches(tmp_path: Path) -> None:
     """Models of transformers as folders, the others as weights and a factory, described as they are here."""
     manifest = save([NAMES["lstm-tagger"], NAMES["gpt2-past"]], tmp_path / "zoo")

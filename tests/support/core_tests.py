@@ -1,8 +1,8 @@
 """`pytest -m core`: the tests of the core, in a process that imports no framework.
 
 Every test in `PLACES` has the mark, except in modules that import a framework when they are imported, and except tests
-that are marked `long` or `not_core`. Under `-m core` no other module is imported, and a test that loads a framework
-all the same fails: it wants the mark `not_core`.
+that are marked `long`, `slow` or `not_core`. Under `-m core` no other module is imported, and a test that loads a
+framework all the same fails: it wants the mark `not_core`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The mark is given before any are chosen by it."""
     for item in items:
-        other = item.get_closest_marker("long") or item.get_closest_marker("not_core")
+        other = any(item.get_closest_marker(name) for name in ("long", "slow", "not_core"))
         if is_core_file(item.path) and not other:
             item.add_marker("core")
     if asked_for(config) and loaded():

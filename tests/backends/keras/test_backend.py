@@ -84,6 +84,7 @@ def test_what_is_called_otherwise_is_told(tmp_path: Path) -> None:
     assert keras_names(load_keras(path)) == (["input_1_0"], ["n_my_output__"])
 
 
+@pytest.mark.slow
 def test_layout_nhwc_moves_the_boundary(tmp_path: Path) -> None:
     proto = resnet()
     model = written(proto, tmp_path, layout="nhwc")

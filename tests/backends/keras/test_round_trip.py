@@ -45,6 +45,7 @@ def _run(source: Source, feeds: list[dict[str, np.ndarray]], precision: str) -> 
     return runner.run(source, feeds, precision=precision, options=Options())
 
 
+@pytest.mark.slow
 def test_mnist(tmp_path: Path) -> None:
     feeds = [{"image": images(n, 28, 28, 1)} for n in (3, 1)]
     there_and_back(FIXTURES / "mnist_cnn.keras", tmp_path, feeds)

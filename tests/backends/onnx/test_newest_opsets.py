@@ -10,11 +10,12 @@ import torch
 import convert
 from convert.errors import UsageError
 from tests.suites.consumer_networks import build, feed, spec
+from tests.support.marks import slow_but
 from tests.support.run_targets import assert_close
 
 
 @pytest.mark.parametrize("name", ["cnn", "attention", "words", "bilinear", "lstm"])
-@pytest.mark.parametrize("opset", [24, 25, 26, 27, 28])
+@pytest.mark.parametrize("opset", slow_but([24, 25, 26, 27, 28], 28))
 def test_networks(name: str, opset: int) -> None:
     if opset > onnx.defs.onnx_opset_version():
         pytest.skip(f"onnx {onnx.__version__} has no opset {opset}")

@@ -103,6 +103,7 @@ ROWS: dict[str, tuple[nn.Module, tuple[int, ...], str, tuple[int, ...], Callable
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [7, 8])
 @pytest.mark.parametrize("row", ROWS)
 def test_forms(row: str, opset: int, tmp_path: Path) -> None:
@@ -126,6 +127,7 @@ def test_forms(row: str, opset: int, tmp_path: Path) -> None:
     assert_close({"y": want.numpy()}, {"y": got}, {"y": true.numpy()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("opset", "version"), [(7, 3), (8, 3), (9, 4)])
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_weights_are_inputs_before_ir_version_4(opset: int, version: int, in_memory: bool, tmp_path: Path) -> None:
@@ -158,6 +160,7 @@ def test_a_file_of_ir_version_3_is_read_with_its_own_inputs(tmp_path: Path) -> N
     assert report.verdict.status == "PASS"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [7, 9, 11, 13, 17, 20, 23])
 def test_nothing_is_written_that_nobody_reads(opset: int) -> None:
     """Axes and sizes become attributes in older opsets: what held them goes."""

@@ -32,6 +32,7 @@ def written(proto: Any, path: Path, opset: int = 20) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [n if n in (11, 23) else pytest.param(n, marks=pytest.mark.long) for n in OPSETS])
 def test_node_tests_compute_the_same(opset: int, tmp_path: Path) -> None:
     """Every seventh of ONNX's node tests, lifted and lowered: the same numbers, or an Unsupported with the operator."""

@@ -242,6 +242,7 @@ def test_what_has_no_form_is_listed(tmp_path: Path) -> None:
         convert.convert(model, "torch", tmp_path / "m.pt2")
 
 
+@pytest.mark.slow
 def test_the_file_tells_nothing_of_this_machine(tmp_path: Path) -> None:
     loaded(perceptron(), tmp_path)
     first = (tmp_path / "model.pt2").read_bytes()

@@ -50,9 +50,11 @@ def layer(operator: str, gates: int, directions: int = 1, peepholes: bool = Fals
         ("LSTM", 4, True, {"directions": 2, "direction": "bidirectional", "states": False}),
         ("GRU", 3, True, {"linear_before_reset": 1, "states": True, "direction": "reverse"}),
         ("RNN", 1, True, {"activations": ["Relu"]}),
-        ("GRU", 3, False, {"directions": 2, "direction": "bidirectional"}),
-        ("LSTM", 4, False, {"peepholes": True, "direction": "reverse"}),
-        ("LSTM", 4, False, {"lengths": True, "directions": 2, "direction": "bidirectional"}),
+        pytest.param("GRU", 3, False, {"directions": 2, "direction": "bidirectional"}, marks=pytest.mark.slow),
+        pytest.param("LSTM", 4, False, {"peepholes": True, "direction": "reverse"}, marks=pytest.mark.slow),
+        pytest.param(
+            "LSTM", 4, False, {"lengths": True, "directions": 2, "direction": "bidirectional"}, marks=pytest.mark.slow
+        ),
         ("RNN", 1, False, {"clip": 0.5, "states": True}),
     ],
 )

@@ -62,6 +62,7 @@ def counting() -> Any:
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "way"), [*((form, "") for form in FORMS), ("torch-code", "onnx")])
 def test_calls_in_a_row(form: str, way: str, counting: Any, tmp_path: Path) -> None:
     """Straight from TensorFlow, and by way of an ONNX file, whose metadata have what a state starts with."""
@@ -82,6 +83,7 @@ def test_calls_in_a_row(form: str, way: str, counting: Any, tmp_path: Path) -> N
             np.testing.assert_allclose(got[name], y, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_stateful_layers_of_keras(tmp_path: Path) -> None:
     """A batch of two that Keras was told, so that the state has one size."""
     pytest.importorskip("tensorflow", reason="TensorFlow runs Keras")
@@ -111,6 +113,7 @@ class Counter(nn.Module):
         return x + self.total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_gradients_end_with_a_call(form: str, tmp_path: Path) -> None:
     """As they do in TensorFlow; a second backward would be an error otherwise. PyTorch is the source here."""

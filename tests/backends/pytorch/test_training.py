@@ -50,6 +50,7 @@ def losses_of_keras(model: Any, x: np.ndarray, wanted: np.ndarray) -> list[float
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "recurrent"), [("torch", True), ("torch-code", False)])
 def test_losses_are_those_of_keras(form: str, recurrent: bool, tmp_path: Path) -> None:
     """Step by step within rounding, though not a weight has the layout that it has in Keras.

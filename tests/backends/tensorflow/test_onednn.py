@@ -226,6 +226,7 @@ for path in sorted(folder.glob("*/net*")):
 """
 
 
+@pytest.mark.slow
 def test_conv3d_is_not_fused_with_leaky_relu(tmp_path: Path) -> None:
     """Under oneDNN, of Pad, Conv3D without bias and LeakyRelu, TensorFlow makes a kernel that takes the slope for 1.
 
@@ -356,6 +357,7 @@ def saved(folder: Path, form: str) -> Source:
     return Source("frozen-graph", folder / "bytes.pb")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("new_interpreters")
 @pytest.mark.parametrize("form", ["savedmodel", "frozen"])
 def test_a_source_of_bytes_runs_as_documented(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

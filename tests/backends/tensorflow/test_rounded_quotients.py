@@ -11,6 +11,7 @@ import pytest
 from onnx import parser
 
 import convert
+from tests.support.marks import slow
 from tests.support.run_targets import SUFFIXES, run_target
 
 TARGETS = ("tf", "tf-frozen", "keras", "tflite")
@@ -52,7 +53,7 @@ def compared(model: onnx.ModelProto, target: str, x: np.ndarray, folder: Path) -
         np.testing.assert_array_equal(got[name], want, err_msg=name)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", slow(TARGETS, "tflite"))
 def test_what_is_rounded_is_divided(target: str, tmp_path: Path) -> None:
     """As float32 rounds the quotient: of the integers 29 of 41's are else off by one, of the middles 93 of 250."""
     integers = np.arange(1, 4001, dtype=np.float32)
@@ -62,7 +63,7 @@ def test_what_is_rounded_is_divided(target: str, tmp_path: Path) -> None:
     compared(model, target, np.concatenate([integers, middles]).reshape(-1, 2), tmp_path)
 
 
-@pytest.mark.parametrize("target", ["tf", "tf-frozen", "tflite"])
+@pytest.mark.parametrize("target", slow(["tf", "tf-frozen", "tflite"], "tflite"))
 def test_places_of_the_nearest_element_of_sizes_that_the_run_tells(target: str, tmp_path: Path) -> None:
     made, body = [], ""
     for coordinates in ("asymmetric", "half_pixel"):
@@ -74,7 +75,7 @@ def test_places_of_the_nearest_element_of_sizes_that_the_run_tells(target: str, 
     compared(model, target, np.arange(60 * 50, dtype=np.float32).reshape(1, 1, 60, 50), tmp_path)
 
 
-@pytest.mark.parametrize("target", ["tf", "tf-frozen", "tflite"])
+@pytest.mark.parametrize("target", slow(["tf", "tf-frozen", "tflite"], "tflite"))
 def test_a_size_that_is_known_beside_a_batch_that_is_not(target: str, tmp_path: Path) -> None:
     """5 of 6: the middle of the third lies between two elements."""
     resize = 'mode = "nearest", coordinate_transformation_mode = "half_pixel", nearest_mode = "round_prefer_ceil"'

@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import nn
 
+from tests.support.marks import slow
+
 pytest.importorskip("tensorflow", reason="TensorFlow runs the artefacts")
 
 import convert
@@ -48,7 +50,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("form", ["tf", "keras", "tflite"])
+@pytest.mark.parametrize("form", slow(["tf", "keras", "tflite"], "tflite"))
 @pytest.mark.parametrize("name", MODELS)
 def test_digits_of_long_sums(name: str, form: str, tmp_path: Path) -> None:
     model, x = MODELS[name].eval(), torch.from_numpy(X)

@@ -85,6 +85,7 @@ def test_a_journal_is_a_file(kind: str, tmp_path: Path) -> None:
 # -- runs -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_each_end_is_its_own_and_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash, a hang, a hog and errors beside good models; then only what is unfinished or changed runs."""
@@ -160,6 +161,7 @@ def test_what_others_wrote_is_left_alone(tmp_path: Path) -> None:
     assert record["outcome"] == "converted"
 
 
+@pytest.mark.slow
 def test_a_name_that_no_disk_takes_is_one_tasks_error(tmp_path: Path) -> None:
     source = tiny(tmp_path / f"{'x' * 249}.onnx")
     out = tmp_path / "out"
@@ -236,6 +238,7 @@ def test_the_page_escapes_what_models_are_called(tmp_path: Path) -> None:
     assert "&lt;script&gt;" in text
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 @pytest.mark.parametrize("blow", [signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_their_batch(blow: signal.Signals, tmp_path: Path) -> None:

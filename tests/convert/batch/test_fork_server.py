@@ -27,6 +27,7 @@ from convert.source import Source
 from tests.support.batch_tools import rules, tiny
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_forks_end_each_in_its_own_way(tmp_path: Path) -> None:
     bad, path = rules(tmp_path / "rules"), tiny(tmp_path / "a.onnx")
@@ -119,6 +120,7 @@ def test_no_room_starts_a_thread_when_it_is_imported() -> None:
     assert done.stdout.split()[-1] == "1"
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_runtimes_that_are_told_something_else_have_a_warm_process_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

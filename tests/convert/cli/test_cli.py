@@ -184,6 +184,7 @@ def test_layout_of_stdout_and_stderr(tmp_path: Path) -> None:
     assert quiet.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_custom_rules_from_a_file(tmp_path: Path) -> None:
     """The lines of the README, on an ONNX model with an operator of the user's own: converted, and verified.

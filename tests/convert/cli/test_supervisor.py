@@ -39,7 +39,9 @@ api = types.ModuleType("convert.api")
 api.inspect = api.convert = work
 sys.modules["convert.api"] = api
 sys.argv = ["convert", *{words!r}]
-from convert.cli import main
+from convert.cli import main, output_options
+# Ten seconds of patience are a wait, and nothing else.
+output_options._PATIENCE = 1.0
 main()
 """
 READY = 'Path("ready").touch(); time.sleep(100)'
@@ -196,6 +198,7 @@ def test_who_starts_it_may_ignore_its_children(tmp_path: Path) -> None:
     assert process.returncode == 7
 
 
+@pytest.mark.slow
 def test_a_limit_of_processor_time_that_ends_at_once(tmp_path: Path) -> None:
     """Where the soft limit is the hard one, the kernel sends SIGKILL."""
     process = start(tmp_path, "while True: pass", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (2, 2)))
@@ -211,6 +214,7 @@ def test_no_place_for_temporary_files_is_told_with_its_reason(tmp_path: Path) ->
     assert "error: the disk takes no more: File too large" in told
 
 
+@pytest.mark.slow
 def test_sigkill_ends_the_worker_too(tmp_path: Path) -> None:
     process = start(tmp_path, READY)
     await_file(tmp_path / "ready")
@@ -250,6 +254,7 @@ def test_an_output_that_was_being_written(tmp_path: Path, old: str) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "ready", "tmp"]
 
 
+@pytest.mark.slow
 def test_the_cursor_of_a_terminal_is_shown_again(tmp_path: Path) -> None:
     """What is killed in the middle of its spinner cannot do that."""
     master, slave = pty.openpty()

@@ -16,6 +16,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from tests.support.marks import slow_but
+
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as Linux has them"),
     pytest.mark.not_core,  # each starts programs for seconds
@@ -114,7 +116,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", slow_but(ROWS, "no variables", "no space for files", "a name of two lines"))
 def test_odd_surroundings(name: str, model: Path, tmp_path: Path) -> None:
     run(ROWS[name], model, tmp_path)
 
@@ -152,6 +154,7 @@ HOMES = {
 """What makes a home folder."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOMES)
 def test_neither_the_home_folder_nor_programs_of_the_folder_have_a_part(name: str, model: Path, tmp_path: Path) -> None:
     """Nothing is read or left in the home folder, and no program is started from the folder that the user is in."""

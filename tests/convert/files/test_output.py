@@ -83,6 +83,7 @@ def test_a_folder_replaces_a_folder_and_companions_move_along(tmp_path: Path) ->
     assert names(tmp_path) == ["m.data", "m.savedmodel"]
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 @pytest.mark.parametrize("layout", ["nets", "metanet", "mobile"])
 def test_a_caffe2_folder_is_replaced_unless_it_holds_more(
@@ -166,6 +167,7 @@ PARTS = ["a.onnx.data", "a.onnx", "m.onnx.data", "m.onnx"]
 OLD, NEW = (f"{word}, with its weights in a.onnx.data and m.onnx.data" for word in ("old", "new"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "force"),
     [

@@ -76,6 +76,7 @@ def _layers() -> list[torch.nn.Module]:
             torch.nn.Linear(2, 2).to(torch.float8_e4m3fn)]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_plain_modules_need_nothing_that_is_not_allowed(tmp_path: Path) -> None:
     warnings.simplefilter("ignore")
     layers = _layers()
@@ -135,6 +136,7 @@ def test_hostile_pickles_are_seen_through(tmp_path: Path, name: str) -> None:
     assert not marker.exists()
 
 
+@pytest.mark.slow
 def test_the_hostile_pickles_are_real(tmp_path: Path) -> None:
     """Loaded with pickle, in another process, most of them do execute their code."""
     code = (
@@ -209,6 +211,7 @@ def test_changed_bytes_never_crash(fixtures: Path) -> None:
     assert 0 < seen < 300
 
 
+@pytest.mark.slow
 def test_deep_and_wide_pickles_end_soon() -> None:
     start = time.process_time()
     deep = hostile.PROTO2 + b"]" * 100_000 + b"a" * 99_999 + hostile.STOP

@@ -69,6 +69,7 @@ def test_what_is_in_use_or_of_others_stays(tmp_path: Path) -> None:
         assert names(tmp_path) == sorted([*others, folder.name, "convert-tmp-linkedto", "convert-tmp-afile123"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [0o700, 0o000])
 def test_folders_are_removed_however_deep(tmp_path: Path, mode: int) -> None:
     """A process that was taken over can make a path of any length in its own folder, one level after the other."""

@@ -194,6 +194,7 @@ def renamed(proto: onnx.ModelProto, names: dict[str, str], folder: Path) -> tupl
     return source, api.open_source(folder / "m.savedmodel"), read(proto)
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_a_saved_model_that_does_not_load_fails(tmp_path: Path) -> None:
     """A session runs it all the same."""
@@ -204,6 +205,7 @@ def test_a_saved_model_that_does_not_load_fails(tmp_path: Path) -> None:
     assert "the target does not run: loaded by tf.saved_model.load: ValueError: duplicate parameter" in verdict.reason
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_inputs_that_are_swapped_when_they_are_called_by_name_fail(tmp_path: Path) -> None:
     """TensorFlow sorts `x.1` before `x_0`, and `x_1` after it."""

@@ -72,6 +72,7 @@ def test_the_step_that_breaks_is_named(folder: Path, tmp_path: Path) -> None:
     assert "Step by step" in text
 
 
+@pytest.mark.slow
 def test_people_get_one_table(folder: Path) -> None:
     done = invoke("verify", folder / "right.onnx", folder / "right.onnx", folder / "wrong.onnx", "-q")
     assert done.exit_code == 3

@@ -258,6 +258,7 @@ def leaky(default: float) -> onnx.ModelProto:
     return model(nodes, [info("x", ["n", 8])], [info("y", ["n", 8])], domains=["mine"], functions=[body], ir_version=10)
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 @pytest.mark.parametrize("evaluator", [True, False], ids=["with the evaluator", "without"])
 def test_a_reader_that_drops_an_attribute_is_found_out(
@@ -316,6 +317,7 @@ def test_a_loss_of_nothing_but_rounding_is_no_failure(divergences: dict[float, P
     assert "nothing but rounding" in report.verdict.reason or "rounding alone" in report.verdict.reason
 
 
+@pytest.mark.slow
 def test_another_loss_is_a_failure(divergences: dict[float, Path], tmp_path: Path) -> None:
     convert.convert(divergences[1.01], "onnx", tmp_path / "m.onnx", verify=False)
     verdict = convert.verify(divergences[1.0], tmp_path / "m.onnx").verdict

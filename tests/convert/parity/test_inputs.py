@@ -137,6 +137,7 @@ def test_a_picture_is_what_is_verified_on_and_the_saved_file_says_so(
         np.testing.assert_array_equal(arrays["x"], expected)
 
 
+@pytest.mark.slow
 def test_saved_sets_make_the_verdict_again(model: Path, tmp_path: Path) -> None:
     """Three sets of several sizes, large numbers, many rows, every dim at 1; the same errors from the file."""
     saved = tmp_path / "in.npz"
@@ -168,6 +169,7 @@ def pooled(path: Path, size: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_size_that_the_source_refuses_is_left_out_and_one_that_only_the_target_does_is_a_failure(
     tmp_path: Path,
 ) -> None:

@@ -63,6 +63,7 @@ WRONG: dict[str, tuple[str, Callable[..., Any], str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WRONG)
 def test_a_wrong_rule_is_named_with_module_and_line(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     operator, rule, path, line = WRONG[kind]
@@ -101,6 +102,7 @@ def test_a_wrong_rule_of_tensorflow_is_named_by_its_operator(monkeypatch: pytest
     assert (verdict.divergence.operator, verdict.divergence.node) == ("Softplus", "middle")
 
 
+@pytest.mark.slow
 def test_a_thousand_nodes_take_two_forward_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Under a minute where a pass takes 100 ms: it is the number of passes that counts, and no node is run alone."""
     from convert import api, plugin

@@ -28,6 +28,7 @@ def needed() -> int:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("verify", "more"), [(None, -1), (True, -1), (None, 0)])
 def test_what_memory_does_not_hold_is_verified_only_if_asked_for(
     verify: bool | None, more: int, needed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,10 +10,11 @@ import pytest
 import convert
 from convert.verdict import FAIL, PASS
 from tests.convert.runners.test_onnx_stored import HALVES, PLAIN, V, W, cast, narrow, written
+from tests.support.marks import slow
 from tests.support.onnx_support import array
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", slow(HALVES, HALVES[1]))
 def test_a_narrow_constant_excuses_no_wrong_layer(dtype: int, tmp_path: Path) -> None:
     plain = written(tmp_path / "a.onnx", PLAIN, array("w", W), array("v", V))
     unused = narrow("unused", np.ones(1), dtype)

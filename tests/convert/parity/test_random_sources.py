@@ -97,6 +97,7 @@ def hold(source: Any, inputs: Any = None, outputs: int = 2) -> None:
     assert wrong == ((FAIL, [INCONCLUSIVE, FAIL]) if outputs == 2 else (INCONCLUSIVE, [INCONCLUSIVE]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PYTORCH)
 def test_pytorch(name: str) -> None:
     hold(Drawing(PYTORCH[name]).eval(), "x:float32[batch,6]")
@@ -147,6 +148,7 @@ TENSORFLOW: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TENSORFLOW)
 def test_tensorflow(name: str) -> None:
     import tensorflow as tf

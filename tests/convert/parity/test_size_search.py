@@ -19,6 +19,7 @@ from convert.parity.inputs import free_dims
 from convert.parity.size_search import suggested_sizes
 from convert.report import Report
 from convert.source import Source
+from tests.support.marks import slow_but
 
 pytestmark = pytest.mark.not_core  # each runs programs and their children for seconds
 
@@ -89,7 +90,7 @@ def product(path: Path, dims: Sequence[Any] = ("?", "?")) -> Path:
 NETWORKS = {"flattened": flattened, "halved": halved, "positions": positions, "window": window, "product": product}
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", slow_but(NETWORKS, "window"))
 def test_sizes_at_which_the_source_runs_are_found(name: str, tmp_path: Path) -> None:
     path = NETWORKS[name](tmp_path / "m.onnx")
     done = invoke("verify", path, path, "--json")
@@ -101,6 +102,7 @@ def test_sizes_at_which_the_source_runs_are_found(name: str, tmp_path: Path) -> 
         assert len({f.partition("h=")[2].split(",")[0] for f in told["verdict"]["feeds"]}) > 1
 
 
+@pytest.mark.slow
 def test_where_none_is_found_the_error_names_the_input(tmp_path: Path) -> None:
     """Nothing suggests 1,229; the sizes that were tried and the option are named."""
     nodes = [node("ReduceSum", ["x", "axis"], ["s"]), node("Shape", ["x"], ["d"]), node("Gather", ["d", "one"], ["n"]),

@@ -185,6 +185,7 @@ def masked(path: Path, weight: np.ndarray, least: float) -> Path:
     return file(path, nodes, 6, w=weight, mask=MASK, least=np.float32(least))
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 @pytest.mark.parametrize("least", [-1e4, -1e9, np.finfo(np.float32).min, -np.inf])
 def test_logits_beside_a_mask(least: float, tmp_path: Path) -> None:
@@ -216,6 +217,7 @@ def test_scores_beside_time_stamps(tmp_path: Path) -> None:
 TAILS = ["Softmax", "LogSoftmax", "Sigmoid", "Exp", "Relu", "Elu", "Softplus", "Erf", "Tanh"]
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 @pytest.mark.parametrize("operator", TAILS)
 def test_tails_of_functions_are_as_exact_as_their_kernels(operator: str, tmp_path: Path) -> None:

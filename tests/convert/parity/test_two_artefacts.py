@@ -80,6 +80,7 @@ def test_names_that_a_format_changed_are_the_same(tmp_path: Path, names: tuple[s
     assert f"output 'y' is taken for {names[2]!r}" in told["notes"]
 
 
+@pytest.mark.slow
 def test_other_names_are_paired_by_place_with_a_note(tmp_path: Path) -> None:
     one, two = difference(tmp_path / "one.onnx"), difference(tmp_path / "two.onnx", ("left", "right", "out"))
     told = verdict(one, two)
@@ -168,6 +169,7 @@ def test_a_size_that_one_side_fixes_is_the_one_that_is_compared(
     assert any("compared at batch = 3 only" in n for n in told["notes"]) == (theirs == 3)
 
 
+@pytest.mark.slow
 def test_weights_that_differ_are_said_first(tmp_path: Path) -> None:
     one = difference(tmp_path / "one.onnx")
     told = verdict(one, difference(tmp_path / "two.onnx", scale=1.05))["verdict"]

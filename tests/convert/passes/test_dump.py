@@ -26,6 +26,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.onnx"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("to", "expected"),
     [

@@ -46,6 +46,7 @@ def folded_number(g: Graph, y: ir.Value) -> np.ndarray:
     return add.inputs[0].const_value.numpy()
 
 
+@pytest.mark.slow
 def test_official_cases() -> None:
     folded = 0
     for name, case in node_tests().items():

@@ -102,6 +102,7 @@ class Normed(nn.Module):
         return self.norm(x.relu() + 2) * self.factor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "wrong"), [(1.0, False), (1.001, True)])
 def test_long_sums_are_no_failure_and_another_function_is(factor: float, wrong: bool, tmp_path: Path) -> None:
     """onnxruntime's GroupNormalization over 131,072 elements is 1e-5 off, a factor of 1.001 is 1e-3."""

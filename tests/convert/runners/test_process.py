@@ -22,6 +22,7 @@ from convert.runners.arrays import load_arrays, save_arrays
 from convert.runners.fork_client import ADDRESS
 from convert.runners.process import Limits, execute, failed_run
 from convert.source import Source
+from tests.support.marks import slow
 
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
 
@@ -53,6 +54,7 @@ def test_runs_in_another_process() -> None:
     assert found["float64"][1]["log_probs"].dtype == np.float64
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_modules_in_the_folder_that_the_user_is_in_are_not_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -110,7 +112,7 @@ ODD_ANSWERS = {
 
 
 @pytest.mark.not_core
-@pytest.mark.parametrize("odd", ODD_ANSWERS)
+@pytest.mark.parametrize("odd", slow(ODD_ANSWERS, "no end"))
 def test_an_answer_that_is_none_is_an_error(odd: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     child(monkeypatch, tmp_path, f"F=$4; {ODD_ANSWERS[odd]}")
     running = execute(Source("onnx", tmp_path / "m.onnx"), [{"x": np.ones(2, np.float32)}])
@@ -173,6 +175,7 @@ def test_a_run_that_needs_more_than_its_memory_says_so(tmp_path: Path) -> None:
     assert "--memory" in caught.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 @pytest.mark.parametrize("guilty", ["right", "wrong"])
 def test_a_runner_that_dies_is_a_failure_and_a_source_that_does_an_error(

@@ -233,6 +233,7 @@ def heed_signals() -> None:
         signals.signal(number, signals.SIG_DFL)
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 @pytest.mark.parametrize("signal", ["TERM", "KILL", "HUP", "INT"])
 def test_children_die_with_their_parent(tmp_path: Path, signal: str) -> None:
@@ -349,6 +350,7 @@ COMMAND_ACTIONS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", [*COMMAND_ACTIONS, "datagram", "a program"])
 def test_a_command_writes_its_output_and_nothing_else(tmp_path: Path, action: str) -> None:
     """What a stranger's file leaves behind in this process acts in all of its threads, and in what it starts."""

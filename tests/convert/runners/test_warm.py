@@ -47,6 +47,7 @@ print(json.dumps(found | {"children": children}))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are served on Linux")
 @pytest.mark.parametrize("before", ["", "imported"])

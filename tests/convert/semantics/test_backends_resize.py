@@ -64,6 +64,7 @@ def check(proto: onnx.ModelProto, to: str, folder: Path, feeds: dict[str, np.nda
         np.testing.assert_allclose(found[f"y{i}"], wanted[f"y{i}"], rtol=1e-5, atol=1e-5, err_msg=row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", ["onnx", "tf", "tf-frozen", "tflite", "keras", "caffe2"])
 def test_backend(to: str, proto: onnx.ModelProto, feeds: dict[str, np.ndarray], tmp_path: Path) -> None:
     check(proto, to, tmp_path, feeds)

@@ -19,6 +19,7 @@ from convert.semantics.interpolation import (
     source_coordinates,
     weight_matrix,
 )
+from tests.support.marks import slow_but
 from tests.support.onnx_support import array, info, model, run_ort
 
 LENGTHS = range(1, 10)
@@ -118,7 +119,7 @@ def ort_weights(rows: list[tuple[int, float, int]], every: dict[str, Any], opset
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("coordinates", slow_but(COORDINATES, "half_pixel", "align_corners"))
 def test_weights(coordinates: str, name: str) -> None:
     every, rows = attributes(name, coordinates), grid()
     ours = [weight_matrix(n, size, scale_of(n, given), method(every)) for n, given, size in rows]

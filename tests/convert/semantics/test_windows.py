@@ -12,6 +12,7 @@ from onnx import helper
 from convert.reference.kernels.nn import padding
 from convert.reference.kernels.pool import average_pool, max_pool
 from convert.semantics.windows import axis_pads, ceil_pad, extent, same_pads, split_pads, window_count
+from tests.support.marks import slow
 from tests.support.onnx_support import array, info, model, run_ort
 
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 11)
@@ -119,7 +120,7 @@ def test_max_pools(auto_pad: str, ceil_mode: int) -> None:
 
 @pytest.mark.parametrize("include", [0, 1])
 @pytest.mark.parametrize("ceil_mode", [0, 1])
-@pytest.mark.parametrize("auto_pad", AUTO_PADS)
+@pytest.mark.parametrize("auto_pad", slow(AUTO_PADS, "NOTSET"))
 def test_average_pools(auto_pad: str, ceil_mode: int, include: int) -> None:
     """What ceil_mode adds is counted by nobody; the pads that are asked for with count_include_pad."""
     rows = [row for row in grid(auto_pad) if meets_input(row, auto_pad, ceil_mode)]

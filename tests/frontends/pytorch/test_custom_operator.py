@@ -38,6 +38,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_operator_of_the_readme_is_verified(folder: Path) -> None:
     assert len([line for line in code().splitlines() if line.strip()]) <= 10
     done = run(folder, "-m", "convert", "net.pt2", "net.onnx", "--rules", "cube.py")

@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = Path(__file__).parents[3] / "fixtures" / "mnist_cnn.pt2"
 SCRIPT = """
 import json, sys
@@ -41,6 +43,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 def test_networkx_comes_when_it_is_used(tmp_path: Path) -> None:
     found = {}
     for when in ("early", "late"):

@@ -140,6 +140,7 @@ def fx(module: nn.Module, *examples: torch.Tensor) -> nn.Module:
 SPECS = ["x:float32[batch,3,10]", "y:float32[batch,4,12,12]"]
 
 
+@pytest.mark.slow
 def test_fx_modules() -> None:
     torch.manual_seed(0)
     module = fx(Mixed(), torch.randn(4, 3, 10), torch.randn(4, 4, 12, 12))
@@ -294,6 +295,7 @@ def test_quantized_archives_are_verified(tmp_path: Path, to: str) -> None:
     assert report.verdict.reference == "the source in float64"
 
 
+@pytest.mark.slow
 def test_the_float64_reference_is_what_the_kernels_compute() -> None:
     """It is another program than PyTorch's kernels, and differs from them by rounding alone: a step, seldom."""
     torch.manual_seed(0)

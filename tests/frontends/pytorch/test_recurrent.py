@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 import convert.api
+from tests.support.marks import slow_but
 from tests.support.pytorch_tools import noise, read
 from tests.support.pytorch_tools import run as run_graph
 from tests.support.torchscript_tools import kinds
@@ -62,7 +63,7 @@ SPECS = {True: ["x:float32[n,t,5]", "lengths:int64[n]"], False: ["x:float32[t,n,
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize("kind", slow_but(LAYERS, "lstm"))
 def test_packed_sequences(kind: str, shape: str) -> None:
     """Also where no sequence is as long as the padding, and where all are."""
     torch.manual_seed(0)
@@ -191,6 +192,7 @@ def test_cells(kind: str) -> None:
         agree(module, looped, noise(steps, 2, 5), noise(2, 4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ordered", [True, False])
 def test_lengths_are_verified_in_their_range(tmp_path: Path, ordered: bool) -> None:
     """PyTorch refuses lengths of zero, beyond the padding, or out of order where order is asked for."""

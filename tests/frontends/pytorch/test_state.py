@@ -362,6 +362,7 @@ def test_places_in_a_cache_are_verified_in_their_range(tmp_path: Path) -> None:
     assert {row.name for row in report.verdict.outputs} == {"output", "keys_next", "values_next"}
 
 
+@pytest.mark.slow
 def test_a_buffer_named_as_an_output_is_another_input() -> None:
     class Same(nn.Module):
         def __init__(self) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from convert.source import Source
 from tests.support.keras_helper import keras, layers
+from tests.support.marks import slow
 from tests.support.tensorflow_helper import agrees, images, shapes
 
 PICTURE, TOKENS, SERIES, WORDS = (12, 12, 3), (8, 6), (16, 6), (5,)
@@ -148,7 +149,7 @@ def check(row: Row, dtype: str) -> None:
     assert shapes(graph)[str(result.name)][0] == "batch"
 
 
-@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(n, marks=pytest.mark.long) for n in LONG)])
+@pytest.mark.parametrize("name", [*slow(QUICK, "three dims"), *(pytest.param(n, marks=pytest.mark.long) for n in LONG)])
 def test_layer(name: str) -> None:
     check({**QUICK, **LONG}[name], "float32")
 

@@ -42,6 +42,7 @@ CNNS = [n for n in EXPECTED if "ConvNeXt" not in n and n not in ("small_convnext
 QUICK = {"small_convnext", "vision_transformer", "resnet18"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.long) for n in NETWORKS])
 def test_graph(name: str) -> None:
     model = create(name)

@@ -116,6 +116,7 @@ RECURRENT: dict[str, tuple[Callable[[], Any], dict[str, int]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECURRENT)
 def test_recurrent(name: str) -> None:
     build, expected = RECURRENT[name]

@@ -14,6 +14,7 @@ from tests.suites.programs.compare import FORMATS, check, refusal, skip_without_
 from tests.suites.programs.onnx import PROGRAMS
 from tests.suites.programs.onnx_program import OnnxProgram
 from tests.suites.programs.onnx_refused import REFUSED
+from tests.support.marks import slow_but_one_of
 
 ROWS = {row.name: row for row in PROGRAMS}
 
@@ -81,7 +82,7 @@ PROVING_NOTHING: dict[str, str] = {}
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", slow_but_one_of(ROWS, 4))
 def test_program(name: str, form: str, tmp_path: Path) -> None:
     skip_without_runtime(form)
     check(attempt(name, form, tmp_path), REFUSED.get(form, {}).get(name))

@@ -1,4 +1,7 @@
-"""Every program of the PyTorch and TorchScript tables in ONNX and as a SavedModel, compared with PyTorch itself."""
+"""Every program of the PyTorch and TorchScript tables in ONNX and as a SavedModel, compared with PyTorch itself.
+
+One of eight runs by default; the others are slow.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from tests.suites.programs import (  # noqa: F401  (fill the table)
 from tests.suites.programs.compare import check, refusal
 from tests.suites.programs.pytorch import PROGRAMS, REFUSED
 from tests.suites.programs.torch_program import SCRIPTS, run_source, source_of, specs_of
+from tests.support.marks import slow_but_one_of
 
 ROWS = {row.name: row for row in [*PROGRAMS, *SCRIPTS]}
 
@@ -43,7 +47,7 @@ def test_the_table_is_whole() -> None:
 
 
 @pytest.mark.parametrize("form", ["onnx", pytest.param("tf", marks=pytest.mark.long)])
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", slow_but_one_of(ROWS, 8))
 def test_program(name: str, form: str, tmp_path: Path) -> None:
     check(attempt(name, form, tmp_path), REFUSED.get(form, {}).get(name))
 
@@ -54,15 +58,15 @@ PROVING_NOTHING = {"segment by where": "one value everywhere"}
 OF_ANOTHER_KERNEL = ("MaskedEncoder",)
 """Programs whose own fast path, which only TorchScript takes here, gives NaN where a mask leaves nothing in a row."""
 
-BY_DEFAULT = ("Conditional", "statistics in eval", "Packed", "lookups", "paddings", "resized", "normalized")
-"""Programs that a verification once refused: control flow in float64, a batch of one, lengths, evaluation of the graph,
+ONCE_REFUSED = ("Conditional", "statistics in eval", "Packed", "lookups", "paddings", "resized", "normalized")
+"""Programs that a verification refused once: control flow in float64, a batch of one, lengths, evaluation of the graph,
 special values, an epsilon that follows the dtype."""
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=() if name in BY_DEFAULT else pytest.mark.long)
+        pytest.param(name, marks=pytest.mark.slow if name in ONCE_REFUSED else pytest.mark.long)
         for name in ROWS
         if name not in {*REFUSED["onnx"], *OF_ANOTHER_KERNEL}
     ],

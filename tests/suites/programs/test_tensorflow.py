@@ -1,4 +1,7 @@
-"""Every program of the TensorFlow table in every format, compared with TensorFlow itself."""
+"""Every program of the TensorFlow table in every format, compared with TensorFlow itself.
+
+One of eight runs by default; the others are slow.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from convert import plugin
 from tests.suites.programs.compare import FORMATS, check, refusal, skip_without_runtime
 from tests.suites.programs.tensorflow import PROGRAMS
 from tests.suites.programs.tensorflow_refused import REFUSED
+from tests.support.marks import slow_but_one_of
 
 ROWS = {row.name: row for row in PROGRAMS}
 
@@ -56,7 +60,7 @@ def test_what_runtimes_make_of_nothing_is_declared() -> None:
 
 
 @pytest.mark.parametrize("form", [*FORMATS, pytest.param("torch", marks=pytest.mark.long)])
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", slow_but_one_of(ROWS, 8))
 def test_program(name: str, form: str, tmp_path: Path) -> None:
     skip_without_runtime(form)
     check(attempt(name, form, tmp_path), REFUSED.get(form, {}).get(name))

@@ -100,6 +100,7 @@ def assert_close(got: dict[str, np.ndarray], want: dict[str, np.ndarray], enlarg
         assert np.abs(got[name] - array).max() <= bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", MODELS)
 def test_every_layout_holds_the_same_model(
@@ -180,6 +181,7 @@ def test_nnpack_is_an_engine(tmp_path: Path) -> None:
     assert made.count("Conv NNPACK") == 5
 
 
+@pytest.mark.slow
 @needs_caffe2
 @pytest.mark.caffe2
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -186,6 +186,7 @@ class TestRealCaffe2:
             np.testing.assert_array_equal(got["arr_0"], want["product"])
             np.testing.assert_array_equal(got["arr_1"], want["mean"])
 
+    @pytest.mark.slow
     def test_a_net_that_kills_the_process_says_so_and_spares_the_others(self, tmp_path: Path) -> None:
         g = Graph()
         a, b = (g.input(name, ir.DataType.INT32, ["n"]) for name in "ab")
@@ -200,6 +201,7 @@ class TestRealCaffe2:
         assert "died" in str(death)
         assert "division by zero" in str(death)
 
+    @pytest.mark.slow
     def test_branches_of_an_if(self, tmp_path: Path) -> None:
         g = Graph()
         x, flag = g.input("x", ir.DataType.FLOAT, ["n", 3]), g.input("flag", ir.DataType.BOOL, [])
@@ -220,6 +222,7 @@ class TestRealCaffe2:
         with pytest.raises(ConvertError, match="the net takes"):
             run(path, {"a": np.zeros((1, 3, 8, 8), np.float32)})
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("file", "shapes"),
         [

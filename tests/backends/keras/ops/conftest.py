@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from tests.backends.keras.ops.keras_support import Outcomes
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(
+    scope="session", params=[pytest.param(False, id="static", marks=pytest.mark.slow), pytest.param(True, id="dynamic")]
+)
 def keras_outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    """Of the rows that tests of this run are about, with static and with dynamic lengths."""
-    from tests.backends.keras.ops.keras_support import refused, run_together
+    """Of the rows that tests of this run are about: with dynamic lengths by default, with static ones by the others."""
+    from tests.backends.keras.ops.keras_support import Outcomes, refused, run_together
 
     users = [item for item in request.session.items if "keras_outcomes" in getattr(item, "fixturenames", ())]
-    rows = [item.callspec.params["row"] for item in users if isinstance(item, pytest.Function)]
-    found: Outcomes = {}
-    for batch in (False, True):
-        written = [row for row in rows if not refused(row, batch)]
-        outputs = run_together(written, tmp_path_factory.mktemp("keras"), batch=batch)
-        found.update({(id(row), batch): y for row, y in zip(written, outputs, strict=True)})
-    return found
+    calls = [item.callspec.params for item in users if isinstance(item, pytest.Function)]
+    rows = [call["row"] for call in calls if call["keras_outcomes"] == request.param]
+    written = [row for row in rows if not refused(row, request.param)]
+    outputs = run_together(written, tmp_path_factory.mktemp("keras"), batch=request.param)
+    return Outcomes(request.param, {id(row): y for row, y in zip(written, outputs, strict=True)})

@@ -30,6 +30,7 @@ def test_operator(row: Case, keras_outcomes: Outcomes) -> None:
     check(row, keras_outcomes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("factors", "dtype"), [((2, 2), "float32"), ((3, 4), "float32"), ((1, 5), "float32"), ((2, 3), "float64")]
 )

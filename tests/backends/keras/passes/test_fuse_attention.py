@@ -155,6 +155,7 @@ def converted(make, inputs: list[str], path: Path):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAYERS)
 def test_it_is_one_layer_with_all_weights(name: str, tmp_path: Path) -> None:
     make, inputs, variables = LAYERS[name]
@@ -166,6 +167,7 @@ def test_it_is_one_layer_with_all_weights(name: str, tmp_path: Path) -> None:
     assert sum(int(np.prod(w.shape)) for w in model.weights) == sum(p.numel() for p in make().parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOOSE)
 def test_what_the_layer_does_not_do_stays_in_pieces(name: str, tmp_path: Path) -> None:
     make, text = LOOSE[name]

@@ -25,6 +25,7 @@ from tests.suites.onnx_node_cases import NodeCase, cases
 from tests.suites.onnx_node_worker import answer_to
 from tests.suites.onnx_nodes import judged, request
 from tests.support.cases import Case, params
+from tests.support.marks import slow
 
 GRAPHS = {
     "pieces": """(float[2, 3] a, float[2, 3] b, int64 place) => (float[m, n] y, float[2, 3] z, int64 length) {
@@ -178,7 +179,7 @@ def official() -> dict[str, NodeCase]:
     return {case.name: case for case in cases(["node"])}
 
 
-@pytest.mark.parametrize("name", OFFICIAL)
+@pytest.mark.parametrize("name", slow(OFFICIAL, "test_dft_irfft", "test_dft_rfft", "test_sequence_insert_at_front"))
 def test_official_case(name: str, official: dict[str, NodeCase]) -> None:
     case = official[name]
     result = judged(case, answer_to(*request(case, "torch")), "torch")

@@ -25,6 +25,7 @@ MODEL = """<ir_version: 8, opset_import: ["" : 18]> g (float[2, 4, 4, 3] x) =>
   r = MatMul (p, p) }"""
 
 
+@pytest.mark.slow
 def test_both_factors_count(tmp_path: Path) -> None:
     model, path = onnx.parser.parse_model(MODEL), tmp_path / "m.tflite"
     convert.convert(model, "tflite", path, verify=False)

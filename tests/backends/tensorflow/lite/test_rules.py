@@ -122,6 +122,7 @@ def test_sample(index: int, pool: ProcessPoolExecutor) -> None:
     check(index, pool.submit(computed, index, STATIC).result(timeout=600))
 
 
+@pytest.mark.slow
 def test_every_rule_of_tensorflow_lite_alone_is_in_the_sample() -> None:
     pytest.importorskip("tensorflow")
     from convert.backends.tensorflow import ops  # noqa: F401

@@ -88,6 +88,7 @@ class Kept(torch.nn.Module):
         return self.last(self.pool(self.first(x)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize(("kernel", "stride", "padding"), [(2, 2, 0), (3, 2, 0), (3, 2, 1)])
 def test_pools_that_keep_the_rest(kernel: int, stride: int, padding: int, average: bool, tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ def slices(dims: list[Any], kind: str) -> onnx.ModelProto:
     return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 18)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "dims"),
     [
@@ -59,6 +60,7 @@ def test_at_every_size(kind: str, dims: list[Any], tmp_path: Path) -> None:
             np.testing.assert_array_equal(got[f"y{i}"], want)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["bounds", "starts"])
 def test_bounds_that_are_computed(given: str, tmp_path: Path) -> None:
     """Starts at run time, with ends that are beyond every int32."""

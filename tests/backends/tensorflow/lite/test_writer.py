@@ -104,6 +104,7 @@ def test_names_order_dtypes_and_dynamic_dims_are_the_models(tmp_path: Path) -> N
         np.testing.assert_array_equal(found["Not"], [False, True])
 
 
+@pytest.mark.slow
 def test_all_that_has_no_builtin_is_listed_with_its_node(tmp_path: Path) -> None:
     proto = network(
         [
@@ -233,6 +234,7 @@ def test_digits_are_recognized_as_before(
     assert np.mean(ours.argmax(1) == labels) >= np.mean(theirs.argmax(1) == labels) - (1 - share)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", ["float16", "int8 weights", "int8"])
 def test_the_floor_of_a_narrow_artefact_is_what_narrowing_does_to_the_graph(
     stored: str, mnist: dict[str, Path], digits: tuple[np.ndarray, np.ndarray]
@@ -250,6 +252,7 @@ def test_the_floor_of_a_narrow_artefact_is_what_narrowing_does_to_the_graph(
     assert verdict_on(mnist[""], method).outputs[0].floor < 1e-6 < row.floor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stored", "planted"), [("float16", 0.01), ("int8 weights", 0.1), ("int8", 5.0)])
 def test_a_defect_beyond_the_floor_fails(
     stored: str, planted: float, mnist: dict[str, Path], digits: tuple[np.ndarray, np.ndarray], tmp_path: Path
@@ -271,6 +274,7 @@ def test_activations_in_8_bits_are_not_judged_on_random_inputs(mnist: dict[str, 
     assert "--inputs" in verdict.reason
 
 
+@pytest.mark.slow
 def test_conversion_verifies_on_the_calibration_data(tmp_path: Path, digits: tuple[np.ndarray, np.ndarray]) -> None:
     report = convert.convert(
         MNIST, "tflite", tmp_path / "m.tflite", verify=True, quantize="int8", calibrate={"image": digits[0][:40]}

@@ -66,6 +66,7 @@ def decode(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bytes], np.nda
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data",
     [
@@ -79,6 +80,7 @@ def test_pixels_are_exact(data: bytes, decode: Callable[[bytes], np.ndarray]) ->
     np.testing.assert_array_equal(decode(data), wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "told"),
     [

@@ -48,6 +48,6 @@ ROWS = [
 
 
 @on_both_kernel_sets
-@pytest.mark.parametrize("row", params(ROWS))
+@pytest.mark.parametrize("row", params(ROWS, ("DeformConv", "RoiAlign")))
 def test_operator(row: Case, onednn: str, variants: tuple[int, ...], workers: Workers) -> None:
     check(row, workers[onednn], variants)

@@ -21,8 +21,9 @@ from tests.support.cases import Case
 on_both_kernel_sets = pytest.mark.parametrize(
     ("onednn", "variants"),
     [
-        pytest.param("1", (STATIC, DYNAMIC, CONSTANT), id="onednn"),
-        pytest.param("0", (STATIC,), id="no_onednn"),
+        pytest.param("1", (DYNAMIC,), id="onednn"),
+        pytest.param("1", (STATIC, CONSTANT), id="onednn_other", marks=pytest.mark.slow),
+        pytest.param("0", (STATIC,), id="no_onednn", marks=pytest.mark.slow),
         pytest.param("0", (DYNAMIC, CONSTANT), id="no_onednn_other", marks=pytest.mark.long),
     ],
 )

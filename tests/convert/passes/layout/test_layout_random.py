@@ -16,6 +16,7 @@ from convert.passes.layout.model import channels_first, channels_last
 from convert.passes.layout.sensitive import SENSITIVE
 from convert.passes.layout.table import AGNOSTIC
 from tests.support.layout_support import check, conv, nodes, weights
+from tests.support.marks import slow
 
 F = ir.DataType.FLOAT
 LAST = {**AGNOSTIC, **SENSITIVE}
@@ -123,7 +124,7 @@ def moved_bytes(model: ir.Model, skip: tuple[tuple[int, ...], ...] = ()) -> int:
 
 
 @pytest.mark.parametrize("last", [True, False])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", slow(range(40), *range(10, 40)))
 def test_random_graph(seed: int, last: bool) -> None:
     g = random_graph(np.random.default_rng([seed, last]), 3 + seed // 2, last)
     model = g.model()
@@ -142,6 +143,7 @@ def test_random_graph(seed: int, last: bool) -> None:
     assert moved_bytes(model) <= price + others
 
 
+@pytest.mark.slow
 def test_chain_of_ten_thousand_nodes() -> None:
     rng, shape = np.random.default_rng(0), [None, 4, 8, 8]
     x = value = skip = ir.Value(name="x", type=ir.TensorType(F), shape=ir.Shape(shape))

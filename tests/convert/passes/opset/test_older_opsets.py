@@ -159,8 +159,14 @@ case("ConstantOfShape", [normal(2, 3)], lambda g, x: g.Mul(g.ConstantOfShape(g.S
 case("ConstantOfShape of integers", [np.array([4, 2])],
      lambda g, shape: g.ConstantOfShape(shape, value=ir.tensor([7])), *(7, 8))  # fmt: skip
 
+SLOW = ("GridSample cubic", "GridSample of volumes")
+"""How the names of those rows begin."""
 
-@pytest.mark.parametrize("row", CASES, ids=lambda row: row[0])
+
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(r, id=r[0], marks=pytest.mark.slow if r[0].startswith(SLOW) else ()) for r in CASES],
+)
 def test_lowered(row: tuple[str, list[np.ndarray], Build, tuple[int, ...]]) -> None:
     _, inputs, build, opsets = row
     feeds = {f"x{i}": np.asarray(x) for i, x in enumerate(inputs)}

@@ -118,6 +118,7 @@ KERNELS = sorted(n for n in node_tests() if ours(n))
 OTHERS = sorted(n for n in node_tests() if not ours(n))[::8]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", range(8))
 def test_expected_outputs_of_node_tests(group: int) -> None:
     """Every node test of an operator with a kernel of ours, and a sample of the rest."""
@@ -143,6 +144,7 @@ def test_expected_outputs_of_node_tests(group: int) -> None:
     assert ran > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", range(4))
 def test_nothing_rounds_to_float32(group: int) -> None:
     """A change of 1e-10 in the inputs changes the widened outputs, and by no more than a float32 step would."""

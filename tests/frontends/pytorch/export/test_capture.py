@@ -87,6 +87,11 @@ FUNCTIONS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = [
     ("as_strided_scatter", lambda x, y: torch.as_strided_scatter(x, y[0, :4], (4,), (6,), 2), (X.t(), Y)),
 ]
 
+SLOW = (
+    "combinations", "ctc_loss, together", "ctc_loss, never", "ctc_loss, blank", "ctc_loss, one", "lstsq, wide",
+    "lstsq, deficient",
+)  # fmt: skip
+
 
 def lowered(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...]) -> Any:
     module = Module(function).eval()
@@ -94,7 +99,10 @@ def lowered(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...]) -> A
         return lower(export_program(module, inputs), Report("test"))
 
 
-@pytest.mark.parametrize(("function", "inputs"), [f[1:] for f in FUNCTIONS], ids=[f[0] for f in FUNCTIONS])
+@pytest.mark.parametrize(
+    ("function", "inputs"),
+    [pytest.param(*f[1:], id=f[0], marks=pytest.mark.slow if f[0] in SLOW else ()) for f in FUNCTIONS],
+)
 def test_function_is_captured(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...]) -> None:
     model = lowered(function, tuple(x.clone() for x in inputs))
     session = onnxruntime.InferenceSession(to_proto(model, Options()).SerializeToString())

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.support.marks import slow
 from tests.support.pytorch_tools import noise, read, run
 
 LENGTHS = range(1, 10)
@@ -59,7 +60,9 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[int], bool]]] = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(
+    "name", slow(FUNCTIONS, "windows by strides, behind a padding", "chunk 3", "chunk 4", "diag_embed")
+)
 def test_any_length(name: str) -> None:
     """Right for every length that the capture holds for; for others the number of pieces is no other one silently."""
     function, holds = FUNCTIONS[name]

@@ -76,6 +76,7 @@ def _set_every_other(x: torch.Tensor) -> torch.Tensor:
     return y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inputs", [["float32[n,3]"], [torch.randn(2, 3)]], ids=["asked", "of an example"])
 @pytest.mark.parametrize("function", [_add_to_every_other, _set_every_other])
 def test_an_example_of_two_rows_does_not_fix_the_dim(function: Callable[..., Any], inputs: Any) -> None:

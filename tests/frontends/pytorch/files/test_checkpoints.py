@@ -26,6 +26,7 @@ from convert.report import Report
 from convert.source import Source
 from tests.suites.hostile_files.pickle_files import before_zip, checkpoints
 from tests.support.hostile import write_torch_legacy, write_torch_zip
+from tests.support.marks import slow
 from tests.support.pytorch_tools import Call
 
 FACTORY = "tests.frontends.pytorch.files.test_checkpoints:build"
@@ -351,7 +352,7 @@ def test_damaged_weights_are_not_listed(tmp_path: Path) -> None:
         convert.inspect(tmp_path / "m.pt")
 
 
-@pytest.mark.parametrize("name", checkpoints())
+@pytest.mark.parametrize("name", slow(checkpoints(), "weights at 3,000 places"))
 def test_what_lies_beside_weights_costs_nothing(name: str, tmp_path: Path) -> None:
     path = write_torch_zip(tmp_path / "m.ckpt", checkpoints()[name], [bytes(16)])
     with contextlib.suppress(BadInput):

@@ -135,6 +135,7 @@ def test_a_folder_gives_what_transformers_gives(
             np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=2e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2", pytest.param("llama", marks=long)])
 def test_the_cache_is_passed_on_from_step_to_step(name: str, folders: Path) -> None:
     specs = (parse_input("past_key_values:float32"),)
@@ -171,6 +172,7 @@ def test_experts_do_not_keep_a_cache_from_being_known() -> None:
 GENERATED = 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2", *(pytest.param(n, marks=long) for n in ("llama", "falcon", "mixtral"))])
 @pytest.mark.parametrize("padded", [False, True])
 def test_onnxruntime_generates_what_transformers_does(name: str, padded: bool, folders: Path, tmp_path: Path) -> None:
@@ -191,6 +193,7 @@ def test_onnxruntime_generates_what_transformers_does(name: str, padded: bool, f
     assert found.tolist() == want.tolist()
 
 
+@pytest.mark.slow
 def test_a_task_may_be_asked_for(folders: Path, tmp_path: Path) -> None:
     def names(task: str, folder: str) -> tuple[list[str], list[str]]:
         model = frontend.read(Source("hf-folder", folders / folder), Options(extra={"task": task}), Report("convert"))
@@ -205,6 +208,7 @@ def test_a_task_may_be_asked_for(folders: Path, tmp_path: Path) -> None:
         names("fill-mask", "bert")
 
 
+@pytest.mark.slow
 def test_files_that_runtimes_look_for_are_copied_beside_a_model(folders: Path, tmp_path: Path) -> None:
     given = {f.name: f.read_bytes() for f in (folders / "bert").glob("*config.json")}
     done = convert.convert(folders / "bert", "onnx", tmp_path / "a" / "model.onnx", verify=False)
@@ -233,6 +237,7 @@ def test_only_plain_files_of_a_bearable_size_are_copied(tmp_path: Path) -> None:
     assert sorted(report.notes[1].partition(": ")[2].split(", ")) == ["merges.txt", "tokenizer.json", "vocab.txt"]
 
 
+@pytest.mark.slow
 def test_a_model_in_memory_is_read_as_a_folder_is(tmp_path: Path) -> None:
     module = make("bert")
     ids = torch.tensor([[4, 7, 9], [1, 2, 3]])

@@ -69,6 +69,7 @@ def captured_once(captures: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(frontend, "read", read_once)
 
 
+@pytest.mark.slow
 def test_three_files_generate_what_the_source_generates(t5: Any, tmp_path: Path) -> None:
     model, folder = t5
     out = tmp_path / "out"
@@ -126,6 +127,7 @@ def tensor_of(value: onnx.ValueInfoProto) -> Tensor:
     return Tensor(value.name, onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name, dims)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("captured_once")
 @pytest.mark.parametrize("status", ["PASS", "INCONCLUSIVE", "FAIL"])
 def test_what_the_files_generate_together_is_in_the_verdict(
@@ -161,6 +163,7 @@ def test_the_task_says_which_files(t5: Any, task: str) -> None:
     assert list(parts(source, options, single=True)) == ([*wanted] if task else [])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("captured_once")
 def test_an_output_is_a_folder_and_whole_or_not_there(t5: Any, tmp_path: Path, monkeypatch: Any) -> None:
     with pytest.raises(UsageError, match="written as 3 files"):
@@ -185,6 +188,7 @@ def write_parts(fails_at: int = 0) -> Any:
     return write
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("captured_once")
 @pytest.mark.parametrize("there", [["encoder_model"], ["decoder_with_past_model"]])
 def test_parts_replace_those_that_are_there_all_or_none(

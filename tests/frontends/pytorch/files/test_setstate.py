@@ -196,6 +196,7 @@ def save_hostile(path: Path, canary: Path) -> Hostile:
     return Hostile("torchscript", path, "x", (3,))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not {FILES, CALLS} <= set(available_measures()), reason="no Landlock or no seccomp here")
 @pytest.mark.parametrize("sandbox", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_an_archive_that_writes_does_so_without_the_sandbox_only(tmp_path: Path, sandbox: bool) -> None:

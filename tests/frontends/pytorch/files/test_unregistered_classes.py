@@ -57,6 +57,7 @@ def saved(module: torch.nn.Module, args: tuple[Any, ...], name: str, path: Path)
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CONTEXTS)
 def test_outputs(kind: str, tmp_path: Path) -> None:
     context, names = CONTEXTS[kind]

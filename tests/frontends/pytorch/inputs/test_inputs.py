@@ -51,6 +51,7 @@ class Sample(nn.Module):
         return {"sample": sample * 2, "other": sample + 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["onnx", "caffe2"])
 def test_an_output_of_an_input_s_name_is_another_value(form: str, tmp_path: Path) -> None:
     report = convert.convert(Sample(), form, tmp_path / f"m.{form}", inputs="sample:float32[n,3]")
@@ -238,6 +239,7 @@ class Sizes(nn.Module):
         return padded * grid + y.mean() + torch.ones(h, 1) * h
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(1, 3, 6, 5), (2, 3, 5, 9), (3, 3, 8, 8)])
 def test_arithmetic_on_sizes_is_done_at_run_time(size: tuple[int, ...]) -> None:
     agrees(Sizes(), read(Sizes(), "x:float32[b,3,h,w]"), noise(*size))

@@ -239,6 +239,7 @@ def test_sizes_of_complex_tensors() -> None:
         np.testing.assert_allclose(got, flat(want), rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_every_rule_on_pairs_has_a_case() -> None:
     used = {"complex::sym_size", "complex::sym_numel"}  # the test above, of dims that are dynamic
     for _, function, inputs in FUNCTIONS:

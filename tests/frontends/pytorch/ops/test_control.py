@@ -122,6 +122,7 @@ class MappedPairs(nn.Module):
 KINDS = [Branch, Loop, Scanned, Mapped, Nested, Several, Backwards, MappedPairs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_control_flow_is_kept(kind: type[nn.Module]) -> None:
     torch.manual_seed(0)

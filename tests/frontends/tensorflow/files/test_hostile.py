@@ -281,6 +281,7 @@ def test_damaged_keras_files(tmp_path: Path) -> None:
             read("keras", tmp_path / "damaged.keras")
 
 
+@pytest.mark.slow
 def test_hdf5_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe stands for a damaged file over which the library loops."""
     monkeypatch.setattr(limits, "HDF5_SECONDS", 3.0)

@@ -143,6 +143,7 @@ RECURRENT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["object", "folder"])
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=pytest.mark.long) if n not in ("LSTM", "others") else n for n in RECURRENT]
@@ -181,6 +182,7 @@ def test_tensorflow_1(resource: bool, tmp_path: Path) -> None:
     agrees(Source("savedmodel", tmp_path / "m"), [{"x": images(2, 3)}])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Calls, Chain], ids=lambda k: k.__name__)
 def test_verified_as_a_whole(kind: Callable[[], Any], tmp_path: Path) -> None:
     tf.saved_model.save(kind(), str(tmp_path / "m"))

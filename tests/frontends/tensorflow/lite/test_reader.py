@@ -69,6 +69,7 @@ def _pictures() -> np.ndarray:
     return (found.reshape(-1, 28, 28, 1) / scale).astype(np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["float32", "float16"])
 def test_float_networks(mnist: dict[str, Path], form: str) -> None:
     """Both are float32 evaluations of one function: neither is far from it in float64."""

@@ -20,6 +20,7 @@ from tests.frontends.tensorflow.lite.ops.lite_files import opened, packed, schem
 from tests.frontends.tensorflow.lite.ops.state_support import check_steps, module_bytes
 from tests.frontends.tensorflow.lite.ops.test_state import CALLS, Both, Ring
 from tests.support.cases import f32
+from tests.support.marks import slow_but
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow makes the files")
 
@@ -36,6 +37,7 @@ class Counter(tf.Module):  # type: ignore[misc]
         return x * 2.0
 
 
+@pytest.mark.slow
 def test_quantized_states() -> None:
     """A variable of bytes is one of the graph too, and starts at the byte that stands for its first value."""
     samples = [f32(1, 1, 3, low=-1 - k / 7) for k in range(20)]
@@ -43,12 +45,13 @@ def test_quantized_states() -> None:
     assert {v.dtype.name for v in model.graph.inputs} == {"FLOAT", "INT8"}
 
 
+@pytest.mark.slow
 def test_a_state_that_nothing_needs_is_left_out() -> None:
     model = check_steps(module_bytes(Counter(), CALLS[0]), CALLS, 0, "ASSIGN_VARIABLE")
     assert [v.name for v in model.graph.inputs] == ["x"]
 
 
-@pytest.mark.parametrize("to", ["onnx", "tf", "tflite"])
+@pytest.mark.parametrize("to", slow_but(["onnx", "tf", "tflite"], "onnx"))
 def test_the_verdict(to: str, tmp_path: Path) -> None:
     """The interpreter is given the values that the target is given, and every state is compared."""
     path = tmp_path / "m.tflite"
@@ -103,6 +106,7 @@ CHANGES: dict[str, tuple[Callable[[Any], None], type[ConvertError], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
 def test_files_that_say_what_no_model_means(name: str, tmp_path: Path) -> None:
     change, kind, text = CHANGES[name]

@@ -55,6 +55,7 @@ RECURRENT: dict[str, tuple[Callable[[], Any], dict[str, int]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECURRENT)
 def test_recurrent_layer(name: str) -> None:
     build, expected = RECURRENT[name]
@@ -89,6 +90,7 @@ WORDS: dict[str, tuple[Callable[[], list[Any]], dict[str, int]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORDS)
 def test_masked_by_embedding(name: str) -> None:
     build, expected = WORDS[name]

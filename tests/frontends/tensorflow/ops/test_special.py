@@ -64,6 +64,7 @@ def test_operator(row: Case) -> None:
     check(row, dynamic=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", params(with_batch(ROWS)))
 def test_operator_with_dynamic_batch(row: Case) -> None:
     check(row, dynamic=True)

@@ -15,6 +15,7 @@ from convert.backends.onnx.lower import lower
 
 from convert.source import Source
 from tests.support.keras_helper import keras, layers
+from tests.support.marks import slow
 from tests.support.tensorflow_helper import agrees, images
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
@@ -265,7 +266,7 @@ MODELS: dict[str, tuple[Callable[[], Any], list[str] | None, Expected]] = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", slow(MODELS, "one-dimensional", "one-dimensional, dynamic", "block of ConvNeXt"))
 def test_layer(name: str) -> None:
     build, whole, expected = MODELS[name]
     model = build()

@@ -83,6 +83,7 @@ def test_the_lines_of_a_file_are_those_of_its_functions(tmp_path: Path) -> None:
     assert lines_of_each(path) == LINES - {4}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["nn/functional.py", "_decomp/decompositions.py", "_subclasses/fake_impls.py"])
 def test_a_function_has_the_lines_that_its_file_has(name: str) -> None:
     path = Path(torch.__file__).parent / name

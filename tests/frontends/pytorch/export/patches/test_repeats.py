@@ -144,6 +144,7 @@ class Dropping(Block):
         return super().compute(nn.functional.dropout(x, 0.5, self.training))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "network",
     [lambda: Network(Block), lambda: Masked(MaskedBlock), lambda: Network(TiedBlock), lambda: Network(Dropping)],
@@ -154,6 +155,7 @@ def test_the_first_two_and_the_last_are_captured(network: Callable[[], nn.Module
     check(module, [0, 1, COUNT - 1])
 
 
+@pytest.mark.slow
 def test_attention_of_pytorch() -> None:
     """Sizes that only the first blocks ask for are captured with these."""
 
@@ -293,6 +295,7 @@ class Called(Network):
         return x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "network",
     [

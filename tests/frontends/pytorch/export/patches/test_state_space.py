@@ -30,6 +30,7 @@ class Ids(nn.Module):
         return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Mamba", "FalconMamba"])
 def test_the_length_of_a_sequence_is_dynamic(name: str) -> None:
     torch.manual_seed(0)

@@ -122,7 +122,19 @@ def _lookup(*shape: int) -> Case:
 ROWS += [_lookup(3), _lookup()]
 
 
-@pytest.mark.parametrize("row", params(ROWS))
+QUICK = ("VAR_HANDLE", "HASHTABLE_LOOKUP")
+"""Operators whose rows run by default: TensorFlow converts a SavedModel for most of the others."""
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(
+            *p.values, id=p.id, marks=[*p.marks, *([] if p.values[0].operator in QUICK else [pytest.mark.slow])]
+        )
+        for p in params(ROWS)
+    ],
+)
 def test_operator(row: Case) -> None:
     make, *calls = row.inputs
     if "states" not in row.attributes:
