@@ -120,6 +120,7 @@ def test_a_keras_configuration_that_names_code(name: str, tmp_path: Path) -> Non
     assert f"keras.layers.{name}" in refused(tmp_path / "m.keras", tmp_path).stderr
 
 
+@pytest.mark.slow
 def test_an_hdf5_file_that_links_to_others(tmp_path: Path) -> None:
     import h5py
     import keras

@@ -157,6 +157,7 @@ def test_the_recipe_shows_what_is_run_here() -> None:
                 assert code == (EXAMPLE / name).read_text(), name
 
 
+@pytest.mark.slow
 def test_a_package_that_cannot_be_imported_is_named(tmp_path: Path, network: Path) -> None:
     told = tmp_path / "broken-1.dist-info"
     told.mkdir()
@@ -169,6 +170,7 @@ def test_a_package_that_cannot_be_imported_is_named(tmp_path: Path, network: Pat
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_two_that_want_one_name_are_told(tmp_path: Path) -> None:
     (tmp_path / "second.py").write_text(
         "from convert.plugin import Option\nFORMATS = {}\nOPTIONS = (Option('opset', 1, 'Mine.'),)\n"

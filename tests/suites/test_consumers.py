@@ -78,6 +78,7 @@ def test_scripts_are_of_the_oldest_python() -> None:
         ast.parse(script.read_text(), feature_version=oldest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp", "words"])
 def test_the_way_of_a_network(name: str, tmp_path: Path) -> None:
     """Written, run by its script in a process, judged: with the onnxruntime that is here anyway."""

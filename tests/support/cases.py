@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import zlib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,10 +39,10 @@ def case(operator: str, *inputs: Any, **attributes: Any) -> Case:
     return Case(operator, inputs, attributes)
 
 
-def params(cases: Iterable[Case], slow: Collection[str] = ()) -> list[Any]:
+def params(cases: Iterable[Case], slow: Collection[str] | Callable[[Case], bool] = ()) -> list[Any]:
     """The rows as pytest parameters, with ids `Operator-label` or `Operator-2` and strict xfails.
 
-    slow: operators of which all rows but the first have the mark of that name.
+    slow: which rows have the mark of that name, or the operators of which all but the first row have it.
     """
     seen: dict[str, int] = {}
     rows = []
@@ -50,7 +50,8 @@ def params(cases: Iterable[Case], slow: Collection[str] = ()) -> list[Any]:
         seen[row.operator] = seen.get(row.operator, 0) + 1
         suffix = row.label or (str(seen[row.operator]) if seen[row.operator] > 1 else "")
         marks = [pytest.mark.xfail(reason=row.reason, strict=True)] if row.reason else []
-        marks += [pytest.mark.slow] if row.operator in slow and seen[row.operator] > 1 else []
+        is_slow = slow(row) if callable(slow) else row.operator in slow and seen[row.operator] > 1
+        marks += [pytest.mark.slow] if is_slow else []
         rows.append(pytest.param(row, id=f"{row.operator}-{suffix}" if suffix else row.operator, marks=marks))
     return rows
 

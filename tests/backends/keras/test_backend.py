@@ -74,6 +74,7 @@ def test_a_network_is_made_of_layers(tmp_path: Path) -> None:
         close(np.asarray(model(x)), onnxruntime_of(proto, {INPUT: x})[0])
 
 
+@pytest.mark.slow
 def test_what_is_called_otherwise_is_told(tmp_path: Path) -> None:
     from convert.frontends.tensorflow.runner.names import keras_names
 
@@ -317,6 +318,7 @@ def test_outputs_that_depend_on_no_input(tmp_path: Path) -> None:
         assert np.asarray(y).dtype == want.dtype, name
 
 
+@pytest.mark.slow
 def test_constant_outputs_take_no_name_of_a_node(tmp_path: Path) -> None:
     """Keras calls the squeeze behind a constant `squeeze`, with a number where that is taken."""
     nodes = [

@@ -123,6 +123,7 @@ def test_a_network_is_verified(source: str, tmp_path: Path) -> None:
     assert report.verdict.status == "PASS", report.verdict.reason
 
 
+@pytest.mark.slow
 def test_a_channels_last_network_keeps_transposes_at_its_boundary(tmp_path: Path) -> None:
     pytest.importorskip("tensorflow")
     convert.convert(FIXTURES / "mnist_cnn.keras", "torch", tmp_path / "model.pt2", verify=False)

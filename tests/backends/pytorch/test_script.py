@@ -63,6 +63,7 @@ def test_sizes_and_numbers_are_not_those_of_the_capture(tmp_path: Path) -> None:
         assert (outputs["y"].shape, outputs["z"].shape) == ((4, n), (min(n, 2) * count, 4))
 
 
+@pytest.mark.slow
 def test_the_same_bytes_whatever_was_scripted_before(tmp_path: Path) -> None:
     loaded(perceptron(), tmp_path)
     first = (tmp_path / "m.pt").read_bytes()

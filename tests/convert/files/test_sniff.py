@@ -121,6 +121,7 @@ def test_files_of_torch_save(tmp_path: Path) -> None:
                 sniff(path)
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_tensorflow_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import keras

@@ -124,6 +124,7 @@ def test_a_set_that_is_missing_is_refused() -> None:
         input_sets({"x": np.zeros(1), "x@2": np.zeros(1)})
 
 
+@pytest.mark.slow
 def test_a_picture_is_what_is_verified_on_and_the_saved_file_says_so(
     picture: Path, model: Path, tmp_path: Path
 ) -> None:

@@ -80,6 +80,7 @@ def test_a_wrong_rule_is_named_with_module_and_line(kind: str, monkeypatch: pyte
     assert "rms" in found.output
 
 
+@pytest.mark.slow
 def test_a_wrong_rule_of_tensorflow_is_named_by_its_operator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     tf = pytest.importorskip("tensorflow")
     from convert.frontends.tensorflow import ops as _  # noqa: F401  (fills the table)

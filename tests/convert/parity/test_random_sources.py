@@ -117,6 +117,7 @@ class Wide(nn.Module):
         return h + 0.3 * torch.randn_like(h)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "status"), [(1.0, INCONCLUSIVE), (1.05, FAIL)])
 def test_draws_of_two_frameworks_are_compared(scale: float, status: str) -> None:
     inputs = [torch.randn(8, 50, generator=torch.Generator().manual_seed(1))]

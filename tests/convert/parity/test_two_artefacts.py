@@ -120,6 +120,7 @@ def two_outputs(path: Path, outputs: Sequence[str], columns: Sequence[int] = (3,
     return save(path, nodes, [("x", FLOAT, ["batch", 4])], ends, {f"w{c}": weight(4, c) for c in columns})
 
 
+@pytest.mark.slow
 def test_outputs_are_told_apart_by_their_shapes(tmp_path: Path) -> None:
     one = two_outputs(tmp_path / "one.onnx", ["logits", "boxes"])
     told = verdict(one, two_outputs(tmp_path / "two.onnx", ["out_0", "out_1"], (5, 3)))
@@ -150,6 +151,7 @@ def test_another_dtype_of_an_input_is_given_the_same_numbers(tmp_path: Path) -> 
     assert "input 'b' differs" in done.stderr
 
 
+@pytest.mark.slow
 def test_another_dtype_of_an_output_is_a_difference(tmp_path: Path) -> None:
     paths = []
     for dtype in (INT64, INT32):

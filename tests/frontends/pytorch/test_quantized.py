@@ -188,6 +188,7 @@ def test_dynamic_recurrent_layers_in_halves() -> None:
     same(module, drawn(2, 5, 4), specs=["input:float32[batch,5,4]"])
 
 
+@pytest.mark.slow
 def test_fake_quantization() -> None:
     """A network between training for quantization and quantizing it."""
     torch.manual_seed(0)

@@ -52,6 +52,7 @@ def test_conditions_on_sizes_are_kept_and_verified(tmp_path: Path) -> None:
     assert broken_guards(guards, {"h": 4, "w": 17})
 
 
+@pytest.mark.slow
 def test_branches_on_sizes_become_conditions_and_bounds() -> None:
     model = read(Decides(), "x:float32[rows,n]")
     assert json.loads(model.metadata_props["convert.dims"]) == {"rows": [1, 3], "n": [1, None]}

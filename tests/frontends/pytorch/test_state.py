@@ -80,6 +80,7 @@ STATES = {Counter: ["total", "calls"], Recent: ["inner_last"], Cache: ["keys", "
 FORMS = [(Counter, "module"), (Recent, "module"), (Cache, "module"), (Counter, "program"), (Cache, "program")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "form"), FORMS)
 def test_state_is_passed_on_from_call_to_call(kind: type[nn.Module], form: str) -> None:
     torch.manual_seed(0)

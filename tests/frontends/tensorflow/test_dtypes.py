@@ -13,6 +13,7 @@ SAMPLE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sample_of_operators(kind: str) -> None:
     rows = {row.operator: row for row in CASES if row.operator in SAMPLE and not row.reason}

@@ -85,6 +85,7 @@ def test_attention(name: str) -> None:
     assert {k: counts[k] for k in expected} == expected
 
 
+@pytest.mark.slow
 def test_attention_of_masked_text() -> None:
     """The mask of an Embedding hides keys, and a row of padding alone sees all of them alike, as Keras has it."""
     x = keras.Input((6,), name="x", dtype="int32")
@@ -169,6 +170,7 @@ def test_vocabularies(tmp_path: Path) -> None:
         np.testing.assert_array_equal(value, np.asarray(expected[name]))
 
 
+@pytest.mark.slow
 def test_vectorized_text(tmp_path: Path) -> None:
     """Lower case, without punctuation, split at spaces: each mark is what StringSplit takes a text apart at."""
     layer = layers.TextVectorization(output_sequence_length=4)

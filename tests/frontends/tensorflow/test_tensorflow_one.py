@@ -115,6 +115,7 @@ def test_meta(path: Path) -> None:
     assert [n.op_type for n in graph.graph.all_nodes()].count("LSTM") == 1
 
 
+@pytest.mark.slow
 def test_meta_is_run_as_it_is_read() -> None:
     feeds = [feed for feed, _ in recorded("checkpoint")]
     agrees(Source("tf-meta", META), feeds, outputs=("tail/probabilities",))

@@ -217,6 +217,7 @@ def beyond_plain() -> ir.Model:
     return g.model()
 
 
+@pytest.mark.slow
 @needs_caffe2
 @pytest.mark.caffe2
 def test_aten_takes_sizes_that_are_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ def test_operator(row: Case, keras_outcomes: Outcomes) -> None:
     check(row, keras_outcomes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"auto_pad": "SAME_UPPER"}], ids=["plain", "same"])
 @pytest.mark.parametrize("width", [3, 4, "w"])
 def test_one_window_along_the_width_has_no_stride(width: Any, more: dict[str, Any], tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ def test_no_updates(tmp_path: Path) -> None:
     np.testing.assert_array_equal(next(iter(run(path, {"x": x, "i": i}).values())), x)
 
 
+@pytest.mark.slow
 def test_maxima_that_share_a_place_are_written_once(tmp_path: Path) -> None:
     x = np.random.default_rng(0).standard_normal((1, 2, 4, 4)).astype(np.float32)
     (got,) = run(encode(graph_of(Unpooled(), "x:float32[1,2,4,4]"), tmp_path), {"x": x}).values()

@@ -31,6 +31,7 @@ class Sizes(torch.nn.Module):
         }
 
 
+@pytest.mark.slow
 def test_one_interpreter_at_several_sizes(tmp_path: Path) -> None:
     path = encode(graph_of(Sizes(), "x:float32[n,4]"), tmp_path)
     runner = interpreter.Interpreter(str(path), num_threads=1).get_signature_runner("serving_default")

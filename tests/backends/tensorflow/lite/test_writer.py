@@ -194,6 +194,7 @@ def test_infinite_constants_stay_infinite(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["z"], [True, True, False])
 
 
+@pytest.mark.slow
 def test_the_runner_refuses_what_it_cannot_do(tmp_path: Path, mnist: dict[str, Path]) -> None:
     source, x = Source("tflite", mnist[""]), np.zeros((1, 1, 28, 28), np.float32)
     with pytest.raises(Unsupported, match="precision"):

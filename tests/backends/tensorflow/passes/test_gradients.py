@@ -60,6 +60,7 @@ def loss(x, kernel, z):
     return h, ((h @ z) ** 2).sum()
 
 
+@pytest.mark.slow
 def test_derivatives_are_those_of_pytorch(tmp_path: Path) -> None:
     found = run(
         model(

@@ -264,6 +264,7 @@ def test_an_example_of_one_row_and_one_token_has_dynamic_dims() -> None:
     np.testing.assert_allclose(run(model_read, words)[0], want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_inputs_may_be_named(folders: Path) -> None:
     model = frontend.read(
         Source("hf-folder", folders / "bert"),

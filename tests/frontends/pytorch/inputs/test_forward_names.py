@@ -51,6 +51,7 @@ CASES: dict[str, tuple[nn.Module, dict[str, Tensor]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_inputs_keep_their_case(name: str) -> None:
     module, inputs = CASES[name]

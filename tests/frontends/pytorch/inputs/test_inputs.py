@@ -95,6 +95,7 @@ NESTED = {
 }
 
 
+@pytest.mark.slow
 def test_nested_inputs_are_named_by_their_places(tmp_path: Path) -> None:
     names = ["x", "pair_0", "pair_1_0", "batch_mask", "batch_b"]
     report = convert.convert(Pair(), "onnx", tmp_path / "m.onnx", inputs=NESTED)
@@ -167,6 +168,7 @@ def test_sizes_that_the_user_gives_are_fixed() -> None:
     assert shape_of(model.graph.inputs[0]) == [4, 3]
 
 
+@pytest.mark.slow
 def test_a_batch_that_forward_ties_down_is_reported() -> None:
     class Fixed(nn.Module):
         def __init__(self) -> None:

@@ -126,6 +126,7 @@ def test_rule_agrees_with_pytorch(row: Case) -> None:
     check(row)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:var")
 @pytest.mark.parametrize("row", params(ROWS))
 def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:

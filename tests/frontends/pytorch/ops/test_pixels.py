@@ -22,6 +22,7 @@ def test_rule_agrees_with_pytorch(row: Case) -> None:
     check(row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", params(row for row in ROWS if not row.reason))
 def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
     check_unknown_sizes(row)

@@ -51,6 +51,7 @@ class Training(torch.nn.Module):
         return y * 0 + x + self.norm.running_mean
 
 
+@pytest.mark.slow
 def test_a_program_is_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loads: list[Path | None] = []
 

@@ -36,6 +36,7 @@ def as_text(folder: Path, change: Callable[[str], str] = str) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_message_in_text_is_read(tmp_path: Path) -> None:
     folder = as_text(tmp_path / "m")
     assert sniff(folder) == "savedmodel"

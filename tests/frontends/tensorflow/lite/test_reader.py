@@ -303,6 +303,7 @@ def test_ends_of_one_name_are_all_there(named: bool, tmp_path: Path) -> None:
         np.testing.assert_array_equal(values, found[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
 def test_a_constant_without_elements_has_no_buffer(dtype: str, tmp_path: Path) -> None:
     """The shape of a scalar, and a part of a Concat: LiteRT takes them for what they are."""

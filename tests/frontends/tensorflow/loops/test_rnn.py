@@ -99,6 +99,7 @@ def test_masked_by_embedding(name: str) -> None:
     assert {k: found[k] for k in ("LSTM", "GRU", "RNN", "Loop") if found[k]} == expected
 
 
+@pytest.mark.slow
 def test_masked_from_a_state_that_is_given() -> None:
     """A sequence in which nothing is left ends with that state: ONNX's operators would give zeros."""
     x, h = keras.Input((None, 5), name="x"), keras.Input((4,), name="h")
@@ -119,6 +120,7 @@ def test_masked_by_value(length: int | None) -> None:
     assert (found["GRU"], found["Loop"]) == (1, 0)
 
 
+@pytest.mark.slow
 def test_states_in_and_out() -> None:
     x, h, c = keras.Input((None, 5), name="x"), keras.Input((4,), name="h"), keras.Input((4,), name="c")
     y, h_new, c_new = layers.LSTM(4, return_sequences=True, return_state=True)(x, initial_state=[h, c])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.frontends.tensorflow.ops.tf_support import check, with_batch
+from tests.frontends.tensorflow.ops.tf_support import also_with_batch, check, with_batch
 from tests.support.cases import Case, case, f32, params
 
 CUTS = np.array([[0, 0, 1, 1], [0.13, 0.21, 0.77, 0.63], [-0.3, 0.9, 0.52, 0.11]], np.float32)
@@ -22,7 +22,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", params(ROWS))
+@pytest.mark.parametrize("row", params(ROWS, also_with_batch))
 def test_operator(row: Case) -> None:
     check(row, dynamic=False)
 

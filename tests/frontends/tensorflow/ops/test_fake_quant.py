@@ -15,7 +15,7 @@ from convert.options import Options
 from convert.passes.fold import fold_constants
 from convert.report import Report
 from convert.source import Source
-from tests.frontends.tensorflow.ops.tf_support import check, run, with_batch
+from tests.frontends.tensorflow.ops.tf_support import also_with_batch, check, run, with_batch
 from tests.support.cases import Case, case, f32, f64, params
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is the oracle")
@@ -66,7 +66,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", params(ROWS))
+@pytest.mark.parametrize("row", params(ROWS, also_with_batch))
 def test_operator(row: Case) -> None:
     check(row, dynamic=False)
 

@@ -10,7 +10,7 @@ from convert.options import Options
 from convert.passes.to_float64 import widen_model
 from convert.reference.executor import run
 from convert.report import Report
-from tests.frontends.tensorflow.ops.tf_support import check, with_batch
+from tests.frontends.tensorflow.ops.tf_support import also_with_batch, check, with_batch
 from tests.support.cases import Case, case, f32, params
 
 ROWS = [
@@ -31,7 +31,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", params(ROWS))
+@pytest.mark.parametrize("row", params(ROWS, also_with_batch))
 def test_operator(row: Case) -> None:
     check(row, dynamic=False)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from convert.source import Source
-from tests.frontends.tensorflow.ops.tf_support import check, tf, with_batch
+from tests.frontends.tensorflow.ops.tf_support import also_with_batch, check, tf, with_batch
 from tests.support.cases import Case, case, f32, i32, i64, params
 from tests.support.tensorflow_helper import agrees
 
@@ -42,7 +42,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", params(ROWS))
+@pytest.mark.parametrize("row", params(ROWS, also_with_batch))
 def test_operator(row: Case) -> None:
     check(row, dynamic=False)
 

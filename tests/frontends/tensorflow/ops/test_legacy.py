@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from convert.source import Source
-from tests.frontends.tensorflow.ops.tf_support import check, run, same, tf, with_batch
+from tests.frontends.tensorflow.ops.tf_support import also_with_batch, check, run, same, tf, with_batch
 from tests.support.cases import Case, case, f32, params
 from tests.support.tensorflow_helper import read
 
@@ -33,7 +33,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", params(ROWS))
+@pytest.mark.parametrize("row", params(ROWS, also_with_batch))
 def test_operator(row: Case) -> None:
     check(row, dynamic=False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.frontends.tensorflow.ops.tf_support import check, with_batch
+from tests.frontends.tensorflow.ops.tf_support import also_with_batch, check, with_batch
 from tests.support.cases import Case, case, f32, params
 
 PATCHES = {"ksizes": [1, 3, 2, 1], "strides": [1, 2, 1, 1], "rates": [1, 1, 2, 1]}
@@ -16,7 +16,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", params(ROWS))
+@pytest.mark.parametrize("row", params(ROWS, also_with_batch))
 def test_operator(row: Case) -> None:
     check(row, dynamic=False)
 

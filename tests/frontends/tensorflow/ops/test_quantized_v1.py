@@ -142,6 +142,7 @@ def network(image: Any) -> dict[str, Any]:
     return {"levels": tf.bitcast(second[0], tf.uint8), "low": second[1], "high": second[2]}
 
 
+@pytest.mark.slow
 def test_every_level_is_the_same() -> None:
     """Of two pictures, with the ranges that they lead to."""
     concrete = network.get_concrete_function()

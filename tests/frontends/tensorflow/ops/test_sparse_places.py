@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.frontends.tensorflow.ops.tf_support import check, with_batch
+from tests.frontends.tensorflow.ops.tf_support import also_with_batch, check, with_batch
 from tests.support.cases import Case, case, f32, params
 
 AT = np.int64([[0, 1], [1, 3], [2, 0], [2, 2]])
@@ -33,7 +33,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", params(ROWS))
+@pytest.mark.parametrize("row", params(ROWS, also_with_batch))
 def test_operator(row: Case) -> None:
     check(row, dynamic=False)
 

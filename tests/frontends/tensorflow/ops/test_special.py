@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.frontends.tensorflow.ops.tf_support import check, with_batch
+from tests.frontends.tensorflow.ops.tf_support import also_with_batch, check, with_batch
 from tests.support.cases import Case, case, f32, f64, params
 
 INF = np.inf
@@ -59,12 +59,11 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", params(ROWS))
+@pytest.mark.parametrize("row", params(ROWS, also_with_batch))
 def test_operator(row: Case) -> None:
     check(row, dynamic=False)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("row", params(with_batch(ROWS)))
 def test_operator_with_dynamic_batch(row: Case) -> None:
     check(row, dynamic=True)

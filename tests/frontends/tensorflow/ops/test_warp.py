@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.frontends.tensorflow.ops.tf_support import check, with_batch
+from tests.frontends.tensorflow.ops.tf_support import also_with_batch, check, with_batch
 from tests.support.cases import Case, case, f32, i32, params
 
 TURNED = np.array([[0.9, -0.4, 1.2, 0.3, 1.1, -0.7, 0.02, -0.01], [1.4, 0, -3, 0, 0.7, 2.5, 0, 0]], np.float32)
@@ -35,7 +35,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", params(ROWS))
+@pytest.mark.parametrize("row", params(ROWS, also_with_batch))
 def test_operator(row: Case) -> None:
     check(row, dynamic=False)
 

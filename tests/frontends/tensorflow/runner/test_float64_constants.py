@@ -24,6 +24,7 @@ def test_activations_are_verified(tmp_path: Path) -> None:
     assert {row.name: row.twin for row in report.verdict.outputs if row.twin is None or row.twin > 1e-14} == {}
 
 
+@pytest.mark.slow
 def test_what_takes_or_computes_float32_is_verified_in_float64(tmp_path: Path) -> None:
     """The scale of 6 bits over [-3, 3] looks like a decimal that was written; InTopKV2 knows no double."""
 
