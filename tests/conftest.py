@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import sys
@@ -77,6 +78,17 @@ def _seed() -> None:
             seed(0)
     if (tensorflow := sys.modules.get("tensorflow")) is not None:
         tensorflow.random.set_seed(0)
+
+
+def pytest_sessionstart() -> None:
+    """Frameworks, tables and tests are what is made until they are collected: nothing of it is garbage."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """No later search for garbage goes through millions of objects that stay."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Sequence
 from functools import cache
@@ -14,6 +15,7 @@ import onnx_ir as ir
 import onnxruntime
 from convert.frontends import onnx as frontend
 from onnx import helper
+from onnx.backend.test.case import node
 from onnx.backend.test.loader import load_node_model_tests
 
 import convert
@@ -83,9 +85,17 @@ def session(thing: Path | onnx.ModelProto) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(content, settings, providers=["CPUExecutionProvider"])
 
 
+def node_test(module: str, name: str) -> Any:
+    """One of ONNX's node tests, which a module of theirs makes when it is imported."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module(f"onnx.backend.test.case.node.{module}")
+    return next(case for case in node._NodeTestCases if case.name == name)
+
+
 @cache
 def node_tests() -> dict[str, Any]:
-    """ONNX's node tests by name."""
+    """ONNX's node tests by name: it takes twelve seconds to make them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return {c.name: c for c in load_node_model_tests() if c.model is not None and c.data_sets}

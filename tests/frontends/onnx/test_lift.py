@@ -18,7 +18,7 @@ from convert.graph import OPSET
 from convert.passes.fold import fold_constants
 from convert.passes.opset.convert import convert_opset
 from convert.reference.executor import run
-from tests.support.onnx_support import FLOAT, array, assert_same, data_of, info, model, node_tests, read, run_ort
+from tests.support.onnx_support import FLOAT, array, assert_same, data_of, info, model, node_test, read, run_ort
 
 X = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
 
@@ -156,9 +156,12 @@ def test_coordinates_that_opset_13_took_away_are_written_in_others(rounding: str
     assert_same(run(shared, {"x": IMAGE})["y"], run_ort(proto, {"x": IMAGE})[0])
 
 
-@pytest.mark.parametrize("name", ["test_swish", "test_attention_4d_causal", "test_softmax_axis_1"])
-def test_newer_opsets_come_down(name: str) -> None:
-    case = node_tests()[name]
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("swish", "test_swish"), ("attention", "test_attention_4d_causal"), ("softmax", "test_softmax_axis_1")],
+)
+def test_newer_opsets_come_down(module: str, name: str) -> None:
+    case = node_test(module, name)
     proto = onnx.ModelProto()
     proto.CopyFrom(case.model)
     proto.opset_import[0].version = 25
@@ -170,7 +173,7 @@ def test_newer_opsets_come_down(name: str) -> None:
 
 
 def test_an_operator_that_is_too_new_stays_and_is_named_where_it_cannot() -> None:
-    case = node_tests()["test_cumprod_1d"]
+    case = node_test("cumprod", "test_cumprod_1d")
     shared = read(case.model)
     assert shared.graph.opset_imports[""] == case.model.opset_import[0].version > OPSET
     assert [n.op_type for n in shared.graph] == ["CumProd"]

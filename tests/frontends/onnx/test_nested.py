@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.frontends.onnx.onnx_files import specs
-from tests.support.onnx_support import node_tests, read
+from tests.support.onnx_support import node_test, read
 
 
 @pytest.mark.parametrize(
-    ("name", "nested"),
+    ("module", "name", "nested"),
     [
-        ("test_sequence_insert_at_back", "sequence"),
-        ("test_optional_get_element_optional_sequence", "optional_input"),
+        ("sequenceinsert", "test_sequence_insert_at_back", "sequence"),
+        ("optionalgetelement", "test_optional_get_element_optional_sequence", "optional_input"),
     ],
 )
-def test_named_elements_of_sequences_and_optionals_become_inputs(name: str, nested: str) -> None:
-    case = node_tests()[name]
+def test_named_elements_of_sequences_and_optionals_become_inputs(module: str, name: str, nested: str) -> None:
+    case = node_test(module, name)
     elements = [f"{nested}_{i}" for i in range(3)]
     shared = read(case.model, specs(*(f"{element}:[n]" for element in elements)))
     assert [v.name for v in shared.graph.inputs] == elements + [v.name for v in case.model.graph.input[1:]]

@@ -25,7 +25,6 @@ from tests.suites.onnx_node_cases import NodeCase, cases
 from tests.suites.onnx_node_worker import answer_to
 from tests.suites.onnx_nodes import judged, request
 from tests.support.cases import Case, params
-from tests.support.marks import slow
 
 GRAPHS = {
     "pieces": """(float[2, 3] a, float[2, 3] b, int64 place) => (float[m, n] y, float[2, 3] z, int64 length) {
@@ -179,7 +178,8 @@ def official() -> dict[str, NodeCase]:
     return {case.name: case for case in cases(["node"])}
 
 
-@pytest.mark.parametrize("name", slow(OFFICIAL, "test_dft_irfft", "test_dft_rfft", "test_sequence_insert_at_front"))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OFFICIAL)
 def test_official_case(name: str, official: dict[str, NodeCase]) -> None:
     case = official[name]
     result = judged(case, answer_to(*request(case, "torch")), "torch")
@@ -197,6 +197,7 @@ def test_random_numbers_are_of_their_distribution(row: Case) -> None:
     assert abs(got.std() - deviation) < 0.15 * deviation
 
 
+@pytest.mark.slow
 def test_every_rule_has_a_case(official: dict[str, NodeCase]) -> None:
     rules = {operator for operator in onnx_op.entries if not operator.startswith("convert.")}
     graphs = [*(model_of(text).graph for text in GRAPHS.values()), *(official[name].model.graph for name in OFFICIAL)]

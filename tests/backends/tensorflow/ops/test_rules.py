@@ -13,6 +13,7 @@ from tests.suites.test_onnx_nodes import SAMPLE
 from tests.support.cases import rows_of_package
 
 
+@pytest.mark.slow
 def test_every_rule_has_a_case() -> None:
     pytest.importorskip("tensorflow")
     from convert.backends.tensorflow import ops  # noqa: F401

@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 import convert
 from convert.options import Options
 from convert.report import Report
-from tests.support.onnx_support import data_of, node_tests, read, session
+from tests.support.onnx_support import data_of, node_test, read, session
 
 # Name of the node test, and the most nodes that its expansion may have.
 CASES = {
@@ -36,7 +36,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_attention_in_opset_20(name: str, tmp_path: Path) -> None:
-    case = node_tests()[name]
+    case = node_test("attention", name)
     inputs, outputs = data_of(case)
     path = tmp_path / "m.onnx"
     backend.write(read(case.model), path, "onnx", Options(extra={"opset": 20}), Report("test"))
