@@ -11,12 +11,14 @@ from tests.backends.tensorflow.ops.worker import Worker, Workers
 
 
 @pytest.fixture(scope="session")
-def workers() -> Iterator[Workers]:
+def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
     if find_spec("tensorflow") is None:
         pytest.skip("needs TensorFlow")
     found = {"0": Worker("0"), "1": Worker("1")}
-    for worker in found.values():
-        worker.start()
+    users = [item for item in request.session.items if "workers" in getattr(item, "fixturenames", ())]
+    wanted = {item.callspec.params.get("onednn") for item in users if hasattr(item, "callspec")}
+    for setting in wanted & found.keys():
+        found[setting].start()  # another is started by the first row that it is sent
     yield found
     for worker in found.values():
         if worker.process is not None:
