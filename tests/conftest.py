@@ -6,6 +6,7 @@ import gc
 import os
 import random
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,15 +81,15 @@ def _seed() -> None:
         tensorflow.random.set_seed(0)
 
 
-def pytest_sessionstart() -> None:
-    """Frameworks, tables and tests are what is made until they are collected: nothing of it is garbage."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Frameworks, tables and tests are all that is made here: nothing of it is garbage, then or later."""
     gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    """No later search for garbage goes through millions of objects that stay."""
-    gc.freeze()
-    gc.enable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()  # else each search for garbage goes through millions of objects that stay
+        gc.enable()
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
