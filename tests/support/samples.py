@@ -6,7 +6,8 @@ by a hash of their names, so it is the same choice everywhere, and a new test mo
 `pytest -m slow --sample-order WORD --sample-seconds 600` takes the modules in an order that is drawn from a word: CI
 gives the commit's name, so that each commit leaves out others, and whoever gives the same word has the same order.
 
-The seconds bound a run, not a test: what has not begun by then is skipped, and says so.
+The seconds bound a run, not a test: what has not begun by then is skipped, and says so. A sample of nothing but skipped
+tests has shown nothing, and fails.
 """
 
 from __future__ import annotations
@@ -63,6 +64,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     seconds = item.config.getoption("--sample-seconds")
     if seconds is not None and time.time() - item.config.stash[_BEGAN] > seconds:
         pytest.skip(f"the {seconds:g} seconds of the sample are over")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail where no test has begun; workers of xdist do not know of the others."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if session.config.getoption("--sample-seconds") is None or reporter is None or session.exitstatus:
+        return
+    if not any(reporter.stats.get(end) for end in ("passed", "xfailed", "xpassed")):
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 _BEGAN = pytest.StashKey[float]()

@@ -84,6 +84,7 @@ class Worker:
         self.process.stdin.flush()
         if not select.select([self.process.stdout], [], [], 120)[0]:
             self.process.kill()
+            self.process.wait()  # else the next row is sent to one that is dying
             pytest.fail("the child process did not answer for two minutes")
         head = self.process.stdout.read(8)
         if len(head) < 8:
