@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import onnx_ir as ir
 
@@ -46,8 +47,8 @@ def run_where_it_runs(
     """What `run` gives, the feeds that it gives it for, and notes on what was not as usual.
 
     Where the source refuses `feeds`, dims that are alike are tried, closer integers, then other sizes of the dynamic
-    dims, then the user's examples alone. Raises what the source said where nothing helps, or where the inputs are the
-    user's choice.
+    dims, then the integers of the user's example, then that example alone. Raises what the source said where nothing
+    helps, or where the inputs are the user's choice.
     """
     try:
         return *_run(run, feeds), []
@@ -79,12 +80,40 @@ def run_where_it_runs(
             refused = error
             continue
         found = draw(sizes, limits)
-        return run(found), found, [*remarks, describe_search(graph, sizes)]
+        try:
+            return *_run(run, found), [*remarks, describe_search(graph, sizes)]
+        except _SourceRefusal as refusal:
+            refused = refusal.error
     given = [feed for feed in feeds if feed.label == GIVEN]
     if not given:
         raise refused
+    if integers := _with_integers_of(given[0], graph, draw):
+        note = "the source runs on no integers that were drawn: compared with the example's (--inputs gives others)"
+        try:
+            return *_run(run, [*given, *integers]), [note]
+        except _SourceRefusal:
+            pass
     note = f"compared on the example alone: the source runs on no inputs that were drawn ({first.message})"
     return run(given), given, [note]
+
+
+def _with_integers_of(given: Feed, graph: ir.Model, draw: Draw) -> list[Feed]:
+    """Feeds of the sizes of `given` with its integers, which may be lengths or sizes, and other floats."""
+    sizes = {
+        str(dim.value): int(length)
+        for value in graph.graph.inputs
+        for dim, length in zip(value.shape or (), given.arrays[str(value.name)].shape, strict=False)
+        if isinstance(dim, ir.SymbolicDim) and dim.value is not None
+    }
+    integers = {name: array for name, array in given.arrays.items() if array.dtype.kind in "iu"}
+    if not integers or len(integers) == len(given.arrays):
+        return []
+    drawn = draw([sizes], {})
+    return [
+        replace(feed, arrays={**feed.arrays, **integers})
+        for feed in drawn
+        if feed.label != GIVEN and all(feed.arrays[name].shape == array.shape for name, array in integers.items())
+    ]
 
 
 def _run(run: Run, feeds: Sequence[Feed]) -> tuple[RunOutputs, list[Feed]]:

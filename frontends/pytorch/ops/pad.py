@@ -13,7 +13,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.sizes import reshape, size, vector
-from ..common.values import as_value
+from ..common.values import as_value, cast
 from ..rules import torch_op
 from .shape import END
 
@@ -92,6 +92,35 @@ def _pad_rule(mode: str) -> Any:
 for _dims in (1, 2, 3):
     torch_op(f"reflection_pad{_dims}d")(_pad_rule("reflect"))
     torch_op(f"replication_pad{_dims}d")(_pad_rule("edge"))
+
+
+@torch_op("pad_sequence")
+def pad_sequence(g, sequences, batch_first=False, padding_value=0.0, padding_side="right"):
+    """Sequences put beside one another, each filled up to the longest; in the dtype of the first, as ATen has it."""
+    trailing = [g.shape(x)[1:] for x in sequences]
+    pairs = [pair for sizes in trailing for pair in zip(sizes, trailing[0], strict=True)]
+    if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
+        raise Unsupported("pad_sequence of sequences that differ in more than their length")
+    lengths = [size(g, x, 0) for x in sequences]
+    longest = _longest(g, lengths)
+    rows = []
+    for x, length in zip(sequences, lengths, strict=True):
+        missing = longest - length if isinstance(longest, int) else g.Sub(longest, length)
+        amounts = [missing, 0] if padding_side == "left" else [0, missing]
+        x = emit_pad(
+            g, cast(g, x, g.dtype(sequences[0])), [*[0, 0] * (g.rank(x) - 1), *amounts], "constant", padding_value
+        )
+        rows.append(g.Unsqueeze(x, [0 if batch_first else 1]))
+    return g.Concat(*rows, axis=0 if batch_first else 1) if len(rows) > 1 else rows[0]
+
+
+def _longest(g: Graph, lengths: Sequence[int | ir.Value]) -> int | ir.Value:
+    """The greatest of some lengths: a number where all are known."""
+    known = [n for n in lengths if isinstance(n, int)]
+    if len(known) == len(lengths):
+        return max(known)
+    unknown = [n for n in lengths if not isinstance(n, int)]
+    return g.Max(*unknown, *([g.const(max(known))] if known else []))
 
 
 # -- patches ----------------------------------------------------------------------------------------------------------

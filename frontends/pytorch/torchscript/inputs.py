@@ -47,13 +47,30 @@ NOTHING: Mapping[str, Any] = {}
 
 @dataclass(frozen=True)
 class Input:
-    """One tensor that the module takes. `sizes` are example lengths of its dims, `bounds` those of the dynamic ones."""
+    """One tensor that the module takes. `sizes` are example lengths of its dims, `bounds` those of the dynamic ones.
+
+    given: the user's example, whose integers may be lengths that nothing else would do for.
+    """
 
     name: str
     dtype: torch.dtype
     dims: tuple[Dim, ...]
     sizes: tuple[int, ...]
     bounds: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
+    given: torch.Tensor | None = field(default=None, compare=False, repr=False)
+
+    def example(self) -> torch.Tensor:
+        """A tensor of `sizes`: the user's where it fits, its rows again and again where there are more of them."""
+        if (
+            self.given is not None
+            and self.given.dim()
+            and self.given.numel()
+            and self.given.shape[1:] == self.sizes[1:]
+        ):
+            return self.given[torch.arange(self.sizes[0]) % len(self.given)].to(self.dtype)
+        if self.given is not None and tuple(self.given.shape) == self.sizes:
+            return self.given.clone().to(self.dtype)
+        return example_tensor(self.sizes, self.dtype)
 
 
 # -- what a trace recorded --------------------------------------------------------------------------------------------
@@ -133,7 +150,8 @@ def described_inputs(
             )
             inputs[name] = _input_from_spec(name, dtype or "float32", spec.shape, arrays.get(name))
         elif name in arrays:
-            measured[name] = Input(name, arrays[name].dtype, tuple(arrays[name].shape), tuple(arrays[name].shape))
+            shape = tuple(arrays[name].shape)
+            measured[name] = Input(name, arrays[name].dtype, shape, shape, given=arrays[name])
         elif name in known:
             shape = tuple(d.size or 0 for d in known[name].shape or ())
             of = dtype_named((spec.dtype if spec else None) or known[name].dtype or "float32")
@@ -157,7 +175,7 @@ def _input_from_spec(name: str, dtype: str, shape: Sequence[DimSpec], array: tor
         dims.append(dim.size if dim.size is not None else label)
         if dim.size is None:
             bounds[label] = (dim.low if dim.low is not None else 1, dim.high)
-    return Input(name, dtype_named(dtype), tuple(dims), tuple(sizes), bounds)
+    return Input(name, dtype_named(dtype), tuple(dims), tuple(sizes), bounds, array)
 
 
 def _with_dynamic_batch(
@@ -211,7 +229,7 @@ def check_runs(module: Any, inputs: list[Input], fixed: Mapping[str, Any]) -> No
     """
     if any(isinstance(dim, str) for i in inputs for dim in i.dims[1:]):
         return
-    if any(not i.sizes and not i.dtype.is_floating_point for i in inputs):  # nor does a count that happens to be zero
+    if any(i.given is None and not i.dtype.is_floating_point for i in inputs):  # nor do counts that happen to be zero
         return
     try:
         run_on_examples(module, inputs, fixed)
@@ -243,7 +261,7 @@ def run_on_examples(
     owner = module if isinstance(module, torch.nn.Module) else None
     kept = nullcontext() if owner is None else override_attributes(owner, states)
     with doing("running the module on an example"), torch.no_grad(), inference(owner), kept:
-        tensors = {i.name: change(example_tensor(i.sizes, i.dtype)) for i in inputs}
+        tensors = {i.name: change(i.example()) for i in inputs}
         weights = [] if owner is None else [*owner.parameters(), *owner.buffers()]
         input_bytes, weight_bytes = (sum(t.nbytes for t in some) for some in (tensors.values(), weights))
         allowance = limits.TORCHSCRIPT_RUN_BYTES + 16 * weight_bytes + 128 * input_bytes

@@ -76,6 +76,26 @@ def test_the_example_alone_is_left_where_nothing_else_runs() -> None:
     assert note.startswith("compared on the example alone: the source runs on no inputs that were drawn (it does not")
 
 
+def test_the_example_keeps_its_integers_where_a_source_takes_no_others() -> None:
+    g = Graph()
+    g.output(g.Add(g.input("x", ir.DataType.FLOAT, ("batch", 3)), g.input("i", ir.DataType.FLOAT, (3,))), "y")
+    graph = g.model()
+    graph.graph.inputs[1].dtype = ir.DataType.INT64
+    examples = {"x": np.ones((2, 3), np.float32), **EXAMPLE}
+    feeds, (note,) = attempt(lambda i: i.tolist() == [7, 5, 7], graph=graph, examples=examples)
+    assert [feed.label == GIVEN for feed in feeds] == [True, False, False, False]
+    assert len({feed.arrays["x"].tobytes() for feed in feeds}) == 4
+    assert {feed.arrays["x"].shape for feed in feeds} == {(2, 3)}
+    assert note.startswith("the source runs on no integers that were drawn")
+
+
+def test_sizes_that_were_found_and_are_refused_leave_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "search_sizes", lambda *given: [{"n": 7}])
+    feeds, (note,) = attempt(lambda i: i.tolist() == [7, 5, 7], graph=model(("n",)), examples=EXAMPLE)
+    assert [feed.label for feed in feeds] == [GIVEN]
+    assert note.startswith("compared on the example alone")
+
+
 def test_sizes_are_searched_for_with_the_usual_integers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "search_sizes", lambda *given: [{"n": 7}])
     feeds, (note,) = attempt(lambda i: len(i) == 7, graph=model(("n",)))

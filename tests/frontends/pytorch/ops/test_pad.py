@@ -10,7 +10,7 @@ from torch.nn import functional
 import convert
 from convert.errors import Unsupported
 from tests.frontends.pytorch.ops.support import check, check_unknown_sizes, layers
-from tests.support.cases import Case, case, f32, params
+from tests.support.cases import Case, case, f32, i64, params
 
 X = f32(2, 4, 6, 7)
 
@@ -27,6 +27,11 @@ ROWS = [
         case("replication_pad2d", X, [1, 2, 2, 1]),
         case("replication_pad3d", f32(1, 2, 3, 4, 5), [1, 1, 1, 2, 1, 0]),
     ),
+    case("pad_sequence", [f32(3, 4), f32(5, 4), f32(2, 4)]),
+    case("pad_sequence", [f32(3), f32(1)], True, -1.5).named("rows first"),
+    case("pad_sequence", [f32(3, 2, 2), f32(1, 2, 2)], True, 2.0, "left").named("left"),
+    case("pad_sequence", [i64(3), f32(5)], True, 2.7).named("of the first's dtype"),
+    case("pad_sequence", [f32(3, 4)]).named("one"),
     case("pad", f32(2, 3, 4), [1, 2, 2, 1], "circular").named("circular"),
     case("pad", f32(2, 3, 4), [-1, 2, 1, -1], "circular").named("circular, cut"),
     case("pad", f32(1, 3, 4), [1, -1], "replicate").named("replicate, cut"),
