@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -120,12 +122,40 @@ def run_file(path: Path, feeds: Feeds) -> Outputs:
         if unknown:
             raise UsageError(f"the model has no input {unknown[0]!r}", hint=f"inputs: {', '.join(inputs)}")
         try:
-            results = session.run(names, {n: _cast_feed(v, inputs[n].type) for n, v in feed.items()})
+            results = _run_session(session, names, {n: _cast_feed(v, inputs[n].type) for n, v in feed.items()})
         except Exception as error:  # onnxruntime raises classes of its own, all directly under Exception
             if _LACKING.search(text := _one_line(error)):  # of LSTM in float64 it is said at the first run only
                 raise Unsupported(f"onnxruntime lacks a kernel for {path.name}: {text}") from error
             raise ConvertError(f"onnxruntime failed to run {path.name}: {_one_line(error)}") from error
         found.append(dict(zip(names, results, strict=True)))
+    return found
+
+
+_BFLOAT16 = "tensor(bfloat16)"
+
+
+def _run_session(session: Any, names: Sequence[str], feed: Mapping[str, Any]) -> Sequence[Any]:
+    """What a session gives; bfloat16, which onnxruntime has no numpy dtype for, as ml_dtypes' and by its bytes."""
+    kinds = {given.name: given.type for given in (*session.get_inputs(), *session.get_outputs())}
+    if _BFLOAT16 not in kinds.values():
+        return list(session.run(names, feed))
+    import ml_dtypes
+
+    values = import_onnxruntime().OrtValue
+    made = {
+        name: values.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), 16)  # TensorProto.BFLOAT16
+        if kinds[name] == _BFLOAT16
+        else values.ortvalue_from_numpy(np.ascontiguousarray(array))
+        for name, array in feed.items()
+    }
+    found = []
+    for name, value in zip(names, session.run_with_ort_values(names, made), strict=True):
+        if kinds[name] == _BFLOAT16:
+            size = 2 * math.prod(value.shape())
+            data = ctypes.string_at(value.data_ptr(), size) if size else b""
+            found.append(np.frombuffer(data, ml_dtypes.bfloat16).reshape(value.shape()))
+        else:
+            found.append(value.numpy())
     return found
 
 

@@ -28,13 +28,14 @@ from ..common.state import (
     state_output,
     write_initial_states,
 )
-from ..common.values import as_value, mark_scalar, onnx_dtype
+from ..common.values import as_value, cast, mark_scalar, onnx_dtype
 from ..common.weights import identity_of, tensor_of
 from ..dispatch import call
 from ..inputs.output_names import is_output, output_names
 from ..rules import is_inplace, torch_op
 from . import dims as naming
 from .as_strided import is_dense, lower_as_strided
+from .autocast import Autocast, find_autocast
 from .both_ways import mark_decision
 from .branches import Branch
 from .decisions import decision_of
@@ -51,6 +52,7 @@ class ExportWalk:
     dims: naming.Dims
     locate: Locator
     shared: dict[tuple[object, ...], ir.Value]
+    autocast: Autocast
 
 
 Values = dict[torch.fx.Node, Any]
@@ -76,10 +78,12 @@ def lower(
     states = state_inputs(changed, [n.name for n in inputs])
     refuse_shared_names(states.values(), [name for name, _ in outputs])
     outputs += [(state_output(states[path]), _node_named(program, n)) for path, n in changed.items()]
+    locate = Locator(program.graph, {name for name, _ in outputs} | {n.name for n in inputs} | set(states.values()))
     walk = ExportWalk(
         naming.Dims(naming.choose_dim_names(((n.name, n.meta.get("val")) for n in inputs), wanted or {})),
-        Locator(program.graph, {name for name, _ in outputs} | {n.name for n in inputs} | set(states.values())),
+        locate,
         {},
+        find_autocast(program, locate),
     )
     check(program, walk.locate)
     with report.stage("lower"):
@@ -90,7 +94,7 @@ def lower(
         _add_state(walk, g, program, env, states)
         _lower_nodes(walk, g, program.graph_module, env)
         for name, node in outputs:
-            value = _as_output(g, env[node] if isinstance(node, torch.fx.Node) else node)
+            value = _as_output(g, env[node] if isinstance(node, torch.fx.Node) else node, node)
             g.output(sizes.check_output(g, value), name)
         model = g.model()
     if states:
@@ -185,9 +189,12 @@ def _add_weight(walk: ExportWalk, g: Graph, name: str, tensor: torch.Tensor) -> 
     return walk.shared[key]
 
 
-def _as_output(g: Graph, value: Any) -> ir.Value:
+def _as_output(g: Graph, value: Any, node: Any) -> ir.Value:
     if isinstance(value, ComplexPair):
         return stack_parts(g, value)
+    fake = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+    if isinstance(value, ir.Value) and isinstance(fake, torch.Tensor):
+        return cast(g, value, fake.dtype)  # a half that was held in float32
     return value if isinstance(value, ir.Value) else as_value(g, value, torch.tensor(value).dtype)
 
 
@@ -205,8 +212,10 @@ def _lower_nodes(walk: ExportWalk, g: Graph, module: torch.fx.GraphModule, env: 
     """Lower every node of `module`, whose placeholders are in `env`; returns what it returns."""
     results: Any = None
     for node in module.graph.nodes:
-        if node.op == "get_attr":
-            env[node] = _attribute(walk, g, module, str(node.target))
+        if node.op == "placeholder":
+            env[node] = walk.autocast.widen(g, env.get(node))
+        elif node.op == "get_attr":
+            env[node] = walk.autocast.widen(g, _attribute(walk, g, module, str(node.target)))
         elif node.op == "call_function" and decision_of(node) is not None:
             mark_decision(g, node, env[node.args[0]])
         elif node.op == "call_function":
@@ -239,8 +248,8 @@ def region_builder(walk: ExportWalk, module: torch.fx.GraphModule) -> Callable[.
 
 def _lower_node(walk: ExportWalk, g: Graph, node: torch.fx.Node, env: Values) -> Any:
     target: Any = node.target
-    args: Any = torch.fx.node.map_arg(node.args, lambda n: env[n])
-    kwargs: Any = torch.fx.node.map_arg(node.kwargs, lambda n: env[n])
+    args: Any = torch.fx.node.map_arg(node.args, lambda n: walk.autocast.operand(g, node, n, env[n]))
+    kwargs: Any = torch.fx.node.map_arg(node.kwargs, lambda n: walk.autocast.operand(g, node, n, env[n]))
     if target is operator.getitem:
         # A node with one output gives it alone, whoever counts pieces.
         return args[0] if isinstance(args[0], ir.Value) and args[1] in (0, -1) else args[0][args[1]]
@@ -256,6 +265,7 @@ def _lower_node(walk: ExportWalk, g: Graph, node: torch.fx.Node, env: Values) ->
         with g.at(at):
             result = lower_counted_split(g, node, args, kwargs)
     elif isinstance(target, torch._ops.OpOverload):
+        walk.autocast.check(target._schema.name, target._schema.overload_name)
         result = call(g, target._schema, args, kwargs, at)
     elif isinstance(target, torch._ops.HigherOrderOperator):
         with g.at(at):
@@ -265,7 +275,10 @@ def _lower_node(walk: ExportWalk, g: Graph, node: torch.fx.Node, env: Values) ->
     else:
         with g.at(at):
             result = torch_op.apply(g, key, args, kwargs, at)
-    result = annotate_result(walk.dims, g, result, node.meta.get("val"), at)
+    name = target._schema.name if isinstance(target, torch._ops.OpOverload) else ""
+    result = annotate_result(walk.dims, g, result, walk.autocast.expected(node, name), at)
+    with g.at(at):
+        result = walk.autocast.widen(g, result)
     if (
         isinstance(target, torch._ops.OpOverload)
         and is_inplace(target._schema)

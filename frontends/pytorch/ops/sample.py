@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
@@ -92,6 +93,9 @@ def embedding_bag(
     padding_idx=-1,
 ):
     """Sum (mode 0), mean (1) or maximum (2) of the rows of each bag; rows at `padding_idx` do not count."""
+    length = None if include_last_offset else _equal_length(g, indices, offsets)
+    if length is not None:
+        return [_reduce_equal_bags(g, weight, indices, length, mode, per_sample_weights, padding_idx), None, None, None]
     starts = cast(g, offsets, ir.DataType.INT64)
     if include_last_offset:
         starts = g.Slice(starts, [0], [-1], [0])
@@ -106,6 +110,55 @@ def embedding_bag(
     if padding_idx is not None and padding_idx >= 0:
         counted = g.Not(g.Equal(g.Unsqueeze(cast(g, indices, ir.DataType.INT64), [1]), padding_idx))
     return [_reduce_bags(g, rows, bags, shape, counted, mode), None, None, None]
+
+
+def _equal_length(g: Graph, indices: ir.Value, offsets: ir.Value) -> int | None:
+    """The length of the bags where all have the same: what `F.embedding_bag` makes of indices with two dims."""
+    count, known = g.shape(indices)[0], g.static(offsets)
+    if known is not None:
+        length = count // len(known) if isinstance(count, int) and len(known) else 0
+        return length if length and np.array_equal(known, np.arange(0, count, length)) else None
+    made, flat = offsets.producer(), indices.producer()
+    if made is None or flat is None or (made.op_type, flat.op_type) != ("Range", "Reshape"):
+        return None
+    start, step = g.static(made.inputs[0]), g.static(made.inputs[2])
+    sized = made.inputs[1].producer() if made.inputs[1] is not None else None
+    if start is None or step is None or int(start) or sized is None or sized.op_type != "Size":
+        return None
+    whole = sized.inputs[0]
+    if whole is None or whole is not flat.inputs[0]:
+        return None
+    return int(step) if g.rank(whole) == 2 and g.shape(whole)[1] == int(step) else None
+
+
+def _reduce_equal_bags(
+    g: Graph,
+    weight: ir.Value,
+    indices: ir.Value,
+    length: int,
+    mode: int,
+    per_sample_weights: ir.Value | None,
+    padding_idx: int | None,
+) -> ir.Value:
+    """The bags as a dim of their own, over which an ordinary reduction goes."""
+    table = g.Reshape(indices, [-1, length])
+    rows = g.Gather(weight, table, axis=0)
+    if per_sample_weights is not None:
+        rows = g.Mul(rows, g.Reshape(per_sample_weights, [-1, length, 1]))
+    if padding_idx is None or padding_idx < 0:
+        return g.ReduceMax(rows, [1], keepdims=0) if mode == 2 else _REDUCED[mode](g, rows)
+    counted = g.Not(g.Equal(g.Unsqueeze(table, [2]), g.const(padding_idx, g.dtype(table))))
+    zero = constant_like(g, 0, rows)
+    counts = g.ReduceSum(g.Cast(counted, to=g.dtype(rows)), [1], keepdims=0)
+    empty = g.Equal(counts, zero)
+    if mode == 2:
+        most = g.ReduceMax(g.Where(counted, rows, constant_like(g, lowest(g.dtype(rows)), rows)), [1], keepdims=0)
+        return g.Where(empty, zero, most)
+    out = g.ReduceSum(g.Where(counted, rows, zero), [1], keepdims=0)
+    return out if mode == 0 else g.Div(out, g.Where(empty, constant_like(g, 1, rows), counts))
+
+
+_REDUCED = (lambda g, x: g.ReduceSum(x, [1], keepdims=0), lambda g, x: g.ReduceMean(x, [1], keepdims=0))
 
 
 def _reduce_bags(
