@@ -77,7 +77,14 @@ def split(g, x, split_size, dim=0):
 def split_with_sizes(g, x, split_sizes, dim=0):
     if all(isinstance(s, int) for s in split_sizes):
         return _split_pieces(g, x, split_sizes, axis_of(g, x, dim))
-    return g.Split(x, vector(g, split_sizes), axis=axis_of(g, x, dim), outputs=len(split_sizes))
+    axis = axis_of(g, x, dim)
+    pieces = g.Split(x, vector(g, split_sizes), axis=axis, outputs=len(split_sizes))
+    lengths = [s if isinstance(s, int) else None for s in split_sizes]
+    if x.shape is not None:
+        dims = g.shape(x)
+        for piece, length in zip(pieces if len(lengths) > 1 else [pieces], lengths, strict=True):
+            g.facts(piece, shape=[*dims[:axis], length, *dims[axis + 1 :]])
+    return pieces
 
 
 @torch_op("chunk", "unsafe_chunk")

@@ -9,6 +9,7 @@ from convert import limits
 from convert.errors import ResourceLimit, Unsupported
 
 from .context import ProgramError, Walk
+from .dict_lookups import LOOKUPS
 from .number_lists import NUMBER_LISTS, sort_known
 from .sequences import (
     call_on_sequence,
@@ -372,5 +373,6 @@ CONTAINERS: dict[str, Container] = {
     **DICTS,
     **TEXT,
 }
-CONTAINERS |= {kind: _first_of(rule, CONTAINERS.get(kind)) for kind, rule in NUMBER_LISTS.items()}
+for _rules in (NUMBER_LISTS, LOOKUPS):
+    CONTAINERS |= {kind: _first_of(rule, CONTAINERS.get(kind)) for kind, rule in _rules.items()}
 """The operators that take or make containers; what is none of theirs they hand on."""

@@ -36,6 +36,11 @@ def _is_asked_at_run_time(args: list[Any]) -> bool:
     return isinstance(state, tuple) and bool(state) and all(isinstance(i, (bool, int, float)) for i in state)
 
 
+def row_of(walk: Walk, items: tuple[Any, ...]) -> tuple[ir.Value, type]:
+    """Numbers as a tensor of one dim, and their type."""
+    return _row(walk, items)
+
+
 def _row(walk: Walk, state: Any) -> tuple[ir.Value, type]:
     """The items as a tensor of one dim, and their type."""
     g = walk.g
@@ -118,6 +123,33 @@ def _contains(walk: Walk, thing: List, row: ir.Value, kind: type, wanted: Any) -
     return Number(mark_scalar(walk.g.Greater(_count(walk, thing, row, kind, wanted).value, 0)), bool)
 
 
+def first_place(g: Graph, same: ir.Value) -> ir.Value:
+    """The place of the first item that is the same, as a number; where none is, there is no such item to gather."""
+    return g.Squeeze(g.Gather(g.NonZero(same), g.const([0]), axis=1), [0, 1])
+
+
+def _index(walk: Walk, thing: List, row: ir.Value, kind: type, wanted: Any) -> Number:
+    """Where nothing is found PyTorch raises an exception, and so does the graph when it runs."""
+    return Number(mark_scalar(first_place(walk.g, _same(walk.g, row, kind, wanted))), int)
+
+
+def replace_number(walk: Walk, node: Any, args: list[Any]) -> Any:
+    """items[place] = number, at a place that is known at run time only."""
+    thing, place, item = args
+    if not isinstance(thing, List) or not isinstance(place, Number) or not isinstance(thing.state, tuple):
+        return NotImplemented
+    kinds = {type_of_number(i) if isinstance(i, (Number, bool, int, float)) else None for i in (*thing.state, item)}
+    if len(kinds) != 1 or None in kinds:
+        return NotImplemented
+    g = walk.g
+    with g.at(walk.location(node)):
+        row, kind = _row(walk, thing.state)
+        value = g.Unsqueeze(cast(g, as_number(g, item), NUMBERS[kind]), [0])
+        written = g.ScatterElements(row, g.Unsqueeze(as_number(g, place), [0]), value, axis=0)
+        walk.memory.write(thing, _list_of(walk, written, kind, thing.state))
+    return thing
+
+
 def _flags(walk: Walk, row: ir.Value, wanted: bool) -> ir.Value:
     """How many of the items are true, or are not."""
     g = walk.g
@@ -173,6 +205,8 @@ NUMBER_LISTS: dict[str, Callable[[Walk, Any, list[Any]], Any]] = {
     "aten::sorted": _rule(_sorted),
     "aten::sort": _rule(_sort),
     "aten::count": _rule(_count),
+    "aten::index": _rule(_index),
+    "aten::_set_item": replace_number,
     "aten::__contains__": _rule(_contains),
     "aten::any": _rule(_any),
     "aten::all": _rule(_all),

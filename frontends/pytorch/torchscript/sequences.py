@@ -192,6 +192,8 @@ def _extend_strided(
 def insert_items(walk: Walk, sequence: Sequence, items: Iterable[Any], place: Any = None) -> Sequence:
     """A sequence with items put at its end, or one at a place."""
     for item in items:
+        if not isinstance(item, (Tensor, Number, bool, int, float)):
+            raise Unsupported("a list of unknown length of something else than tensors of one dtype, or numbers")
         if isinstance(item, Tensor):
             mark_listed(item)
         value = walk.value(read(walk.memory, item)) if isinstance(item, Tensor) else as_number(walk.g, item)

@@ -17,6 +17,7 @@ from tests.suites.programs import (  # noqa: F401  (fill the table)
     torchscript_asked,
     torchscript_modules,
     torchscript_numbers,
+    torchscript_users,
 )
 from tests.suites.programs.compare import check, refusal
 from tests.suites.programs.pytorch import PROGRAMS, REFUSED
