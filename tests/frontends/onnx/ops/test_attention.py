@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,38 @@ BYTES, HALF_STEP = (np.arange(48) * 7 % 31).reshape(2, 3, 8).astype(np.uint8), c
 Q, K, V = f32(2, 3, 8), f32(2, 5, 8), f32(2, 5, 12)
 COSINES, SINES = const(f32(6, 2)), const(f32(6, 2))
 PLACES = np.array([[0, 1, 2], [3, 5, 4]], np.int64)
+
+
+def _ints(*numbers: int) -> np.ndarray:
+    return np.array(numbers, np.int32)
+
+
+PROMPT = f32(2, 3, 64), f32(2, 3, 32), f32(2, 3, 32)
+LONG = f32(2, 6, 64), f32(2, 6, 32), f32(2, 6, 32), None, None, _ints(5, 5), _ints(6)
+NEXT = f32(2, 1, 64), f32(2, 1, 32), f32(2, 1, 32), f32(2, 2, 5, 16), f32(2, 2, 5, 16, low=-1.0)
+CHUNK = *(x[:1] for x in (*PROMPT, *NEXT[3:])), _ints(7), _ints(8)
+NOTHING = np.zeros((2, 2, 0, 16), np.float32)
+TURNS = const(f32(16, 8)), const(f32(16, 8, low=-1.0))
+GROUPS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("prompt", (*PROMPT, NOTHING, NOTHING, _ints(2, 2), _ints(3)), {}),
+    ("no past", (*PROMPT, None, None, _ints(2, 2), _ints(3)), {"scale": 0.3}),
+    ("a short row", (*PROMPT, None, None, _ints(1, 2), _ints(3)), {}),
+    ("one more", (*NEXT, _ints(5, 5), _ints(6)), {}),
+    ("rows of two lengths", (*NEXT, _ints(3, 5), _ints(6)), {}),
+    ("more room", (*NEXT, _ints(2, 3), _ints(4)), {}),
+    ("chunk", CHUNK, {}),
+    ("side by side, turned", (f32(2, 3, 128), None, None, NOTHING, NOTHING, _ints(2, 2), _ints(3), *TURNS),
+     {"do_rotary": 1}),
+    ("turned in pairs", (f32(2, 1, 128), None, None, *NEXT[3:], _ints(4, 5), _ints(6), *TURNS),
+     {"do_rotary": 1, "rotary_interleaved": 1}),
+    ("turned at places", (*CHUNK, *TURNS, np.array([[3, 4, 5]])), {"do_rotary": 1}),
+    *((f"window of {n}", LONG, {"local_window_size": n}) for n in (1, 2, 3)),
+    ("window and cap", (*NEXT, _ints(5, 5), _ints(6)), {"local_window_size": 2, "softcap": 2.0, "scale": 0.7}),
+    ("smooth", (*NEXT, _ints(3, 5), _ints(6)), {"smooth_softmax": 1}),
+    ("sink", (*NEXT, _ints(3, 5), _ints(6), None, None, None, None, f32(4)), {}),
+    ("bias", (*CHUNK, None, None, None, f32(1, 4, 3, 8)), {}),
+    ("both ways", (*PROMPT, None, None, _ints(2, 2), _ints(3)), {"causal": 0}),
+]  # fmt: skip
 ROWS = params(
     [
         case(f"{MS}::Attention", X, WEIGHTS, BIAS, num_heads=2),
@@ -64,6 +98,11 @@ ROWS = params(
             f"{MS}::MultiHeadAttention", Q, f32(2, 3, 8), f32(2, 3, 8), None, None, f32(2, 2, 3, 7), f32(2, 2, 4, 4),
             f32(2, 2, 4, 4), num_heads=2, _outputs=3, _dynamic=False,
         ).named("with a past"),
+        *(
+            case(f"{MS}::GroupQueryAttention", *inputs, num_heads=4, kv_num_heads=2, _outputs=3, _dynamic=False,
+                 **attributes).named(f"groups, {label}")
+            for label, inputs, attributes in GROUPS
+        ),
         case(f"{MS}::RotaryEmbedding", f32(2, 3, 8), PLACES, COSINES, SINES),
         case(f"{MS}::RotaryEmbedding", f32(2, 2, 3, 4), PLACES, COSINES, SINES, interleaved=1).named("interleaved"),
         case(f"{MS}::RotaryEmbedding", f32(2, 3, 8), const([2]), COSINES, SINES).named("from a place"),

@@ -1,0 +1,140 @@
+"""Attention whose heads share keys and values in groups, with a cache and rotated positions, as language models do."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..rules import runtime_op
+from .attention import _heads
+
+
+@runtime_op("com.microsoft::GroupQueryAttention")
+def group_query_attention(
+    g: Graph, query: ir.Value, key: ir.Value | None = None, value: ir.Value | None = None,
+    past_key: ir.Value | None = None, past_value: ir.Value | None = None, seqlens_k: ir.Value | None = None,
+    total_sequence_length: ir.Value | None = None, cos_cache: ir.Value | None = None,
+    sin_cache: ir.Value | None = None, position_ids: ir.Value | None = None, attention_bias: ir.Value | None = None,
+    head_sink: ir.Value | None = None, *, num_heads: int, kv_num_heads: int, scale: float = 0.0, softcap: float = 0.0,
+    local_window_size: int = -1, do_rotary: int = 0, rotary_interleaved: int = 0, smooth_softmax: int = 0,
+    causal: int = 1, qk_output: int = 0, k_quant_type: str = "NONE", v_quant_type: str = "NONE",
+) -> list[ir.Value | None]:  # fmt: skip
+    """Of query [batch, length, heads · size], or queries, keys and values side by side in it.
+
+    past_key, past_value: [batch, kv_heads, room, size], of which the first `seqlens_k` + 1 - length places hold
+    something, by row. ONNX Runtime's specification leaves open what a cache holds behind its last place, and what a
+    query behind the end of its row gives: they are as its kernel for the CPU has them.
+    """
+    if seqlens_k is None or total_sequence_length is None:
+        raise Unsupported("no seqlens_k or total_sequence_length")
+    if qk_output or any(kind not in ("", "NONE") for kind in (k_quant_type, v_quant_type)):
+        raise Unsupported("qk_output, or a cache of quantized numbers")
+    q, k, v = _parts(g, query, key, value, num_heads, kv_num_heads)
+    size = g.shape(q)[-1]
+    if not isinstance(size, int):
+        raise Unsupported("heads of unknown size")
+    length = _length(g, q)
+    ends = g.Add(g.Cast(g.Reshape(seqlens_k, [-1]), to=ir.DataType.INT64), 1)
+    total = g.Cast(g.Reshape(total_sequence_length, np.zeros(0, np.int64)), to=ir.DataType.INT64)
+    # ONNX Runtime takes a call of as many queries as there are places for the first one, whose rows may be shorter.
+    starts = g.Where(g.Equal(length, total), 0, g.Sub(ends, length))
+    places = g.Add(g.Unsqueeze(starts, [1]), g.Range(0, length, 1))  # of queries and new keys, [batch, length]
+    if do_rotary:
+        if cos_cache is None or sin_cache is None:
+            raise Unsupported("do_rotary without cos_cache and sin_cache")
+        rotated = places if position_ids is None else position_ids
+        q, k = (
+            g.RotaryEmbedding(x, cos_cache, sin_cache, rotated, interleaved=rotary_interleaved,
+                              rotary_embedding_dim=_part(g, cos_cache, size))
+            for x in (q, k)
+        )  # fmt: skip
+    keys, values = _cached(g, k, past_key, starts, total), _cached(g, v, past_value, starts, total)
+    shown = _shown(g, places, ends, _length(g, keys), bool(causal), local_window_size)
+    scores = g.MatMul(g.Mul(q, g.const(scale or 1 / math.sqrt(size), g.dtype(q))),
+                      g.Transpose(_repeated(g, keys, num_heads // kv_num_heads), perm=[0, 1, 3, 2]))  # fmt: skip
+    if softcap:
+        cap = g.const(softcap, g.dtype(q))
+        scores = g.Mul(g.Tanh(g.Div(scores, cap)), cap)
+    if attention_bias is not None:
+        scores = g.Add(scores, attention_bias)
+    lowest = g.const(np.array(np.finfo(g.dtype(q).numpy()).min, g.dtype(q).numpy()), g.dtype(q))
+    scores = g.Where(shown, scores, lowest)
+    weights = _softmax(g, scores, head_sink, bool(smooth_softmax))
+    y = g.MatMul(weights, _repeated(g, values, num_heads // kv_num_heads))
+    return [g.Reshape(g.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, num_heads * size]), keys, values]
+
+
+def _parts(
+    g: Graph, query: ir.Value, key: ir.Value | None, value: ir.Value | None, heads: int, kv_heads: int
+) -> list[ir.Value]:
+    """Queries, keys and values as [batch, heads, length, size]."""
+    if key is not None and value is not None:
+        return [_heads(g, query, heads), _heads(g, key, kv_heads), _heads(g, value, kv_heads)]
+    hidden = g.shape(query)[-1]
+    if not isinstance(hidden, int):
+        raise Unsupported("queries, keys and values of unknown size in one tensor")
+    size = hidden // (heads + 2 * kv_heads)
+    pieces = g.Split(query, np.array([heads * size, kv_heads * size, kv_heads * size]), axis=-1, outputs=3)
+    return [_heads(g, x, n) for x, n in zip(pieces, (heads, kv_heads, kv_heads), strict=True)]
+
+
+def _length(g: Graph, x: ir.Value) -> ir.Value:
+    """How many places [batch, heads, length, size] has."""
+    return g.Squeeze(g.Shape(x, start=2, end=3), [0])
+
+
+def _part(g: Graph, cosines: ir.Value, size: int) -> int:
+    """How much of a head is turned; 0 for all of it."""
+    half = g.shape(cosines)[-1]
+    return 2 * half if isinstance(half, int) and 2 * half != size else 0
+
+
+def _cached(g: Graph, new: ir.Value, past: ir.Value | None, starts: ir.Value, total: ir.Value) -> ir.Value:
+    """The cache with new items behind what each row holds, and zeros behind these."""
+    length = _length(g, new)
+    room = g.const(0) if past is None else _length(g, past)
+    both = new if past is None else g.Concat(past, new, axis=2)
+    places = g.Unsqueeze(g.Range(0, g.Max(room, total), 1), [0])
+    begun = g.Unsqueeze(starts, [1])
+    behind = g.Add(g.Sub(places, begun), room)
+    chosen = g.Where(g.Less(places, begun), places, g.Max(g.Min(behind, g.Sub(g.Add(room, length), 1)), 0))
+    rows = g.Transpose(both, perm=[0, 2, 1, 3])
+    found = g.GatherND(rows, g.Unsqueeze(chosen, [2]), batch_dims=1)
+    used = g.Unsqueeze(g.Less(places, g.Add(begun, length)), [2, 3])
+    return g.Transpose(g.Where(used, found, g.const(0.0, g.dtype(new))), perm=[0, 2, 1, 3])
+
+
+def _shown(g: Graph, places: ir.Value, ends: ir.Value, room: ir.Value, causal: bool, window: int) -> ir.Value:
+    """Which keys a query sees, [batch, 1, queries, keys]: those before it, at most `window` with its own."""
+    keys = g.Unsqueeze(g.Range(0, room, 1), [0, 1])
+    shown, own = g.Less(keys, g.Unsqueeze(ends, [1, 2])), g.Unsqueeze(places, [2])
+    if causal:
+        shown = g.And(shown, g.LessOrEqual(keys, own))
+    if causal and window >= 0:
+        shown = g.And(shown, g.Greater(keys, g.Sub(own, window)))
+    return g.Unsqueeze(shown, [1])
+
+
+def _repeated(g: Graph, x: ir.Value, times: int) -> ir.Value:
+    """Each head as often as there are heads of queries for it."""
+    if times == 1:
+        return x
+    dims = g.dims(x)
+    batch, heads, rest = g.Slice(dims, [0], [1], [0]), g.Slice(dims, [1], [2], [0]), g.Slice(dims, [2], [4], [0])
+    wide = g.Expand(g.Unsqueeze(x, [2]), g.Concat(batch, heads, [times], rest, axis=0))
+    return g.Reshape(wide, g.Concat(batch, g.Mul(heads, times), rest, axis=0))
+
+
+def _softmax(g: Graph, scores: ir.Value, sink: ir.Value | None, smooth: bool) -> ir.Value:
+    """Over the keys, and one more that takes a share and gives nothing: with the score of `sink`, or with 0."""
+    if sink is None and not smooth:
+        return g.Softmax(scores, axis=-1)
+    given = g.const(0.0, g.dtype(scores)) if sink is None else g.Reshape(sink, [1, -1, 1, 1])
+    more = g.Expand(given, g.Concat(g.Slice(g.dims(scores), [0], [3], [0]), [1], axis=0))
+    weights = g.Softmax(g.Concat(scores, more, axis=-1), axis=-1)
+    return g.Slice(weights, [0], [-1], [3])
