@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import onnx_ir as ir
@@ -19,7 +19,7 @@ from convert.errors import (
     contradiction,
 )
 from convert.files.caffe2.folder import read_folder
-from convert.files.caffe2.netdef import Model, Net, Op, walk
+from convert.files.caffe2.netdef import Model, Net, Op
 from convert.graph import Dim, Graph
 from convert.graph.inputs import Bounds, add_input, match_specs
 from convert.graph.metadata import DIMS_KEY
@@ -46,7 +46,7 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
     model = read_folder(source.file)
     if not model.predict.outputs:
         raise BadInput(f"{source.label} names no outputs: its predict_net has no external_output")
-    operators = [op for net in (model.init, model.predict) for op in walk(net)]
+    operators = [op for net in (model.init, model.predict) for op in _read_operators(net)]
     caffe2_op.check((op.type, location(op)) for op in operators if op.type not in FILLS)
     drawn = [Problem("a weight of random numbers", location(op)) for op in model.init.ops if op.type in _RANDOM]
     if drawn:
@@ -73,6 +73,19 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
     if bounds:
         result.metadata_props[DIMS_KEY] = json.dumps(bounds)
     return result
+
+
+_NOT_READ = ("backward_step_net",)
+"""Nets among arguments that are for training."""
+
+
+def _read_operators(net: Net) -> Iterator[Op]:
+    """Every operator that is read: those of nets among arguments too, but for training."""
+    for op in net.ops:
+        yield op
+        for name, value in op.args.items():
+            if isinstance(value, Net) and name not in _NOT_READ:
+                yield from _read_operators(value)
 
 
 def _add_inputs(g: Graph, model: Model, options: Options, bounds: Bounds) -> Values:

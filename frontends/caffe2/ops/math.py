@@ -30,7 +30,7 @@ caffe2_op.same(
     Floor="Floor", Log="Log", Mish="Mish", Negative="Neg", Not="Not", Relu="Relu", Sigmoid="Sigmoid", Sign="Sign",
     Sin="Sin", Sinh="Sinh", Softplus="Softplus", Softsign="Softsign", Sqrt="Sqrt", Tan="Tan", Tanh="Tanh",
     Copy="Identity", Alias="Identity", StopGradient="Identity", EnsureCPUOutput="Identity",
-    CopyCPUToIDEEP="Identity", CopyIDEEPToCPU="Identity",
+    CopyCPUToIDEEP="Identity", CopyIDEEPToCPU="Identity", CopyFromCPUInput="Identity",
 )  # fmt: skip
 
 

@@ -161,7 +161,7 @@ REFUSED = frozenset(
     ThrowException rnn_internal_accumulate_gradient_input rnn_internal_apply_link
     """.split()  # noqa: SIM905 (a table)
 )
-"""The rest of the registry; some uses of `Load`, `Print` and `ATen` are allowed."""
+"""The rest of the registry; some uses of `Load`, `Print`, `ATen` and `RecurrentNetwork` are allowed."""
 
 _ATEN = ("cumsum", "det", "grid_sampler")
 """What `convert` writes of PyTorch's operators (profile "aten")."""
@@ -203,6 +203,9 @@ def _problem(op: Op, folder: Path) -> str:
         return "prints to a file" if op.args.get("to_file") else ""
     if op.type == "ATen":
         return "" if op.args.get("operator") in _ATEN else "is any operator of PyTorch"
+    if op.type == "RecurrentNetwork":  # its nets are walked, but for those that it has as text
+        nets = [op.args.get("step_net"), *(op.args[n] for n in ("backward_step_net",) if n in op.args)]
+        return "" if all(isinstance(net, Net) for net in nets) else "brings a net as text, or none"
     if op.type in ALLOWED:
         return ""
     return "touches more than tensors" if op.type in REFUSED else "is not known to do nothing but compute"

@@ -31,6 +31,7 @@ HOSTILE: dict[str, tuple[str, dict[str, Any]]] = {
     "Crash": ("Crash", {}),
     "a store": ("FileStoreHandlerCreate", {"path": b"/tmp/x"}),
     "a net as text": ("RecurrentNetwork", {"step_net": b'op { type: "Save" }'}),
+    "a net that is missing": ("RecurrentNetwork", {}),
     "no operator of Caffe2": ("Nobody", {}),
     "a file of prints": ("Print", {"to_file": 1}),
     "an absolute database": ("Load", {"db": b"/tmp/x", "db_type": b"minidb", "absolute_path": 1}),
