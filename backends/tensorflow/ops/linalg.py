@@ -113,6 +113,8 @@ def matmul_of_lite(t, a, b):
         # XNNPACK is wrong about the product of two transposes of one tensor (ai-edge-litert 2.3); nothing takes the
         # larger of equals for the tensor itself.
         b = tf.maximum(b, b)
+    if not isinstance(b, Constant) and _is_turned_twice(t):
+        a = tf.maximum(a, a)  # the converter (TensorFlow 2.21) dies of a segmentation fault without
     return matrix_product(a, b, flat=False)
 
 
@@ -122,6 +124,27 @@ def _are_of_one_tensor(t: Emitter) -> bool:
     a, b = t.node.inputs[:2]
     (x, moved), (y, moved_too) = (_before_transposes(v) for v in (a, b))
     return a is b or (x is y and moved and moved_too)
+
+
+def _is_turned_twice(t: Emitter) -> bool:
+    """Whether the first factor is the transpose of a product by a constant matrix, in which a transpose is a factor."""
+    assert t.node is not None
+    node, moved = _maker_of(t.node.inputs[0]), False
+    while node is not None and node.op_type in _REARRANGING | _FUSED_ACTIVATIONS:
+        moved = moved or node.op_type == "Transpose"
+        node = _maker_of(node.inputs[0])
+    if not moved or node is None or node.op_type != "MatMul":
+        return False
+    factor, matrix = node.inputs[:2]
+    return matrix is not None and matrix.const_value is not None and _before_transposes(factor)[1]
+
+
+def _maker_of(value: ir.Value | None) -> ir.Node | None:
+    return None if value is None else value.producer()
+
+
+_FUSED_ACTIVATIONS = frozenset({"Clip", "Relu", "Tanh"})
+"""What the converter puts into the product before it."""
 
 
 def _before_transposes(value: ir.Value | None) -> tuple[ir.Value | None, bool]:
