@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import convert
+from tests.support.marks import slow_but
 
 keras = pytest.importorskip("keras", reason="Keras trains the source")
 RATE, STEPS = 0.05, 8
@@ -129,7 +130,7 @@ class _Called(torch.nn.Module):
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("form", ["torch", "torch-code", "tf", "keras"])
+@pytest.mark.parametrize("form", slow_but(["torch", "torch-code", "tf", "keras"], "torch"))
 def test_gradients_are_numbers_where_those_of_the_source_are(function: Any, form: str, tmp_path: Path) -> None:
     """Of a row of zeros, as padding is, that nothing reads; and where there is nothing to attend to."""
     source = _Called(function)
@@ -207,7 +208,7 @@ class Filtered(torch.nn.Module):
         return self.head(self.prelu(self.norm(x * self.scale))) * self.logit_scale
 
 
-@pytest.mark.parametrize("form", ["torch", "torch-code", "torch-script"])
+@pytest.mark.parametrize("form", slow_but(["torch", "torch-code", "torch-script"], "torch"))
 def test_what_the_source_does_not_train_is_not_trained(form: str, tmp_path: Path) -> None:
     from tests.backends.pytorch.test_state import FORMS, loaded
 

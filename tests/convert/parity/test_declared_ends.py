@@ -102,6 +102,7 @@ def test_what_is_as_it_is_declared_is_right(tmp_path: Path) -> None:
     assert _found(_files(tmp_path, lambda proto: None)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_what_convert_wrote_fails_and_of_a_file_of_the_users_it_is_noted(tmp_path: Path) -> None:
     change, reason = DEFECTS["batch of one"]
