@@ -83,7 +83,8 @@ def _free_groups(call: Call) -> list[list[Place]]:
         for place, wish in example.wishes.items():
             if not wish.asked or wish.assumed:
                 groups.setdefault((name, place == 0), []).append((name, place))
-    return list(groups.values())
+    # Of a vector of one element it is least certain that it has an element for each row.
+    return sorted(groups.values(), key=lambda group: call[group[0][0]].tensor.dim() > 1)
 
 
 def _is_without_rule(error: ConvertError) -> bool:

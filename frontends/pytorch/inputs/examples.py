@@ -175,7 +175,9 @@ def _batched_call(tensors: Mapping[str, torch.Tensor]) -> Call:
     for name, tensor in tensors.items():
         wishes: dict[int, DynamicDim] = {}
         place = _list_place(tensor)
-        if tensor.dim() > 0 and tensor.shape[0] == length and (length > 1 or (alone and tensor.dim() > 1)):
+        # A vector of one integer is a length or a label of the only row; of one float, a factor for all rows as well.
+        rows = tensor.dim() > 1 or not (tensor.is_floating_point() or tensor.is_complex())
+        if tensor.dim() > 0 and tensor.shape[0] == length and (length > 1 or (alone and rows)):
             wishes = {0: DynamicDim("batch", fixed=length)}
             if length == 1:
                 tensor = tensor.repeat(BATCH, *[1] * (tensor.dim() - 1))

@@ -79,6 +79,19 @@ class PackedByExample(nn.Module):
         return pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0]
 
 
+@row((f(1, 5, 4), I([3])), (f(3, 5, 4), I([1, 5, 2])), (f(2, 5, 4), I([5, 4])))
+class LengthOfTheOnlyRow(nn.Module):
+    def forward(self, x: Tensor, n: Tensor) -> Tensor:
+        kept = torch.arange(x.size(1))[None] < n[:, None]
+        return (x * kept[..., None]).sum(1) / n[:, None]
+
+
+@row((f(1, 5, 4), I([3])), (f(3, 5, 4), I([4])))
+class OneNumberForAllRows(nn.Module):
+    def forward(self, x: Tensor, n: Tensor) -> Tensor:
+        return x * int(n)
+
+
 # -- autocast ---------------------------------------------------------------------------------------------------------
 
 HALF = 2.0**-7
