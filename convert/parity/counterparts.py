@@ -76,8 +76,9 @@ def find_counterparts(
     inputs, notes = _pair("input", list(left.graph.inputs), list(right.graph.inputs), given, made.inputs, moved, lists)
     wanted = [v for v in left.graph.outputs if given.get(str(v.name)) != ""]
     outputs, more = _pair("output", wanted, list(right.graph.outputs), given, made.outputs, moved, lists)
-    skipped = [str(v.name) for v in left.graph.outputs if v not in wanted]
-    extra = [str(v.name) for v in right.graph.outputs if v.name not in outputs.values()]
+    skipped = [str(v.name) for v in left.graph.outputs if given.get(str(v.name)) == ""]
+    paired = set(outputs.values())
+    extra = [str(v.name) for v in right.graph.outputs if v.name not in paired]
     for which, rest in zip(names, (skipped, extra), strict=True):
         if rest:
             more.append(f"not compared, of {which} only: {', '.join(rest)}")
@@ -88,8 +89,12 @@ def find_counterparts(
         if (other := theirs[inputs[str(v.name)]]).dtype not in (v.dtype, None) and v.dtype is not None
     }
     more += [f"input {n!r} is {d} in {names[1]}: both are given numbers that either holds" for n, d in dtypes.items()]
-    kept = [i for i, v in enumerate(left.graph.outputs) if v in wanted]
+    kept = [i for i, v in enumerate(left.graph.outputs) if given.get(str(v.name)) != ""]
     return Counterparts(inputs, outputs, [str(v.name) for v in right.graph.outputs], kept, dtypes, [*notes, *more])
+
+
+_MOST_CHOICES = 250_000
+"""Pairs of ends that are held against each other, where neither names nor order tell which belong together."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +192,8 @@ def _by_place(left: Sequence[ir.Value], right: Sequence[ir.Value], moved: Moves)
     ordered = list(zip(left, right, strict=False))
     if all(_fits(a, b, moved) for a, b in ordered):
         return {str(a.name): str(b.name) for a, b in ordered}, "place"
+    if len(left) * len(right) > _MOST_CHOICES:  # of so many, some have the same dtype and shape
+        return {}, ""
     choices = [[b for b in right if _fits(a, b, moved)] for a in left]
     if all(len(c) == 1 for c in choices) and len({id(c[0]) for c in choices}) == len(left):
         return {str(a.name): str(c[0].name) for a, c in zip(left, choices, strict=True)}, "dtype and shape"

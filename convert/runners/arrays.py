@@ -14,21 +14,26 @@ import numpy as np
 _MOST_TEXT = 1 << 30
 """Bytes of JSON that a child leaves: names, dtypes, shapes and the texts of arrays of strings."""
 
+_ARRAYS = "arrays.npy"
+
 
 def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays under any names: numbered files and a list of names; bfloat16 and float8 travel as raw bits."""
+    """Write arrays under any names: one behind the other, and a list of names; bfloat16 and float8 travel as raw bits.
+
+    A file for each would be a hundred thousand for a network of many outputs, which take minutes to remove.
+    """
     folder.mkdir()
-    index = []
-    for i, (name, array) in enumerate(arrays.items()):
-        array = np.asarray(array)
-        dtype = array.dtype.name
-        raw = array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
-        if array.dtype.kind in "OUS":
-            index.append({"name": name, "dtype": "string", "shape": list(array.shape), "texts": _texts(array)})
-            continue
-        np.save(folder / f"{i}.npy", raw, allow_pickle=False)
-        index.append({"name": name, "dtype": dtype})
+    with (folder / _ARRAYS).open("wb") as file:
+        index = [_save_array(file, name, np.asarray(array)) for name, array in arrays.items()]
     (folder / "index.json").write_text(json.dumps(index))
+
+
+def _save_array(file: BinaryIO, name: str, array: np.ndarray) -> dict[str, Any]:
+    """Put it at the end of `file`; what the list says of it."""
+    if array.dtype.kind in "OUS":
+        return {"name": name, "dtype": "string", "shape": list(array.shape), "texts": _texts(array)}
+    np.save(file, array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array, allow_pickle=False)
+    return {"name": name, "dtype": array.dtype.name}
 
 
 def _texts(array: np.ndarray) -> list[str]:
@@ -45,17 +50,17 @@ def decoded(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def load_arrays(folder: Path) -> dict[str, np.ndarray]:
     """What `save_arrays` wrote. Raises `OSError`, `ValueError`, `KeyError` and others for what it did not."""
     arrays = {}
-    for i, entry in enumerate(load_json(folder / "index.json")):
-        if entry["dtype"] == "string":
-            arrays[entry["name"]] = np.array(entry["texts"], dtype=object).reshape(entry["shape"])
-            continue
-        with _open(folder / f"{i}.npy") as file:
+    with _open(folder / _ARRAYS) as file:
+        for entry in load_json(folder / "index.json"):
+            if entry["dtype"] == "string":
+                arrays[entry["name"]] = np.array(entry["texts"], dtype=object).reshape(entry["shape"])
+                continue
             array = np.load(file, allow_pickle=False)
-        if array.dtype.name != entry["dtype"]:
-            import ml_dtypes
+            if array.dtype.name != entry["dtype"]:
+                import ml_dtypes
 
-            array = array.view(getattr(ml_dtypes, entry["dtype"]))
-        arrays[entry["name"]] = array
+                array = array.view(getattr(ml_dtypes, entry["dtype"]))
+            arrays[entry["name"]] = array
     return arrays
 
 

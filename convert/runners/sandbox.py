@@ -108,7 +108,7 @@ def _folders_around(places: Sequence[Path]) -> Iterator[Path]:
     """The folder that each is in, by its name and by where a link leads, or the nearest around it that there is."""
     for place in places:
         for path in (os.path.abspath(place), os.path.realpath(place)):
-            yield next(folder for folder in Path(path).parents if folder.is_dir())
+            yield next((folder for folder in Path(path).parents if folder.is_dir()), Path(path))
 
 
 _is_confined: list[bool] = []

@@ -65,6 +65,7 @@ ROWS = {
         )
     },
     **{f"the folder has gone, {words}": Row(f"{GONE}$C {words}") for words in ("formats", "--help", "help verify")},
+    "an output around everything": Row("$C m.onnx --to onnx -o / --force", 2, told="holds the source"),
     "no home": Row(INSPECT, variables={"HOME": None}),
     "a home that is nowhere": Row(INSPECT, variables={"HOME": "/nowhere/at all"}),
     "a home that is a file": Row(INSPECT, variables={"HOME": "{here}/m.onnx"}),
