@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +22,9 @@ _PREFIX = "convert-tmp-"
 _NAME = re.compile(_PREFIX + r"[a-z0-9_]{8}")
 _MARK = ".made-by-convert"
 """A file in each of them: no other folder is ever removed, whatever it is called."""
+
+_SWEEP_SECONDS = 2.0
+"""For removing what others left; it took minutes of 200,000 files."""
 
 _swept: set[str] = set()
 """The temporary folders that this process has looked through for what others left."""
@@ -148,8 +152,11 @@ def _hold(folder: Path) -> int:
 
 
 def sweep_scratch() -> None:
-    """Remove the folders of processes of this user that were killed, which nobody has a lock on."""
-    root = Path(tempfile.gettempdir())
+    """Remove the folders of processes of this user that were killed, which nobody has a lock on.
+
+    It takes some seconds at most, because signals wait meanwhile; what is left then goes the next time.
+    """
+    root, until = Path(tempfile.gettempdir()), time.monotonic() + _SWEEP_SECONDS
     for name in filter(_NAME.fullmatch, os.listdir(root)):
         try:
             descriptor = os.open(root / name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -158,16 +165,36 @@ def sweep_scratch() -> None:
         try:
             if os.fstat(descriptor).st_uid == os.getuid():
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(root / name)
+                _remove(root / name, until)
         except OSError:  # somebody has it
             pass
         finally:
             os.close(descriptor)
 
 
-def _remove(folder: Path) -> None:
-    """Remove a folder that nobody has: with the mark, or empty because its process was killed before it made one."""
-    if (folder / _MARK).exists():
-        remove_tree(folder)
-    else:
+def _remove(folder: Path, until: float) -> None:
+    """Remove a folder that nobody has: with the mark, or empty because its process was killed before it made one.
+
+    The mark goes last, so that a folder of which a part is left is known again.
+    """
+    mark = folder / _MARK
+    if mark.exists() and _remove_files(folder, until):
+        for entry in _entries(folder):
+            if entry.name != _MARK:
+                remove_tree(Path(entry))
+        mark.unlink()
+    if not mark.exists():
         folder.rmdir()
+
+
+def _remove_files(folder: Path, until: float) -> bool:
+    """Remove the files in a folder but for its mark, until it is so late; whether that was enough time."""
+    with suppress(RecursionError):  # of folders that are too deep, `remove_tree` takes care
+        for place, _, names in os.walk(folder):
+            for name in names:
+                if time.monotonic() > until:
+                    return False
+                with suppress(OSError):
+                    if name != _MARK or Path(place) != folder:
+                        os.unlink(os.path.join(place, name))
+    return True

@@ -76,8 +76,8 @@ def find_counterparts(
     inputs, notes = _pair("input", list(left.graph.inputs), list(right.graph.inputs), given, made.inputs, moved, lists)
     wanted = [v for v in left.graph.outputs if given.get(str(v.name)) != ""]
     outputs, more = _pair("output", wanted, list(right.graph.outputs), given, made.outputs, moved, lists)
-    skipped = [str(v.name) for v in left.graph.outputs if given.get(str(v.name)) == ""]
-    paired = set(outputs.values())
+    compared, paired = set(wanted), set(outputs.values())  # without those that have no counterpart
+    skipped = [str(v.name) for v in left.graph.outputs if v not in compared]
     extra = [str(v.name) for v in right.graph.outputs if v.name not in paired]
     for which, rest in zip(names, (skipped, extra), strict=True):
         if rest:
@@ -89,7 +89,7 @@ def find_counterparts(
         if (other := theirs[inputs[str(v.name)]]).dtype not in (v.dtype, None) and v.dtype is not None
     }
     more += [f"input {n!r} is {d} in {names[1]}: both are given numbers that either holds" for n, d in dtypes.items()]
-    kept = [i for i, v in enumerate(left.graph.outputs) if given.get(str(v.name)) != ""]
+    kept = [i for i, v in enumerate(left.graph.outputs) if v in compared]
     return Counterparts(inputs, outputs, [str(v.name) for v in right.graph.outputs], kept, dtypes, [*notes, *more])
 
 

@@ -57,6 +57,39 @@ def test_what_a_killed_process_left_goes_with_the_next_one(tmp_path: Path) -> No
     assert names(tmp_path) == []
 
 
+def test_what_takes_long_to_remove_is_left_for_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = killed(tmp_path)
+    for place in (left, left / "inner"):
+        place.mkdir(exist_ok=True)
+        for number in range(50):
+            (place / str(number)).write_text("x")
+    monkeypatch.setattr(scratch, "_SWEEP_SECONDS", -1.0)
+    sweep_scratch()
+    assert len(names(left)) > 50
+    monkeypatch.undo()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    sweep_scratch()
+    assert names(tmp_path) == []
+
+
+def test_a_sweep_that_is_killed_leaves_what_the_next_one_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mark goes last: without it a folder with something in it belongs to nobody."""
+    left = killed(tmp_path)
+    (left / "zz").mkdir()
+    (left / "zz" / "file").write_text("x")
+
+    def end(place: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(scratch, "remove_tree", end)
+    with pytest.raises(KeyboardInterrupt):
+        sweep_scratch()
+    monkeypatch.undo()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    sweep_scratch()
+    assert names(tmp_path) == []
+
+
 def test_what_is_in_use_or_of_others_stays(tmp_path: Path) -> None:
     others = ["convert-batch-results", "convert-tmp-pictures", "convert-tmp-abc", "convert-run-12345678"]
     for name in others:
