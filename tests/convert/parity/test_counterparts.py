@@ -134,7 +134,7 @@ def test_inputs_have_to_be_as_many() -> None:
 def test_outputs_that_only_one_side_has() -> None:
     one, two = ends(named("a"), named("y")), ends(named("a"), named("p", "y", "q"))
     assert paired(one, two).notes == ["not compared, of two only: p, q"]
-    with pytest.raises(UsageError, match="belongs to which is not plain"):
+    with pytest.raises(UsageError, match="the outputs do not pair"):
         paired(two, one)
     found = paired(two, one, {"p": "", "q": ""})
     assert (found.outputs, found.kept, found.notes) == ({"y": "y"}, [1], ["not compared, of one only: p, q"])
