@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from .values import Known, Sizes, host_value, objects
 
@@ -53,12 +54,16 @@ def _folded(function: Callable[[Any, Any], Any]) -> Rule:
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    """Rounded to zero; sizes are not negative."""
+    """Rounded to zero. What is divided by is a size, or a number."""
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     if isinstance(b, int) and b < 0:
-        return -(a // -b)
-    return -(-a // b) if isinstance(a, int) and a < 0 else a // b
+        return -_quotient(a, -b)
+    if isinstance(a, int):
+        return -(-a // b) if a < 0 else a // b
+    if statically_known_true(a >= 0):
+        return a // b
+    return torch.sym_max(a, 0) // b - torch.sym_max(-a, 0) // b
 
 
 def _gather(x: Any, indices: Any, axis: int = 0) -> Any:
@@ -134,14 +139,14 @@ def _product(x: Any, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: 
 
 
 def _equal(a: Any, b: Any) -> Any:
-    """Only where it is certain: sizes are not negative, and a symbol is itself."""
+    """Only where it is certain: a symbol is itself, and a size, but no difference of sizes, is not negative."""
     x, y = np.broadcast_arrays(objects(a), objects(b))
     made = np.empty(x.shape, bool)
     for place in np.ndindex(x.shape):
         p, q = x[place], y[place]
         if isinstance(p, int) and isinstance(q, int):
             made[place] = p == q
-        elif (isinstance(p, int) and p < 0) or (isinstance(q, int) and q < 0):
+        elif statically_known_true(p != q):
             made[place] = False
         elif isinstance(p, torch.SymInt) and isinstance(q, torch.SymInt) and p.node.expr == q.node.expr:
             made[place] = True
@@ -169,6 +174,32 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
     return _like(a, made)
 
 
+def _transpose(x: Any, perm: Sequence[int] | None = None) -> Any:
+    return _like(x, np.transpose(objects(x), perm))
+
+
+def _repeated(function: Callable[..., Any]) -> Rule:
+    """A function of numpy that repeats elements by constants."""
+
+    def rule(x: Any, by: Any) -> Any:
+        if isinstance(by, Sizes) or np.prod(by.array, dtype=np.int64) * max(objects(x).size, 1) > _MOST:
+            return None
+        return _like(x, function(objects(x), [int(n) for n in by.array.ravel()]))
+
+    return rule
+
+
+def _expanded(x: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))
+
+
+def _negative(x: Any) -> Any:
+    made = np.empty(x.shape, object)
+    for place in np.ndindex(x.shape):
+        made[place] = -objects(x)[place]
+    return _like(x, made)
+
+
 _RULES: dict[str, Rule] = {
     "Add": _elementwise(lambda a, b: a + b),
     "Sub": _elementwise(lambda a, b: a - b),
@@ -180,6 +211,10 @@ _RULES: dict[str, Rule] = {
     "Slice": _slice,
     "Concat": _concat,
     "Split": _split,
+    "Neg": _negative,
+    "Transpose": _transpose,
+    "Tile": _repeated(np.tile),
+    "Expand": _repeated(_expanded),
     "Squeeze": _squeeze,
     "Unsqueeze": _unsqueeze,
     "Reshape": _reshape,

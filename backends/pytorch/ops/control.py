@@ -58,6 +58,8 @@ def if_(t, cond, *, then_branch, else_branch):
         if "expected same dim" in str(error):
             raise Unsupported(_RANKS) from error
         raise
+    except KeyError as error:  # PyTorch looks up a size that it has from inside of a branch
+        raise Unsupported("branches that only the run decides between, of a size that one of them computes") from error
 
 
 def _items(value: Any) -> Any:

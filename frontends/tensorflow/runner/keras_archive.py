@@ -127,8 +127,18 @@ def _error_summary(error: Exception) -> str:
 
 
 def check_config(config: Any, label: str) -> None:
-    """Raise one `UnsafeInput` that lists every class in a model's configuration that is not one of Keras's own."""
-    found = sorted({reason for entry in _class_entries(config) if (reason := _refusal_reason(entry))})
+    """Raise one `UnsafeInput` that lists every class in a model's configuration that is not one of Keras's own.
+
+    Raises `BadInput` where all there is are operations, such as the mask of an Embedding, in HDF5, which does not tell
+    where they come from: Keras finds them no more.
+    """
+    refused = [(entry, reason) for entry in _class_entries(config) if (reason := _refusal_reason(entry))]
+    found = sorted({reason for _, reason in refused})
+    if found and all(_is_operation(entry) for entry, _ in refused):
+        raise BadInput(
+            f"{label} holds operations of Keras as layers, which it does not load from HDF5: {', '.join(found)}",
+            hint="save the model where it was made as .keras: model.save('model.keras')",
+        )
     if found:
         raise UnsafeInput(
             f"{label} holds classes that are not Keras's own or that run code: {', '.join(found)}",
@@ -249,6 +259,17 @@ def _is_keras(module: str | None, name: str, config: Any) -> bool:
     if f"{module}.{name}" in _CLASSES:
         return True
     return module.startswith(tuple(f"{m}." for m in (*_MODULES, *_TRAINERS))) or module in (*_MODULES, *_TRAINERS)
+
+
+def _is_operation(entry: dict[str, Any]) -> bool:
+    """Whether an entry that names no module has the name of one of Keras's operations."""
+    import_tensorflow()
+    import keras
+    from keras.src import ops
+
+    parts = (getattr(ops, part, None) for part in ("core", "image", "linalg", "math", "nn", "numpy"))
+    named = [getattr(part, str(entry["class_name"]), None) for part in parts]
+    return not entry.get("module") and any(isinstance(c, type) and issubclass(c, keras.Operation) for c in named)
 
 
 def _is_public(part: str, name: str) -> bool:

@@ -283,6 +283,36 @@ def test_a_slice_of_a_size_that_is_not_known(start: int, end: int, step: int) ->
     assert program.graph.find_nodes(op="call_function", target=torch.ops.aten.item.default) == []
 
 
+def test_a_difference_of_sizes_may_be_negative() -> None:
+    """Quotients of it are rounded to zero, and it may be -1; pads of it are sizes in any order that a graph has."""
+    constants = {"five": 5, "two": 2, "less": -2, "one": -1, "seven": [7], "nothing": [0], "rest": [[0, 0]]}
+    constants |= {"pair": [1, 2], "flat": [-1]}
+    graph = """g (float[n, 2] x) => (int64 half, int64 other, bool same, float[m, 2] padded) {
+        length = Shape <start = 0, end = 1> (x)
+        number = Squeeze (length)
+        gap = Sub (number, five)
+        half = Div (gap, two)
+        other = Div (gap, less)
+        same = Equal (gap, one)
+        lack = Sub (seven, length)
+        line = Concat <axis = 0> (nothing, lack)
+        row = Reshape (line, pair)
+        rows = Concat <axis = 0> (row, rest)
+        columns = Transpose <perm = [1, 0]> (rows)
+        pads = Reshape (columns, flat)
+        padded = Pad (x, pads)
+    }"""
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]> {graph}')
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(np.array(v), n) for n, v in constants.items())
+    program = export_model(ir.from_proto(model)).module()
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for n in range(1, 8):
+        x = np.ones((n, 2), np.float32)
+        found = program(torch.from_numpy(x))
+        for name, wanted in zip(found, session.run(list(found), {"x": x}), strict=True):
+            np.testing.assert_array_equal(found[name].numpy(), wanted, f"{name} of {n}")
+
+
 def test_the_largest_and_the_least_of_any_number_of_sizes() -> None:
     graph = """g (float[p, q] x) => (float[r] largest, float[s] least) {
         a = Shape<start = 0, end = 1>(x)

@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
+import convert
 from convert.errors import BadInput
 from convert.options import Options
 from convert.report import Report
@@ -66,3 +67,15 @@ def test_a_file_is_loaded_as_what_was_looked_at(tmp_path: Path, fixtures: Path) 
     with pytest.raises(BadInput, match="Keras archive by its content") as refused:
         with_keras_model(path, lambda model: model)
     assert "rename it" in refused.value.hint
+
+
+def test_operations_in_hdf5_are_told_as_what_keras_does_not_load(tmp_path: Path) -> None:
+    """The mask of an Embedding is an operation, of which HDF5 says no more than the name."""
+    x = keras.Input((6,), dtype="int32")
+    y = keras.layers.LSTM(3)(keras.layers.Embedding(9, 4, mask_zero=True)(x))
+    keras.Model(x, y).save(tmp_path / "m.h5")
+    with pytest.raises(ValueError, match="Unknown layer: 'NotEqual'"):
+        keras.models.load_model(tmp_path / "m.h5")
+    with pytest.raises(BadInput, match="does not load from HDF5: NotEqual") as raised:
+        convert.convert(tmp_path / "m.h5", "onnx", tmp_path / "m.onnx", verify=False)
+    assert "model.keras" in str(raised.value.hint)
