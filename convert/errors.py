@@ -254,6 +254,9 @@ def as_convert_error(error: Exception) -> ConvertError:
     problem = import_problem(error)
     if problem is not None:
         return BrokenPackage(problem[0], hint=problem[1])
+    if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+        where = f"{str(error.filename)[:80]}…" if error.filename is not None else "a path"
+        return UsageError(f"{where} leads nowhere: {error.strerror}", hint="give another path")
     if isinstance(error, OSError):
         where = f"{str(error.filename)[:200]}: " if error.filename is not None else ""
         return ConvertError(f"{where}{error.strerror or error}", hint="check the path and its rights")

@@ -15,6 +15,11 @@ from convert.files.output_place import check_apart, check_belongs
 from convert.files.own_folders import folder_for, release_folder, sweep_folders, take_folder
 from convert.files.replacement import NEW, OLD, undo, write_down
 
+_WRONG_PLACE = (
+    errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP,
+    errno.ENAMETOOLONG,
+)  # fmt: skip
+
 
 @contextmanager
 def atomic_replacement(destination: Path, *, force: bool, read: Sequence[Path] = ()) -> Iterator[Path]:
@@ -152,7 +157,7 @@ def _disk_error(error: Exception, destination: Path) -> ConvertError | None:
             f"the disk is full: {destination} could not be written, nothing was changed",
             hint="free some space, or give -o on another disk",
         )
-    if number in (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST):
+    if number in _WRONG_PLACE:
         return UsageError(
             f"{destination} cannot be written: {os.strerror(number)}", hint="check the path and its permissions"
         )

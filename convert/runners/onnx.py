@@ -185,6 +185,15 @@ def import_onnxruntime() -> Any:
     return onnxruntime
 
 
+def _named_or_read(path: Path) -> str | bytes:
+    """A file by its name, or its content where the name is no text: onnxruntime takes no other."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return path.read_bytes()
+    return str(path)
+
+
 def _session(path: Path) -> Any:
     onnxruntime = import_onnxruntime()
     settings = onnxruntime.SessionOptions()
@@ -194,7 +203,7 @@ def _session(path: Path) -> Any:
     settings.use_deterministic_compute = True
     settings.add_session_config_entry("session.disable_quant_qdq", "1")
     try:
-        return onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(_named_or_read(path), settings, providers=["CPUExecutionProvider"])
     except Exception as error:  # as above
         text = _one_line(error)
         if _LACKING.search(text):

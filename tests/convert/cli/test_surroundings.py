@@ -66,6 +66,10 @@ ROWS = {
     },
     **{f"the folder has gone, {words}": Row(f"{GONE}$C {words}") for words in ("formats", "--help", "help verify")},
     "an output around everything": Row("$C m.onnx --to onnx -o / --force", 2, told="holds the source"),
+    "an output of a long name": Row(f"$C m.onnx --to onnx --no-verify -o {'o' * 300}.onnx", 2, told="too long"),
+    "names that are no text": Row(
+        "cp m.onnx $(printf '\\351.onnx'); $C $(printf '\\351.onnx') --to onnx --verify -o $(printf '\\374.onnx')"
+    ),
     "no home": Row(INSPECT, variables={"HOME": None}),
     "a home that is nowhere": Row(INSPECT, variables={"HOME": "/nowhere/at all"}),
     "a home that is a file": Row(INSPECT, variables={"HOME": "{here}/m.onnx"}),
