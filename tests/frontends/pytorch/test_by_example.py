@@ -175,6 +175,18 @@ class WeightedBags(EqualBags):
     mode = "sum"
 
 
+@row((PLACES, I([[5, 9, 2, 7]] * 3)), (PLACES[:1], I([[8, 1, 6, 3]])))
+class RankedCandidates(EqualBags):
+    """Where a candidate stands twice, which of the two is ranked first is PyTorch's choice, in float64 too."""
+
+    padding = 0
+
+    def forward(self, places: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        scores = (self.bag(places)[:, None] * self.bag.weight[candidates]).sum(-1)
+        best = scores.topk(2)
+        return best.values, best.indices
+
+
 @pytest.mark.parametrize("kind", [EqualBags, BagsOfMaxima, MeansWithoutPadding])
 def test_equal_bags_are_an_ordinary_reduction(kind: type[EqualBags], tmp_path: Path) -> None:
     """Keras and TensorFlow Lite have no scatter of this kind."""
