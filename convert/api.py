@@ -96,6 +96,8 @@ def convert(
     check_replaceable(place, list(plugin.formats().values()))
     if dump_passes is not None:
         check_apart(Path(dump_passes), read, "give --dump-passes a folder elsewhere")
+        if Path(dump_passes).resolve() == place.resolve():
+            raise UsageError(f"{place} is the output, and no place for passes", hint="give --dump-passes another one")
         from convert.passes.dump import make_dump_folder
 
         chosen = replace(chosen, dump_passes=make_dump_folder(Path(dump_passes)))

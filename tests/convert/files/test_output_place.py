@@ -248,6 +248,7 @@ def test_another_name_of_the_same_place_is_that_place(tmp_path: Path, monkeypatc
         ("m.onnx --to onnx -o n.onnx --force --report notes.html", "holds something else"),
         ("m.onnx --to onnx -o n.onnx --force --save-inputs other.keras", "holds something else"),
         ("m.onnx --to onnx -o n.onnx --force --dump-passes .", "holds the source"),
+        ("m.onnx --to onnx -o n.onnx --force --dump-passes zoo/../n.onnx", "is the output"),
         ("verify m.onnx other.keras --report other.keras", "is the source itself"),
         ("verify m.onnx other.keras --inputs in.npz --save-inputs in.npz", "is the source itself"),
         ("batch zoo m.savedmodel --to onnx -o m.savedmodel", "is the source of another model"),
