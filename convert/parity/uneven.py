@@ -16,8 +16,9 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph.tensors import widened_array
 from convert.parity.boundary_values import may_be_negative
+from convert.parity.compare import FACTOR
 from convert.parity.distribution import is_small
-from convert.parity.floors import quantizes
+from convert.parity.floors import MOST, distance, quantizes
 from convert.parity.inputs import (
     RANK,
     Feed,
@@ -188,11 +189,12 @@ def _times(array: np.ndarray, factor: int) -> np.ndarray:
 def without_overflow(
     graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs
 ) -> tuple[list[Feed], RunOutputs, list[str]]:
-    """Feeds and outputs without the sets of larger numbers on which the source overflows, with notes.
+    """Feeds and outputs without the sets of larger numbers on which the source overflows or only rounds, with notes.
 
-    What is infinite or NaN in float32 and a number in float64 has its place by the order of operations. Where the
-    source has no number in float64 either and the target has, as of the logarithm of a softmax, there is none to
-    compare that with.
+    What rounding alone moves by more than `MOST`, as where gates are saturated, shows nothing that the usual sets do
+    not; what is further off than that is compared. What is infinite or NaN in float32 and a number in float64 has its
+    place by the order of operations. Where the source has no number in float64 either and the target has, as of the
+    logarithm of a softmax, there is none to compare that with.
     """
     single = runs.source["float32"]
     if isinstance(single, Unsupported) or runs.narrowed is not None:
@@ -222,4 +224,10 @@ def _overflow_reason(source: list[np.ndarray], exact: list[np.ndarray], target: 
         return "in its own dtypes the source overflows"
     if any(a.shape == b.shape == c.shape and bool((~a & ~b & c).any()) for a, b, c in finite):
         return "the source is infinite or NaN, and the target is not,"
+    same = [(a, b, c) for a, b, c in pairs if a.dtype.kind in "fV" and a.shape == b.shape == c.shape]
+    noises = [distance(a, b) for a, b, _ in same]
+    if any(n > MOST for n in noises) and all(
+        distance(c, b) <= FACTOR * n for n, (_, b, c) in zip(noises, same, strict=True)
+    ):
+        return f"rounding alone moves the source by {max(noises):.0%}"
     return ""

@@ -292,6 +292,25 @@ def test_a_set_on_which_the_target_alone_has_numbers_is_left_out() -> None:
     assert len(without_overflow(identity(), feeds, other)[0]) == 2, "infinities of its own are an error"
 
 
+@pytest.mark.parametrize(
+    ("single", "target", "left"),
+    [
+        ([3.0, 5.0], [3.1, 5.0], 1),
+        ([3.0, 5.0], [12.0, 5.0], 2),
+        ([3.9, 4.0], [3.9, 4.0], 2),
+        ([3.0, 4.0], [3.0, 4.0], 1),
+    ],
+)
+def test_a_set_that_only_rounds_is_left_out(single: list[float], target: list[float], left: int) -> None:
+    """Gates that large numbers saturate: the source in float32 is a tenth and more of the output away from itself."""
+    feeds = [Feed("seed 0", {}), Feed("large", {}, edge=True, uneven=True)]
+    exact = outputs([1.0, 2.0], [4.0, 4.0])
+    runs = RunOutputs({"float32": outputs([1.0, 2.0], single), "float64": exact}, outputs([1.0, 2.0], target), exact)
+    kept, _, notes = without_overflow(identity(), feeds, runs)
+    assert len(kept) == left
+    assert [n.startswith("larger numbers are not verified: rounding alone moves") for n in notes] == [True] * (2 - left)
+
+
 def test_without_a_float64_run_the_graph_tells_what_overflows() -> None:
     feeds = [Feed("large", {}, edge=True, uneven=True), Feed("smallest", {}, edge=True)]
     runs = RunOutputs({"float32": outputs([np.inf], [1.0]), "float64": Unsupported("no")}, outputs([1.0], [1.0]),
