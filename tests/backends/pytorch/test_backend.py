@@ -313,6 +313,14 @@ def test_a_difference_of_sizes_may_be_negative() -> None:
             np.testing.assert_array_equal(found[name].numpy(), wanted, f"{name} of {n}")
 
 
+def test_a_pool_of_lines_takes_any_length() -> None:
+    node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3], strides=[2], pads=[1, 1])
+    program = export_model(ir.from_proto(model_of([node], {"x": ["n", 2, "t"]}, ["y"], {}))).module()
+    for t in (2, 5, 8):
+        x = torch.randn(1, 2, t)
+        assert torch.equal(program(x)["y"], torch.nn.functional.max_pool1d(x, 3, 2, 1))
+
+
 def test_the_largest_and_the_least_of_any_number_of_sizes() -> None:
     graph = """g (float[p, q] x) => (float[r] largest, float[s] least) {
         a = Shape<start = 0, end = 1>(x)

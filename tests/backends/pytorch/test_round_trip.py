@@ -79,10 +79,6 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], str]] = {
         lambda: nn.Sequential(nn.Conv1d(3, 8, 3, dilation=2), nn.PReLU(8), nn.MaxPool1d(2)),
         "float32[batch,3,16]",
     ),
-    "lengths": (
-        lambda: nn.Sequential(nn.Conv1d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool1d(3, 2, 1)),
-        "float32[batch,3,time]",
-    ),
     "volumes": (lambda: nn.Sequential(nn.Conv3d(1, 4, 3), nn.ELU(), nn.AvgPool3d(2)), "float32[batch,1,8,8,8]"),
     "LSTM": (lambda: Recurrent(nn.LSTM), SERIES),
     "GRU": (lambda: Recurrent(nn.GRU), SERIES),
