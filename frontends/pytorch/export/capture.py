@@ -36,6 +36,7 @@ from .patches.detectors import detectors_as_tensors
 from .patches.fast_shapes import infer_layer_shapes
 from .patches.lengths import symbolic_lengths
 from .patches.masks import masks_as_given
+from .patches.pools import infer_line_pools
 from .patches.repeats import RepeatsDiffer, repeated_blocks
 from .patches.replacements import CaptureReplacements
 from .patches.stack_frames import short_stacks
@@ -258,6 +259,7 @@ def export_program(
     with (
         CaptureReplacements(),
         infer_rnn_shapes(),
+        infer_line_pools(),
         infer_layer_shapes(),
         short_stacks(),
         detectors_as_tensors(),

@@ -23,6 +23,7 @@ from ..rules import is_inplace, key_of, torch_op
 from .as_strided import is_dense
 from .dims import is_fixed
 from .explain import is_about_data
+from .patches.pools import infer_line_pools
 from .patches.whole_rnn import infer_rnn_shapes
 from .silent_aliases import is_silent_alias, without_silent_aliases
 
@@ -131,7 +132,7 @@ class OneSizeOnly(Unsupported):
 def _decomposed(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
     """Raises `Unsupported` where one of PyTorch's decompositions decides on the value of a tensor."""
     try:
-        with infer_rnn_shapes():
+        with infer_rnn_shapes(), infer_line_pools():
             return program.run_decompositions(table)
     except Exception as error:
         if not is_about_data(error):
@@ -165,7 +166,7 @@ def uses_vmap(program: ExportedProgram) -> bool:
 
 def _functionalize(program: ExportedProgram) -> ExportedProgram:
     try:
-        with infer_rnn_shapes():
+        with infer_rnn_shapes(), infer_line_pools():
             return program.run_decompositions({})
     except AssertionError as error:
         hint = "where one tensor is two buffers and forward writes to it, keep it in one of them"

@@ -49,6 +49,29 @@ def _end_pads(
     return ends, False
 
 
+def _without_whole_dims(
+    g: Graph, x: ir.Value, kernel: list[Any], strides: list[Any], others: Sequence[int], reduction: str
+) -> tuple[ir.Value, list[Any], list[Any]]:
+    """Dims over which a window is as long as the dim, however long that is, as reductions; the rest of the window.
+
+    others: pads, and dilations less one, which have to be nothing then.
+    """
+    whole = [i for i, k in enumerate(kernel) if isinstance(k, ir.Value)]
+    if not whole:
+        return x, kernel, strides
+    first = g.rank(x) - len(kernel)
+    if any(others) or any(dim_name_of(g, kernel[i]) != g.shape(x)[first + i] for i in whole):
+        raise Unsupported("a pool with windows of a size that is computed")
+    axes = [first + i for i in whole]
+    y = g.ReduceMax(x, axes) if reduction == "max" else g.ReduceMean(x, axes)
+    left = ([1 if i in whole else n for i, n in enumerate(numbers)] for numbers in (kernel, strides))
+    return y, *left
+
+
+def _is_each_element(kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int]) -> bool:
+    return set(kernel) == set(strides) == {1} and not any(pads)
+
+
 def _max_pool(dims: int, indices: bool = False) -> Any:
     def rule(
         g: Graph,
@@ -66,6 +89,11 @@ def _max_pool(dims: int, indices: bool = False) -> Any:
             per_spatial_dim(dilation, dims),
         )
         strides = per_spatial_dim(stride, dims) if stride or isinstance(stride, int) else kernel
+        if indices and any(isinstance(k, ir.Value) for k in kernel):
+            raise Unsupported("the places of maxima in windows of a size that is computed")
+        x, kernel, strides = _without_whole_dims(g, x, kernel, strides, [*pads, *(d - 1 for d in dilations)], "max")
+        if not indices and _is_each_element(kernel, strides, pads):
+            return g.Squeeze(x, [0]) if lone else x
         ends, ceil = _end_pads(g, x, kernel, strides, pads, dilations, ceil_mode)
         # Runtimes refuse padding that is as long as the kernel.
         if not is_float(g, x) or any(end >= k for end, k in zip(ends, kernel, strict=True)):
@@ -117,6 +145,10 @@ def _avg_pool(dims: int) -> Any:
         x, lone = ensure_batch_dim(g, x, dims)
         kernel, pads = per_spatial_dim(kernel_size, dims), per_spatial_dim(padding, dims)
         strides = per_spatial_dim(stride, dims) if stride or isinstance(stride, int) else kernel
+        if divisor_override is None:
+            x, kernel, strides = _without_whole_dims(g, x, kernel, strides, pads, "mean")
+            if _is_each_element(kernel, strides, pads):
+                return g.Squeeze(x, [0]) if lone else x
         ends, ceil = _end_pads(g, x, kernel, strides, pads, [1] * dims, ceil_mode)
         if not is_float(g, x):
             how = SlidingWindow(kernel, strides, [*pads, *ends], [1] * dims)
@@ -260,9 +292,18 @@ def _adaptive_max_pool(dims: int) -> Any:
                 kernel = [n // t for n, t in zip(lengths, target, strict=True)]
                 pair = _max_pool(dims, True)(g, x, kernel)
                 return [g.Squeeze(v, [0]) if lone else v for v in pair]
-        return [g.Squeeze(v, [0]) if lone else v for v in _max_with_indices(g, x, target)]
+        pair = _greatest(g, x) if target == [1] * dims else _max_with_indices(g, x, target)
+        return [g.Squeeze(v, [0]) if lone else v for v in pair]
 
     return rule
+
+
+def _greatest(g: Graph, x: ir.Value) -> list[ir.Value]:
+    """The maximum of each channel, of any size, and its place in the flattened plane."""
+    axes = list(range(2, g.rank(x)))
+    flat = reshape(g, x, [size(g, x, 0), size(g, x, 1), -1])
+    place = g.ArgMax(flat, axis=2, keepdims=1)
+    return [g.ReduceMax(x, axes), g.Unsqueeze(place, axes[1:]) if axes[1:] else place]
 
 
 torch_op.same(_adaptive_max_pool, adaptive_max_pool1d=1, adaptive_max_pool2d=2, adaptive_max_pool3d=3)

@@ -52,6 +52,11 @@ def padded_pieces(x: Tensor, n: Tensor) -> Tensor:
     return torch.stack(out)
 
 
+@script(f(2, 4, 7), f(3, 4, 9))
+def maxima_of_lines(x: Tensor) -> Tuple[Tensor, Tensor]:
+    return functional.max_pool1d(x, x.size(2)).squeeze(2), functional.avg_pool2d(x.unsqueeze(1), [2, x.size(2)])
+
+
 @script((torch.tensor([1, 2, 3]), torch.tensor([1, 3])), (torch.tensor([4, 2, 2]), torch.tensor([2, 3])))
 def edit_distance(a: Tensor, b: Tensor) -> Tensor:
     before = [j for j in range(b.size(0) + 1)]  # noqa: C416
