@@ -42,7 +42,8 @@ def relu(k, x):
 
 @onnx_op("LeakyRelu")
 def leaky_relu(k, x, *, alpha):
-    if alpha < 0:  # which Keras's layer refuses
+    # Keras's layer refuses negative ones, and oneDNN takes any slope for 1 that is fused into a Conv3D without bias.
+    if alpha < 0 or len(x.shape) == 5:
         return ops.where(ops.less(x, np.array(0, x.dtype)), ops.multiply(x, np.array(alpha, x.dtype)), x)
     return k.layer(layers.LeakyReLU, x, negative_slope=alpha)
 

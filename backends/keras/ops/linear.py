@@ -18,7 +18,7 @@ from ..tensors import is_floating, plus, with_rank
 
 @onnx_op(DENSE)
 def dense(k, x, w, b):
-    if 0 in w.shape:  # no layer has no units
+    if 0 in w.shape or x.shape[-1] is None:  # no layer has no units, or units that read a width of any size
         y = ops.matmul(*k.tensors(x, w))
         return y if b is None else plus(y, k.tensor(b))
     return k.layer(layers.Dense, x, {"kernel": w, "bias": b}, units=w.shape[1], use_bias=b is not None)

@@ -224,4 +224,17 @@ LAYERS = [
         {"N": 3, "M": 2},
         weights={"q": weight(1, 3, 1, 2, 1, 3, 1)},
     ),
+    program(
+        "leaky_volumes_and_a_width_of_any_size",
+        """
+        g (float[1, 3, N, 4, 4] x, float[2, 1, M] z) => (float[1, 2, a, 2, 4] y, float[2, 1, 3] m)
+          <int64[1] start = {-1}, int64[1] end = {2147483648}, int64[1] axis = {2}> {
+          c = Conv <kernel_shape = [3, 3, 3], strides = [2, 2, 1], pads = [1, 1, 1, 1, 1, 1]> (x, w)
+          y = LeakyRelu <alpha = 0.2> (c)
+          s = Slice (z, start, end, axis) m = MatMul (s, q) }""",
+        {"N": 3, "M": 4},
+        {"N": 1, "M": 1},
+        {"N": 6, "M": 7},
+        weights={"w": weight(2, 3, 3, 3, 3), "q": weight(1, 3)},
+    ),
 ]
