@@ -102,6 +102,7 @@ def _with_integers_of(given: Feed, graph: ir.Model, draw: Draw) -> list[Feed]:
     sizes = {
         str(dim.value): int(length)
         for value in graph.graph.inputs
+        if str(value.name) in given.arrays
         for dim, length in zip(value.shape or (), given.arrays[str(value.name)].shape, strict=False)
         if isinstance(dim, ir.SymbolicDim) and dim.value is not None
     }

@@ -10,7 +10,7 @@ import pytest
 
 import convert
 from convert import api
-from convert.errors import BadInput, BrokenPackage, ConvertError, ResourceLimit, as_convert_error
+from convert.errors import BadInput, BrokenPackage, ConvertError, ResourceLimit, UsageError, as_convert_error
 
 CASES = [
     (BadInput("damaged"), BadInput, "damaged"),
@@ -24,7 +24,7 @@ CASES = [
     (ModuleNotFoundError("no module", name="onnx.thing"), BrokenPackage, "pip install onnx"),
     (ImportError("libx.so: failed to map segment from shared object"), ResourceLimit, "while a library was loaded"),
     (OSError("libx.so: failed to map segment from shared object"), ResourceLimit, "while a library was loaded"),
-    (OSError(36, "File name too long", "x" * 5000), ConvertError, f"{'x' * 200}: File name too long"),
+    (OSError(36, "File name too long", "x" * 5000), UsageError, f"{'x' * 80}… leads nowhere: File name too long"),
     (ValueError("a  value\nof two lines"), ConvertError, "ValueError: a value of two lines"),
 ]
 

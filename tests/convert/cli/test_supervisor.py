@@ -31,6 +31,8 @@ import os, signal, subprocess, sys, tempfile, time, types
 from pathlib import Path
 
 def work(source, *args, report, **rest):
+    # Ten seconds of patience are a wait, and nothing else.
+    sys.modules["convert.cli.output_options"]._PATIENCE = 1.0
     with report.stage("read"):
         {body}
     return report
@@ -39,9 +41,7 @@ api = types.ModuleType("convert.api")
 api.inspect = api.convert = work
 sys.modules["convert.api"] = api
 sys.argv = ["convert", *{words!r}]
-from convert.cli import main, output_options
-# Ten seconds of patience are a wait, and nothing else.
-output_options._PATIENCE = 1.0
+from convert.cli import main
 main()
 """
 READY = 'Path("ready").touch(); time.sleep(100)'

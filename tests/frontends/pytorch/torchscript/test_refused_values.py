@@ -15,11 +15,6 @@ from convert.report import Report
 from tests.support.torchscript_tools import agree, converted, session
 
 
-def get_of_run_time_key(x):
-    table = {2: 10.0, 3: 20.0}
-    return x * table.get(x.size(0), 1.0)
-
-
 def item_of_run_time_key(x):
     table = {2: 10.0}
     table[x.size(0)] = 3.0
@@ -128,7 +123,6 @@ def larger_of_two_lists(x):
 
 
 REFUSED = {
-    get_of_run_time_key: "a key of a dict that is known at run time only",
     item_of_run_time_key: "a key of a dict that is known at run time only",
     default_of_run_time_key: "a key of a dict that is known at run time only",
     text_that_is_compared: "values that are known at run time only",
