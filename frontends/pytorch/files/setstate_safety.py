@@ -76,7 +76,7 @@ class _Functions:
         self._found: dict[str, list[ast.FunctionDef]] = defaultdict(list)
         self._size = 0
         self.unread = False
-        """Whether a file has a `__setstate__` and is no Python."""
+        """Whether a file that may define what was asked for is no Python."""
 
     def named(self, name: str) -> list[ast.FunctionDef]:
         """Every function of this name. Raises `ResourceLimit`."""
@@ -99,7 +99,7 @@ class _Functions:
         try:
             tree = ast.parse(code)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            self.unread |= SETSTATE in code
+            self.unread = True
             return
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef):

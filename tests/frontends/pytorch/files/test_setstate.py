@@ -70,6 +70,19 @@ def test_a_body_that_is_no_python_is_refused() -> None:
     assert not list(setstate_findings(["def forward(self, x) -> :", "def forward(self, x):\n  while x:\n    pass"]))
 
 
+def test_what_it_calls_in_a_file_that_is_no_python_is_refused() -> None:
+    """Behind the number 0x1. Python reads a name, and PyTorch the end of a number."""
+    state = "class M(Module):\n  def __setstate__(self, state: Tensor) -> NoneType:\n    _0 = (self.w).unpack()\n"
+    looping = (
+        "class W(Module):\n  def unpack(self) -> NoneType:\n    _0 = 0x1.\n    while torch.eq(1, 1):\n      pass\n"
+    )
+    assert list(setstate_findings([state])) == []  # of packed weights, which C++ has
+    (found,) = setstate_findings([state, looping.replace("0x1.", "1")])
+    assert "While" in found
+    (found,) = setstate_findings([state, looping])
+    assert "cannot be looked through" in found
+
+
 _ONE = "class M(Module):\n  def __setstate__(self, state: Tensor) -> NoneType:\n    self.a = state\n"
 _MANY_CALLS = _ONE + "    _0 = __torch__.f()\n" * 900
 _LONG = "def f() -> NoneType:\n" + "  _0 = 1\n" * 1000
