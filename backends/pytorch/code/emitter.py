@@ -20,10 +20,10 @@ from convert.errors import Unsupported
 from ..byte_containers import BYTE_CONTAINERS
 from ..dtypes import torch_dtype
 from ..emit import Emitter, named_tensors
+from ..kernels import any_length
 from ..network import Network
 from ..state import Buffer, new_content
 from ..values import Known
-from ..writer.any_batch import any_length
 from .control import code_op
 from .modules import module_path
 from .program import Statement, Value, Weight

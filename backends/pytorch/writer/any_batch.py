@@ -13,8 +13,7 @@ import torch.fx.experimental.symbolic_shapes as symbolic_shapes
 from torch._ops import OpOverload
 from torch._subclasses.fake_impls import conv, op_implementations_dict
 
-from ..ops.pool import max_of_lines
-from .whole_rnn import KEYS, set_kernels
+from ..kernels import KEYS, set_kernels
 
 _ASKED = ("_select_conv_backend", "_conv_determine_backend_memory_format")
 _CONVOLUTIONS = (torch.ops.aten.convolution.default, torch.ops.aten._convolution.default)
@@ -41,18 +40,6 @@ def any_batch() -> Iterator[None]:
             stack.callback(set_kernels, operator, dict(operator.py_kernels))
             set_kernels(operator, operator.py_kernels | dict.fromkeys(KEYS, kernel))
         yield
-
-
-@contextmanager
-def any_length() -> Iterator[None]:
-    """Inside, `max_pool1d` of tensors without content is what it comes to in two dims: its own kernel fixes lengths."""
-    operator = torch.ops.aten.max_pool1d.default
-    kernels = dict(operator.py_kernels)
-    set_kernels(operator, kernels | dict.fromkeys(KEYS, max_of_lines))
-    try:
-        yield
-    finally:
-        set_kernels(operator, kernels)
 
 
 def _convolution(fake_mode: Any, func: Any, *args: Any, **kwargs: Any) -> Any:

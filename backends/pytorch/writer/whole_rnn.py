@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import DispatchKey
-from torch._ops import OpOverload
 
-KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
-"""Where torch.export looks for what an operator is made of."""
+from ..kernels import KEYS, set_kernels
 
 
 @contextmanager
@@ -28,13 +24,6 @@ def whole_rnn() -> Iterator[None]:
     finally:
         for operator, kernels in zip(operators, before, strict=True):
             set_kernels(operator, kernels)
-
-
-def set_kernels(operator: OpOverload, kernels: dict[DispatchKey, Callable[..., Any]]) -> None:
-    """Let an operator be made of these, and of nothing else."""
-    operator.py_kernels.clear()
-    operator.py_kernels.update(kernels)
-    operator._dispatch_cache.clear()
 
 
 def _shapes(input: Tensor, hx: Tensor | Sequence[Tensor], params: Sequence[Tensor], has_biases: bool, num_layers: int,

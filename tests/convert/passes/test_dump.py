@@ -43,20 +43,21 @@ def names(folder: Path) -> list[str]:
         ),
         (
             "tf",
-            "read enclose_gradients expand_unsupported clean split_broadcasts find_response_norms fold_batch_norms "
-            "fold_pads assign_channels_last join_transposes compose_transposes clean",
+            "read enclose_gradients expand_unsupported clean flatten_roots split_broadcasts "
+            "find_response_norms fold_batch_norms fold_pads assign_channels_last join_transposes "
+            "compose_transposes clean",
         ),
         (
             "keras",
-            "read drop_size_checks expand_unsupported clean repeat_operands settle_shapes clean "
-            "find_response_norms fuse_attention clean assign_channels_last join_transposes "
+            "read drop_size_checks expand_unsupported clean flatten_roots repeat_operands "
+            "settle_shapes clean find_response_norms fuse_attention clean assign_channels_last join_transposes "
             "compose_transposes clean fuse_dense",
         ),
         (
             "tflite",
-            "read enclose_gradients expand_unsupported clean split_broadcasts find_response_norms fold_batch_norms "
-            "fold_pads assign_channels_last join_transposes compose_transposes clean reshape_to_check choose_builtins"
-            " give_transposed_convolutions_a_bias",
+            "read enclose_gradients expand_unsupported clean flatten_roots split_broadcasts "
+            "find_response_norms fold_batch_norms fold_pads assign_channels_last join_transposes "
+            "compose_transposes clean reshape_to_check choose_builtins give_transposed_convolutions_a_bias",
         ),
     ],
 )
