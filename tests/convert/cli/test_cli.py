@@ -117,6 +117,7 @@ def test_options_of_other_sources_are_noted(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.not_core  # all operators are asked for, of every room
 @pytest.mark.parametrize(
     "words",
     [
