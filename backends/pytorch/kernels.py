@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -12,24 +12,29 @@ from torch._ops import OpOverload
 
 from .ops.pool import max_of_lines
 
-KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
+_KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
 """Where torch.export looks for what an operator is made of."""
 
 
 @contextmanager
-def any_length() -> Iterator[None]:
-    """Inside, `max_pool1d` of tensors without content is what it comes to in two dims: its own kernel fixes lengths."""
-    operator = torch.ops.aten.max_pool1d.default
-    kernels = dict(operator.py_kernels)
-    set_kernels(operator, kernels | dict.fromkeys(KEYS, max_of_lines))
+def with_kernels(added: Mapping[OpOverload, Callable[..., Any]]) -> Iterator[None]:
+    """Inside, the operators are made of these."""
+    before = {operator: dict(operator.py_kernels) for operator in added}
     try:
+        for operator, kernel in added.items():
+            _set_kernels(operator, before[operator] | dict.fromkeys(_KEYS, kernel))
         yield
     finally:
-        set_kernels(operator, kernels)
+        for operator, kernels in before.items():
+            _set_kernels(operator, kernels)
 
 
-def set_kernels(operator: OpOverload, kernels: dict[DispatchKey, Callable[..., Any]]) -> None:
-    """Let an operator be made of these, and of nothing else."""
+def any_length() -> AbstractContextManager[None]:
+    """Inside, `max_pool1d` of tensors without content is what it comes to in two dims: its own kernel fixes lengths."""
+    return with_kernels({torch.ops.aten.max_pool1d.default: max_of_lines})
+
+
+def _set_kernels(operator: OpOverload, kernels: dict[DispatchKey, Callable[..., Any]]) -> None:
     operator.py_kernels.clear()
     operator.py_kernels.update(kernels)
     operator._dispatch_cache.clear()

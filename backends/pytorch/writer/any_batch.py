@@ -13,7 +13,7 @@ import torch.fx.experimental.symbolic_shapes as symbolic_shapes
 from torch._ops import OpOverload
 from torch._subclasses.fake_impls import conv, op_implementations_dict
 
-from ..kernels import KEYS, set_kernels
+from ..kernels import with_kernels
 
 _ASKED = ("_select_conv_backend", "_conv_determine_backend_memory_format")
 _CONVOLUTIONS = (torch.ops.aten.convolution.default, torch.ops.aten._convolution.default)
@@ -36,9 +36,7 @@ def any_batch() -> Iterator[None]:
         for name in _ASKED:
             stack.enter_context(patch.object(torch._C, name, nothing))
         stack.enter_context(patch.dict(op_implementations_dict, dict.fromkeys(_CONVOLUTIONS, _convolution)))
-        for operator, kernel in _KERNELS.items():
-            stack.callback(set_kernels, operator, dict(operator.py_kernels))
-            set_kernels(operator, operator.py_kernels | dict.fromkeys(KEYS, kernel))
+        stack.enter_context(with_kernels(_KERNELS))
         yield
 
 

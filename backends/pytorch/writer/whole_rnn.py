@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor
 
-from ..kernels import KEYS, set_kernels
+from ..kernels import with_kernels
 
 
-@contextmanager
-def whole_rnn() -> Iterator[None]:
+def whole_rnn() -> AbstractContextManager[None]:
     """Inside, tensors without content go through `torch.lstm`, `gru` and `rnn` as one call, of any number of steps."""
-    operators = [p.input for p in (torch.ops.aten.lstm, torch.ops.aten.gru, torch.ops.aten.rnn_tanh,
-                                   torch.ops.aten.rnn_relu)]  # fmt: skip
-    before = [dict(operator.py_kernels) for operator in operators]
-    try:
-        for operator, kernels in zip(operators, before, strict=True):
-            set_kernels(operator, kernels | dict.fromkeys(KEYS, _shapes))
-        yield
-    finally:
-        for operator, kernels in zip(operators, before, strict=True):
-            set_kernels(operator, kernels)
+    aten = torch.ops.aten
+    return with_kernels({p.input: _shapes for p in (aten.lstm, aten.gru, aten.rnn_tanh, aten.rnn_relu)})
 
 
 def _shapes(input: Tensor, hx: Tensor | Sequence[Tensor], params: Sequence[Tensor], has_biases: bool, num_layers: int,

@@ -60,7 +60,8 @@ def _without_whole_dims(
     if not whole:
         return x, kernel, strides
     first = g.rank(x) - len(kernel)
-    if any(others) or any(dim_name_of(g, kernel[i]) != g.shape(x)[first + i] for i in whole):
+    is_mean_of_integers = reduction == "mean" and not is_float(g, x)
+    if any(others) or is_mean_of_integers or any(dim_name_of(g, kernel[i]) != g.shape(x)[first + i] for i in whole):
         raise Unsupported("a pool with windows of a size that is computed")
     axes = [first + i for i in whole]
     y = g.ReduceMax(x, axes) if reduction == "max" else g.ReduceMean(x, axes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from torch._prims_common import is_contiguous_or_false
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental import proxy_tensor
 
-from .whole_rnn import set_kernels
+from .kernels import with_kernels
 
 _KEY = DispatchKey.CompositeImplicitAutograd
 
@@ -32,18 +33,10 @@ def infer_layer_shapes() -> Iterator[None]:
         aten.layer_norm.default: _layer_norm,
         aten.batch_norm.default: _batch_norm,
     }
-    before = {operator: dict(operator.py_kernels) for operator in rules}
-    extract = proxy_tensor._extract_tensor_metadata
-    try:
-        for operator, rule in rules.items():
-            set_kernels(operator, before[operator] | {_KEY: _kernel(operator, before[operator].get(_KEY), rule)})
-        # A second description of every value, beside meta["val"], that nothing here reads.
-        proxy_tensor._extract_tensor_metadata = lambda *_, **__: None  # type: ignore[assignment]
+    kernels = {o: {_KEY: _kernel(o, o.py_kernels.get(_KEY), rule)} for o, rule in rules.items()}
+    # The second is a description of every value, beside meta["val"], that nothing here reads.
+    with with_kernels(kernels), patch.object(proxy_tensor, "_extract_tensor_metadata", lambda *_, **__: None):
         yield
-    finally:
-        proxy_tensor._extract_tensor_metadata = extract
-        for operator, kernels in before.items():
-            set_kernels(operator, kernels)
 
 
 def _kernel(operator: Any, python: Callable[..., Any] | None, rule: Callable[..., Tensor | None]) -> Callable[..., Any]:

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import DispatchKey
 from torch._subclasses.fake_tensor import is_fake
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.nn import functional as F
 
-from .whole_rnn import set_kernels
-
-_KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
+from .kernels import KEYS, with_kernels
 
 
-@contextmanager
-def infer_line_pools() -> Iterator[None]:
+def infer_line_pools() -> AbstractContextManager[None]:
     """Inside, the shape that `max_pool1d` gives is that of the same pool in two dims.
 
     Its own kernel computes the length as a number, so that torch.export holds the program to the example's.
     """
-    operator = torch.ops.aten.max_pool1d.default
-    before = dict(operator.py_kernels)
-    set_kernels(operator, before | dict.fromkeys(_KEYS, _max_pool1d))
-    try:
-        yield
-    finally:
-        set_kernels(operator, before)
+    return with_kernels({torch.ops.aten.max_pool1d.default: dict.fromkeys(KEYS, _max_pool1d)})
 
 
 def _max_pool1d(
@@ -59,7 +49,8 @@ def over_whole_dims(pool: Callable[..., Any], rank: int, *, is_maximum: bool) ->
         dilations = _each(named.get("dilation", rest[0] if rest else 1), rank) if is_maximum else [1] * rank
         # Where the maxima are, or what sums are divided by.
         other = named.get("return_indices" if is_maximum else "divisor_override", rest[2] if len(rest) > 2 else None)
-        plain = not other and all(pads[i] == 0 and dilations[i] == 1 for i in whole)
+        plain = not other and (is_maximum or input.is_floating_point())
+        plain = plain and all(pads[i] == 0 and dilations[i] == 1 for i in whole)
         if not whole or not plain or not all(statically_known_true(kernel[i] == input.shape[i - rank]) for i in whole):
             return pool(input, kernel_size, stride, padding, *rest, **named)
         axes = [i - rank for i in whole]

@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import DispatchKey
 from torch._subclasses.fake_tensor import is_fake
 
-# Where torch.export looks for the decomposition that it infers shapes with.
-_KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
+from .kernels import KEYS, with_kernels
 
 
-@contextmanager
-def infer_rnn_shapes() -> Iterator[None]:
+def infer_rnn_shapes() -> AbstractContextManager[None]:
     """Inside, shapes of `lstm`, `gru` and `rnn` are inferred from their inputs' shapes alone.
 
     Otherwise torch.export decomposes the layer only for its shapes, a step at a time: that fixes the number of steps,
-    and takes long. `torch.export._patches` exchanges the same kernels, for loops.
+    and takes long.
     """
-    operators = (torch.ops.aten.lstm, torch.ops.aten.gru, torch.ops.aten.rnn_tanh, torch.ops.aten.rnn_relu)
-    before = {packet.input: dict(packet.input.py_kernels) for packet in operators}
-    try:
-        for operator, kernels in before.items():
-            set_kernels(operator, kernels | {key: _shape_kernel(kernels[key]) for key in _KEYS if key in kernels})
-        yield
-    finally:
-        for operator, kernels in before.items():
-            set_kernels(operator, kernels)
-
-
-def set_kernels(operator: Any, kernels: dict[Any, Callable[..., Any]]) -> None:
-    """Give an operator other Python kernels, by dispatch key."""
-    operator.py_kernels.clear()
-    operator.py_kernels.update(kernels)
-    operator._dispatch_cache.clear()
+    aten = torch.ops.aten
+    operators = [packet.input for packet in (aten.lstm, aten.gru, aten.rnn_tanh, aten.rnn_relu)]
+    return with_kernels({
+        operator: {key: _shape_kernel(kernel) for key, kernel in operator.py_kernels.items() if key in KEYS}
+        for operator in operators
+    })  # fmt: skip
 
 
 def _shape_kernel(decomposed: Callable[..., Any]) -> Callable[..., Any]:
