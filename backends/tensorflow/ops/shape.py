@@ -224,11 +224,38 @@ def range_(t, start, limit, delta):
         wide = tf.int32 if start.dtype.size < 4 else start.dtype
         return tf.cast(_integer_range(*(tf.cast(x, wide) for x in (start, limit, delta)), *known), start.dtype)
     # Each element is one multiplication away from the start, as ONNX defines it. Their number is that of onnxruntime,
-    # whose quotient is a float64: 0.3 is three times 0.1 and a little more. TensorFlow Lite divides no such numbers.
-    wide = start.dtype if t.node is not None and t.node.domain == LITE else tf.float64
-    span = tf.cast(tf.subtract(limit, start), wide)
-    count = tf.cast(tf.math.ceil(tf.divide(span, tf.cast(delta, wide))), tf.int32)
+    # which counts in float64: 0.3 is three times 0.1 and a little more.
+    if t.node is not None and t.node.domain == LITE:
+        count = _steps(start, limit, delta)
+    else:
+        first, end, step = (tf.cast(x, tf.float64) for x in (start, limit, delta))
+        count = tf.cast(tf.math.ceil(tf.divide(tf.subtract(end, first), step)), tf.int32)
     return tf.add(start, tf.multiply(tf.cast(tf.range(tf.maximum(count, 0)), start.dtype), delta))
+
+
+def _steps(start: tf.Tensor, limit: tf.Tensor, delta: tf.Tensor) -> tf.Tensor:
+    """How many steps of `delta` begin before `limit`, all of float32, where no float64 can be divided.
+
+    The nearest whole number of steps, and one more where they do not reach the limit. How far they reach is known
+    exactly: sums and products are their rounded forms and what rounding lost (Dekker, "A floating-point technique for
+    extending the available precision", 1971, and Knuth's two-sum).
+    """
+    span = tf.subtract(limit, start)
+    taken = tf.subtract(limit, span)
+    cut = tf.subtract(tf.subtract(limit, tf.add(span, taken)), tf.subtract(start, taken))
+    steps = tf.round(tf.divide(span, delta))
+    (a, b), (c, d) = _halves(steps), _halves(delta)
+    reached = tf.multiply(steps, delta)
+    lost = a * c - reached + a * d + b * c + b * d
+    left = tf.add(tf.subtract(tf.subtract(span, reached), lost), cut)
+    return tf.cast(steps, tf.int32) + tf.cast(tf.greater(left * tf.sign(delta), 0.0), tf.int32)
+
+
+def _halves(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """A float32 as the sum of two with 12 bits each."""
+    wide = tf.multiply(x, float(2**12 + 1))
+    high = tf.subtract(wide, tf.subtract(wide, x))
+    return high, tf.subtract(x, high)
 
 
 def _integer_range(

@@ -47,6 +47,10 @@ ROWS = [
     case("Range", *(number(n, np.int64) for n in (10, 3, -2))),
     case("Range", number(0.0), number(1.0), number(0.1)),
     case("Range", number(0.0), number(0.3), number(0.1)).named("of three steps and a little more"),
+    case("Range", number(1.0), number(-0.2), number(-0.4)).named("of three steps back"),
+    case("Range", number(0.0), number(0.6), number(0.3)).named("of two steps"),
+    case("Range", number(0.0), number(0.7), number(0.1)).named("of seven steps but for a little"),
+    case("Range", number(3.0), number(1.0), number(0.25)).named("of no step"),
     case("Range", *(number(n, np.int16) for n in (1, 9, 3))),
     *(
         case("Range", *(number(n, kind) for n in bounds)).named(f"none of {kind.__name__}, {bounds[2]:+}")
