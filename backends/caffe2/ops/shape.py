@@ -182,8 +182,13 @@ def constant_of_shape(net: Net, shape: Blob, *, value: ir.TensorProtocol | None)
 
 @onnx_op("Range")
 def arange(net: Net, start: Blob, limit: Blob, delta: Blob) -> Blob:
-    """Caffe2's Range of integers with a negative step loses its last element: it counts the steps instead."""
-    if start.dtype.is_floating_point() or (net.static(delta) is not None and int(net.need(delta, "")) > 0):
+    """Caffe2's Range of integers with a negative step loses its last element: it counts the steps instead.
+
+    The number of floats is that of onnxruntime, which counts in float64.
+    """
+    if start.dtype.is_floating_point():
+        return cast(net, net.Range(*(widen(net, v, (ir.DataType.DOUBLE,)) for v in (start, limit, delta))), start.dtype)
+    if net.static(delta) is not None and int(net.need(delta, "")) > 0:
         return cast(net, net.Range(*(widen(net, v) for v in (start, limit, delta))), start.dtype)
     first, end, step = (cast(net, v, ir.DataType.INT64) for v in (start, limit, delta))
     # The number of steps is the quotient, rounded up: no exact one gives one more.

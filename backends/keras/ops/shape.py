@@ -146,8 +146,10 @@ def range_(k, start, limit, delta):
     (dim,) = k.dims()
     dtype = str(start.dtype)
     if all(isinstance(x, Constant) for x in (start, limit, delta)):
-        first, end, step = (x.array.reshape(()) for x in (start, limit, delta))
-        dim = max(int(np.ceil(np.float64(end - first) / np.float64(step))), 0)
+        # Counted in float64, as onnxruntime does; integers exactly.
+        wide = np.int64 if start.array.dtype.kind in "iu" else np.float64
+        first, end, step = (x.array.reshape(()).astype(wide) for x in (start, limit, delta))
+        dim = max(-int((first - end) // step) if wide is np.int64 else int(np.ceil((end - first) / step)), 0)
     elif dim is None:
         raise Unsupported("a number of elements computed at run time")
     return ops.add(k.tensor(start), ops.multiply(k.places(dim, dtype), k.tensor(delta)))

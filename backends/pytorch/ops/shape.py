@@ -200,7 +200,9 @@ def range_(t, start, limit, delta):
     kind = kind if isinstance(kind, torch.dtype) else torch_dtype(ir.DataType.from_numpy(kind))
     if kind.is_floating_point:
         a, b, c = (t.tensor(v).reshape(()) for v in (start, limit, delta))
-        count = torch.clamp(torch.ceil((b - a).to(torch.float64) / c), min=0).to(torch.int64).item()
+        # Counted in float64, as onnxruntime does.
+        first, end = (v.to(torch.float64) for v in (a, b))
+        count = torch.clamp(torch.ceil((end - first) / c), min=0).to(torch.int64).item()
         torch._check(count >= 0)
         return a + torch.arange(count, dtype=kind) * c
     a, b, c = t.number(start), t.number(limit), t.number(delta)

@@ -68,7 +68,10 @@ def moments(g: Graph, x: ir.Value, *, axes: Sequence[int] = (), keepdims: int = 
 
 @caffe2_op("Range")
 def arange(g: Graph, *bounds: ir.Value) -> ir.Value:
-    """stop; start, stop; or start, stop, step. Of integers with a negative step the runtime loses the last."""
+    """stop; start, stop; or start, stop, step. Of integers with a negative step the runtime loses the last.
+
+    Of float32, Caffe2 counts the steps in float32 (utility_ops.h), ONNX's runtimes in float64.
+    """
     first = bounds[0]
     zero, one = (np.array(n, g.dtype(first).numpy()) for n in (0, 1))
     scalars = [g.Reshape(b, g.const(np.zeros(0, np.int64))) for b in bounds]
@@ -76,4 +79,8 @@ def arange(g: Graph, *bounds: ir.Value) -> ir.Value:
     if not g.dtype(first).is_floating_point() and (step is None or step.ravel()[0] < 0):
         raise Unsupported("a Range of integers with a negative step, or one computed at run time")
     start, stop = (zero, scalars[0]) if len(bounds) == 1 else scalars[:2]
-    return g.Range(start, stop, scalars[2] if len(bounds) == 3 else one)
+    by = scalars[2] if len(bounds) == 3 else one
+    if g.dtype(first) != ir.DataType.FLOAT:
+        return g.Range(start, stop, by)
+    count = g.Cast(g.Ceil(g.Div(g.Sub(stop, start), by)), to=ir.DataType.INT64)
+    return g.Add(start, g.Mul(g.Cast(g.Range(0, count, 1), to=ir.DataType.FLOAT), by))

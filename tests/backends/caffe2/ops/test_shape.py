@@ -52,6 +52,8 @@ ROWS = both(
         case("ConstantOfShape", np.array([2]), value=np.array([0.1], np.float64)).named("float64"),
         case("Range", np.int64(2), np.int64(9), weight(np.int64(3))),
         case("Range", np.float32(2), np.float32(-1), np.float32(-0.5)),
+        case("Range", np.float32(0), np.float32(0.3), np.float32(0.1)).named("of three steps and a little more"),
+        case("Range", np.float32(1), np.float32(-0.2), np.float32(-0.4)).named("of three steps back"),
         case("Range", np.int64(9), np.int64(2), weight(np.int64(-3))).named("downwards"),
         *(case("DepthToSpace", f32(2, 12, 2, 3), blocksize=2, mode=mode) for mode in ("DCR", "CRD")),
         case("SpaceToDepth", f32(2, 3, 4, 6), blocksize=2),

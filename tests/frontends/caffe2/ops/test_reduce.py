@@ -12,6 +12,11 @@ ROWS = params(
     [
         case("Range", np.array([2], np.int32), np.array([7], np.int32)),
         case("Range", np.array([5], np.int32)).named("stop"),
+        *(
+            case("Range", *(np.array([n], np.float32) for n in ends)).named("to ".join(f"{n} " for n in ends).strip())
+            for ends in ((0.0, 0.3, 0.1), (1.0, -0.2, -0.4), (-0.31, 0.29, 0.2), (3.0, 1.0, 0.25))
+        ),
+        case("Range", np.array([2.5], np.float32)).named("stop of floats"),
         case("ReduceSum", f32(2, 3, 4), axes=[1]),
         case("ReduceMean", f32(2, 3, 4), axes=[0, 2], keepdims=0),
         case("ReduceL2", f32(2, 3), axes=[1]),
