@@ -2,16 +2,26 @@
 
 import sys
 
-from convert.errors import ConvertError
-from convert.interpreter import leave_own_folder
 
-if __name__ == "__main__":
+def start() -> None:
+    """Run it, with nothing imported from the folder that the user is in, nor before signals are handled."""
+    if not sys.flags.safe_path:
+        del sys.path[0]
+    from convert.cli.signals import leave_at_once
+
+    leave_at_once()
+    from convert.errors import ConvertError
+    from convert.interpreter import check_own_folder
+
     try:
-        leave_own_folder()
+        check_own_folder()
     except ConvertError as error:
         print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)
         sys.exit(error.exit_code)
+    from convert.cli import main
 
-from convert.cli import main
+    main()
 
-main()
+
+if __name__ == "__main__":
+    start()

@@ -78,13 +78,11 @@ def own_variables() -> dict[str, str]:
     return {"PATH": path, "KERAS_HOME": _NO_FOLDER, "KERAS_BACKEND": "tensorflow"}
 
 
-def leave_own_folder() -> None:
-    """What `python -m convert` needs to take nothing from the folder that the user is in, as the other commands do.
+def check_own_folder() -> None:
+    """Raises `UnsafeInput` for a folder from which TensorFlow would load libraries in `python -m convert`.
 
-    Raises `UnsafeInput` for a folder from which TensorFlow would load libraries (`module_command` says why).
+    `module_command` says why; the other commands take nothing from the folder that the user is in.
     """
-    if not sys.flags.safe_path:
-        del sys.path[0]
     for place in ("convert/tensorflow/core/kernels", "convert.runfiles/org_tensorflow"):
         if os.path.lexists(place):
             raise UnsafeInput(

@@ -124,6 +124,7 @@ def _checked(
             if not given["skip_existing"]:
                 raise exists_error(place, form, source)
             kept.append(stem)
+            continue
         check_apart(place, read)
         check_replaceable(place, list(formats().values()))
     return kept

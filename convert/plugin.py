@@ -42,6 +42,8 @@ class Format:
     entries: tuple[str, ...] = ()
     """Patterns of the files in its folder, from there on: `--force` replaces no folder with others in it."""
     never_lacking: tuple[str, ...] = ()  # without which a folder is another's work: `model.py` is a common name
+    marks: tuple[tuple[str, bytes], ...] = ()
+    """What is in the first 4 kB of files of its folder, each after its name, where no kind tells whose they are."""
     names: TargetNames = ANY
     """What inputs and outputs may be called in it: `convert.graph.names.rename_ends` gives them such names."""
     aliases: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from convert import api, plugin
 from convert.options import Options
 from convert.runners.process import execute
 from convert.source import Source
+from tests.support.hostile import OLD_ONNX
 
 ROOT = Path(__file__).resolve().parents[1]
 FIXTURES = ROOT / "fixtures"
@@ -180,7 +181,7 @@ def test_verify_passes_a_good_pair_and_fails_a_bad_one(tmp_path: Path) -> None:
 def test_a_failing_target_leaves_an_existing_output_untouched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A backend that writes something wrong is caught before the rename."""
     output = tmp_path / "m.onnx"
-    output.write_text("precious")
+    output.write_bytes(OLD_ONNX)
     backend = plugin.backend_for("onnx")
     write = backend.write
 
@@ -198,7 +199,7 @@ def test_a_failing_target_leaves_an_existing_output_untouched(tmp_path: Path, mo
     with pytest.raises(convert.ParityError, match="backend") as caught:
         convert.convert(FIXTURES / "mnist_cnn.pt", "onnx", output, force=True)
     assert caught.value.exit_code == 3
-    assert output.read_text() == "precious"
+    assert output.read_bytes() == OLD_ONNX
     assert os.listdir(tmp_path) == ["m.onnx"]
 
 

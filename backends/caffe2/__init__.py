@@ -28,7 +28,15 @@ FORMATS = {
         True,
         "Caffe2: init_net.pb and predict_net.pb, with their text forms",
         kind="caffe2",
-        entries=("init_net.pb", "init_net.pbtxt", "predict_net.pb", "predict_net.pbtxt", "predictor.minidb"),
+        entries=(
+            "init_net.pb",
+            "init_net.pbtxt",
+            "predict_net.pb",
+            "predict_net.pbtxt",
+            "predictor.minidb",
+            "weights.minidb",
+        ),
+        marks=(("predictor.minidb", b"!!META_NET_DEF"),),
         names=TargetNames(),
         aliases=("c2",),
     )

@@ -12,6 +12,7 @@ from convert.plugin import Format, Operator
 from convert.rules.listing import lazy_attributes, operator_rows
 
 from .byte_containers import BYTE_CONTAINERS
+from .code.usage import USAGE
 from .differences import DIFFERENCES
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ FORMATS = {
         kind="torch-code",
         entries=("model.py", "model.safetensors", "__pycache__/*.pyc"),
         never_lacking=("model.py", "model.safetensors"),
+        marks=(("model.py", USAGE.partition(";")[0].encode()),),
         names=_CODE_NAMES,
         aliases=("pytorch-code", "torch-source", "nn-module"),
     ),

@@ -13,7 +13,7 @@ from convert.errors import FULL_DISK, ConvertError, ResourceLimit, UsageError
 from convert.files.exchange import rename_new, rename_over
 from convert.files.output_place import check_apart, check_belongs
 from convert.files.own_folders import folder_for, release_folder, sweep_folders, take_folder
-from convert.files.replacement import NEW, OLD, undo, write_down
+from convert.files.replacement import NEW, OLD, identity_of, undo, write_down
 
 _WRONG_PLACE = (
     errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP,
@@ -27,10 +27,10 @@ def atomic_replacement(destination: Path, *, force: bool, read: Sequence[Path] =
 
     The path is inside a hidden folder, so that a format may write a file or a folder, and companions (ONNX external
     data) beside it: these move along. Raises `UsageError` if `destination` exists and `force` is not set, before
-    anything is written or because it came meanwhile, while another process writes there, and for a companion that is
-    one of the files `read` or would replace what is no part of the old artefact; `ResourceLimit` on a full disk. On any
-    error what was on disk stays as it was. A process that is killed leaves the hidden folder, which
-    `discard_unfinished` removes.
+    anything is written or because it came meanwhile; with `force` if it is another than before; while another process
+    writes there; and for a companion that is one of the files `read` or would replace what is no part of the old
+    artefact. Raises `ResourceLimit` on a full disk. On any error what was on disk stays as it was. A process that is
+    killed leaves the hidden folder, which `discard_unfinished` removes.
     """
     if destination.exists() and not force:
         raise _exists(destination)
@@ -42,9 +42,11 @@ def atomic_replacement(destination: Path, *, force: bool, read: Sequence[Path] =
         except OSError as error:
             _remove_empty(made)
             raise (_disk_error(error, destination) or error) from error
-        complete = False
+        complete, before = False, identity_of(destination)
         try:
             yield folder / NEW / destination.name
+            if identity_of(destination) != before:
+                raise _exists(destination) if not force else _changed(destination)
             _put_in_place(folder, destination, force, read)
             complete = True
         except Exception as error:
@@ -115,6 +117,10 @@ def _put_in_place(folder: Path, destination: Path, force: bool, read: Sequence[P
 
 def _exists(path: Path) -> UsageError:
     return UsageError(f"{path} exists already", hint="give another -o, or --force to replace it")
+
+
+def _changed(path: Path) -> UsageError:
+    return UsageError(f"{path} has changed meanwhile, and was left so", hint="give another -o, or run it again")
 
 
 def _make_parents(folder: Path, made: list[Path]) -> None:

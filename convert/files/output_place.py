@@ -6,14 +6,21 @@ import mmap
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 
+from convert import plugin
 from convert.errors import ConvertError, UsageError
-from convert.files.sniff import sniff
+from convert.files.protobuf_wire import message_in
+from convert.files.sniff import KINDS, sniff
 from convert.plugin import Format
 
 _ELSEWHERE = "name another place with -o"
+_KEEP = f"{_ELSEWHERE}, or remove it yourself"
+
+_HEAD = 4096
+
+_MESSAGES = (("saved_model.pb", "SavedModel"), ("predict_net.pb", "Caffe2 NetDef"))
+"""What files of folders hold: who only asks for the kind of a folder lets a message of no known form pass."""
 
 
 def check_apart(destination: Path, read: Iterable[Path], hint: str = _ELSEWHERE) -> None:
@@ -41,31 +48,62 @@ def _is_same(one: Path, other: Path) -> bool:
 def check_replaceable(destination: Path, forms: Sequence[Format]) -> None:
     """Raises `UsageError` for what --force would destroy although no format of `forms` is written so, devices first.
 
-    A folder is replaced if all files in it are such as one format's folder holds, and those among them that such a
-    folder never lacks; a file if it is empty, named like an artefact, or one by its content.
+    A file is replaced if it is empty, or by its content of a kind that a format has. A folder is if all files in it are
+    such as one format's folder holds, with those that such a folder never lacks, and it is of that kind. Of a kind that
+    only its writer can tell, as a plugin's may be, the names are all there is.
     """
     if destination.exists() and not (destination.is_file() or destination.is_dir()):
         raise UsageError(f"{destination} is a device, a pipe or a socket, and no place for a model", hint=_ELSEWHERE)
     if not destination.exists() or (destination.is_symlink() and not destination.is_dir()):
         return
     if destination.is_dir():
-        files = [file.relative_to(destination).as_posix() for file in _files_in(destination)]
-        whole = [form for form in forms if set(form.never_lacking) <= set(files)]
-        strange = [[f for f in files if not any(map(partial(fnmatchcase, f), form.entries))] for form in whole]
-        others = min([*strange, files], key=len)
-        if others:
-            raise UsageError(
-                f"{destination} is a folder that holds other things than a model, such as {min(others)}: "
-                "it would be replaced with all of them",
-                hint="name a place in it, or remove it yourself",
-            )
+        _check_folder(destination, forms)
         return
-    named = any(destination.name.endswith(form.suffix) for form in forms)
-    if not named and destination.stat().st_size and not _is_model(destination):
+    untold = {form.kind for form in forms} - {*KINDS, *(kind.name for kind in plugin.kinds())}
+    if not destination.stat().st_size or any(f.kind in untold and destination.name.endswith(f.suffix) for f in forms):
+        return
+    kind, why = _kind_of(destination)
+    if not kind:
+        raise UsageError(f"{destination} is not a model that is whole, and --force would destroy it: {why}", hint=_KEEP)
+    if kind not in {form.kind for form in forms}:
+        what = KINDS.get(kind, kind)
+        raise UsageError(f"{destination} is none of what is written here, and --force would destroy it: {what}",
+                         hint=_KEEP)  # fmt: skip
+
+
+def _check_folder(folder: Path, forms: Sequence[Format]) -> None:
+    files = [file.relative_to(folder).as_posix() for file in _files_in(folder)]
+    whole = [form for form in forms if set(form.never_lacking) <= set(files)]
+    strange = [[file for file in files if not _has_place(folder, file, form)] for form in whole]
+    others = min([*strange, files], key=len)
+    if others:
         raise UsageError(
-            f"{destination} is neither named like a model nor one: --force would destroy it",
-            hint="name another place with -o, or remove it yourself",
+            f"{folder} is a folder that holds other things than a model, such as {min(others)}: "
+            "it would be replaced with all of them",
+            hint="name a place in it, or remove it yourself",
         )
+    fitting = [form for form, found in zip(whole, strange, strict=True) if not found]
+    if any((folder / file).stat().st_size for file in files) and not any(_is_artefact(folder, f) for f in fitting):
+        kinds = " or ".join(dict.fromkeys(KINDS.get(form.kind, form.kind) for form in fitting))
+        raise UsageError(f"{folder} has files that are called like those of a {kinds}, and other things in them: "
+                         "--force would destroy it", hint=_KEEP)  # fmt: skip
+
+
+def _has_place(folder: Path, file: str, form: Format) -> bool:
+    return any(fnmatchcase(file, entry) for entry in form.entries) and (folder / file).is_file()
+
+
+def _is_artefact(folder: Path, form: Format) -> bool:
+    """Whether the content of a folder whose files have the right names is that of a format."""
+    for name, mark in form.marks:
+        if (folder / name).exists():
+            with (folder / name).open("rb") as file:
+                if mark not in file.read(_HEAD):
+                    return False
+    if form.kind not in KINDS:
+        return True
+    messages = [(folder / name, message) for name, message in _MESSAGES if (folder / name).exists()]
+    return _kind_of(folder)[0] == form.kind and all(message_in(file) == message for file, message in messages)
 
 
 def check_belongs(companions: Iterable[Path], models: Sequence[Path]) -> None:
@@ -79,7 +117,7 @@ def check_belongs(companions: Iterable[Path], models: Sequence[Path]) -> None:
         if path not in models and not any(_holds_text(model, path.name) for model in around):
             raise UsageError(
                 f"{path} is there already, and no model that is replaced has its weights there: it would be destroyed",
-                hint=f"{_ELSEWHERE}, or remove it yourself",
+                hint=_KEEP,
             )
 
 
@@ -100,8 +138,9 @@ def _files_in(folder: Path) -> Iterator[Path]:
             yield entry
 
 
-def _is_model(path: Path) -> bool:
+def _kind_of(path: Path) -> tuple[str, str]:
+    """The kind that a file or folder is of by its content, or nothing and why."""
     try:
-        return bool(sniff(path))
-    except ConvertError:
-        return False
+        return sniff(path), ""
+    except ConvertError as error:
+        return "", error.message

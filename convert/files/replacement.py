@@ -27,7 +27,7 @@ Identity = list[int]
 
 def write_down(folder: Path, written: Sequence[Path]) -> None:
     """Before the first rename: these paths in `folder / NEW` will go beside `folder`, the last one at the end."""
-    record = {"folder": _number(folder), "parts": [[path.name, _identity(path)] for path in written]}
+    record = {"folder": _number(folder), "parts": [[path.name, identity_of(path)] for path in written]}
     descriptor = os.open(folder / _RECORD, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w") as file:
         json.dump(record, file)
@@ -59,10 +59,10 @@ def undo(folder: Path) -> None:
     if not parts or not is_known(folder):
         return
     *_, (last, identity) = parts
-    if _identity(folder / NEW / last) != identity:
+    if identity_of(folder / NEW / last) != identity:
         return
     for name, placed in parts:
-        if _identity(folder.parent / name) == placed:
+        if identity_of(folder.parent / name) == placed:
             os.rename(folder.parent / name, folder / NEW / name)
     if os.path.lexists(folder / OLD / last) and os.path.lexists(folder.parent / last):
         return
@@ -89,8 +89,8 @@ def _number(folder: Path) -> Identity:
     return [found.st_dev, found.st_ino]
 
 
-def _identity(path: Path) -> Identity | None:
-    """None for what is not there."""
+def identity_of(path: Path) -> Identity | None:
+    """What tells a file, folder or link from another, and from itself once changed; None for what is not there."""
     try:
         found = path.lstat()
     except OSError:

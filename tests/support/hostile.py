@@ -14,6 +14,9 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+OLD_ONNX = b"\x08\x08:\x05\x12\x03old"
+"""The smallest ONNX model, whose graph is called "old": a whole model, which --force replaces, and no other text."""
+
 PROTO2, PROTO4, STOP, MARK, REDUCE, BUILD = b"\x80\x02", b"\x80\x04", b".", b"(", b"R", b"b"
 TUPLE1, EMPTY_TUPLE, EMPTY_DICT, NEWOBJ, STACK_GLOBAL = b"\x85", b")", b"}", b"\x81", b"\x93"
 

@@ -14,17 +14,7 @@ from .layers import Layer, Path, drop_dead, find_layers
 from .program import Weight, read_by
 from .tidy import moved_path, place_functions, shared_prefix, tidy
 from .tree import Tree
-
-_USAGE = '''"""The network, to be used and trained with PyTorch alone; its weights are in model.safetensors.
-
-    from safetensors.torch import load_file
-    from model import Model
-
-    model = Model()
-    model.load_state_dict(load_file("model.safetensors"))
-    model.eval()
-"""
-'''
+from .usage import USAGE
 
 
 def source_of(program: Program) -> tuple[str, dict[str, torch.Tensor]]:
@@ -79,7 +69,7 @@ def source_of(program: Program) -> tuple[str, dict[str, torch.Tensor]]:
     body = writer.body(tree.root, writer.method(tree.root, scope, checks, keys, list(stored)))
     code = plain("\n".join([*classes, "class Model(nn.Module):", *body])) + "\n"
     names = ", ".join(map(repr, program.outputs)) + ("," if len(program.outputs) == 1 else "")
-    return f"{_USAGE}\n{_imports(code)}\n\nOUTPUT_NAMES = ({names})\n\n\n{code}", state
+    return f"{USAGE}\n{_imports(code)}\n\nOUTPUT_NAMES = ({names})\n\n\n{code}", state
 
 
 def _imports(code: str) -> str:

@@ -26,6 +26,7 @@ from convert.batch.show import LineView, reason
 from convert.errors import UsageError
 from convert.pages import zoo
 from tests.support.batch_tools import rules, tasks_of, tiny
+from tests.support.hostile import OLD_ONNX
 
 # -- the journal ------------------------------------------------------------------------------------------------------
 
@@ -152,11 +153,11 @@ def _command(pid: int) -> str:
 def test_what_others_wrote_is_left_alone(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    (out / "a.onnx").write_text("precious")
+    (out / "a.onnx").write_bytes(OLD_ONNX)
     tasks = tasks_of(tiny(tmp_path / "a.onnx"), output=out)
     (record,) = run(tasks, out, LineView(1, True, True), jobs=1, force=False)
     assert record["outcome"] == "usage"
-    assert (out / "a.onnx").read_text() == "precious"
+    assert (out / "a.onnx").read_bytes() == OLD_ONNX
     (record,) = run(tasks, out, LineView(1, True, True), jobs=1, force=True)
     assert record["outcome"] == "converted"
 

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from convert.arguments import make_options
 from convert.cli import cli
 from convert.cli.read_options import ReadOptions
+from tests.support.hostile import OLD_ONNX
 
 ROOT = Path(__file__).resolve().parents[3]
 FIXTURES = ROOT / "fixtures"
@@ -144,15 +145,15 @@ def test_json_carries_errors_too() -> None:
 
 def test_an_existing_output_needs_force_or_skip(tmp_path: Path) -> None:
     out = tmp_path / "m.onnx"
-    out.write_text("old")
+    out.write_bytes(OLD_ONNX)
     source = FIXTURES / "mnist_cnn.onnx"
     refused = invoke(source, "-o", out)
     assert refused.exit_code == 2
     assert "exists already" in refused.stderr
     assert invoke(source, "-o", out, "--skip-existing").exit_code == 0
-    assert out.read_text() == "old"
+    assert out.read_bytes() == OLD_ONNX
     assert invoke(source, "-o", out, "--force", "--no-verify").exit_code == 0
-    assert out.read_bytes() != b"old"
+    assert out.read_bytes() != OLD_ONNX
 
 
 def test_an_option_that_changes_nothing_is_noted(tmp_path: Path) -> None:

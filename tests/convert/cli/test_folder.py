@@ -10,7 +10,7 @@ import pytest
 
 from convert.interpreter import module_command
 
-MODULES = ("click", "numpy", "json", "tomllib", "onnx")
+MODULES = (*sorted(sys.stdlib_module_names - {"__main__"}), "click", "numpy", "onnx", "onnx_ir", "torch", "tensorflow")
 
 
 def run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:

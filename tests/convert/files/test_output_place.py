@@ -20,8 +20,10 @@ from convert.cli import cli
 from convert.errors import UsageError
 from convert.files.output import atomic_replacement
 from convert.files.output_place import check_apart, check_replaceable
+from tests.support.hostile import OLD_ONNX
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
+FORMS = list(plugin.formats().values())
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -67,8 +69,9 @@ def test_a_source_that_is_a_folder_is_never_written_into(tmp_path: Path, place: 
 
 
 def external(folder: Path, location: str) -> Path:
-    """A model whose weights are in the file `location` beside it."""
-    w = numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(2, 3), "w")
+    """A model whose weights are in the file `location` beside it, where they are the bytes of another model."""
+    model = bytes([8, 8, 0x3A, 20, 0x12, 18]) + 18 * b"w"
+    w = numpy_helper.from_array(np.frombuffer(model, np.float32).reshape(2, 3), "w")
     onnx.external_data_helper.set_external_data(w, location)
     (folder / location).write_bytes(w.raw_data)
     w.ClearField("raw_data")
@@ -151,6 +154,23 @@ def test_nor_does_a_conversion_replace_it(tmp_path: Path, monkeypatch: pytest.Mo
     assert onnx.load(tmp_path / "x.onnx").opset_import[0].version == 13
 
 
+@pytest.mark.parametrize("old", [None, "old"])
+@pytest.mark.parametrize("folder", [False, True])
+def test_what_came_or_changed_meanwhile_is_left(tmp_path: Path, old: str | None, folder: bool) -> None:
+    """--force replaces what was there when it was looked at, which may have been an hour ago."""
+    out = tmp_path / "m"
+    if old is not None:
+        out.write_text(old)
+    with pytest.raises(UsageError, match="has changed meanwhile"), atomic_replacement(out, force=True) as temporary:  # noqa: PT012
+        temporary.write_text("new")
+        out.unlink(missing_ok=True)
+        if folder:
+            out.mkdir()
+        (out / "mine" if folder else out).write_text("mine")
+    assert (out / "mine" if folder else out).read_text() == "mine"
+    assert os.listdir(tmp_path) == ["m"]
+
+
 @pytest.mark.parametrize("name", ["m.onnx", "link.onnx", "m.onnx.data"])
 def test_pipes_and_devices_are_not_replaced(tmp_path: Path, name: str) -> None:
     """Of `--force -o /dev/null` the superuser would have had no /dev/null any more."""
@@ -174,21 +194,37 @@ def test_places_apart_are_taken(tmp_path: Path) -> None:
     check_apart(tmp_path / "a" / "m.onnx", [tmp_path / "a" / "m.pt"])
 
 
-FORMS = list(plugin.formats().values())
+OTHERS: dict[str, bytes | Path] = {
+    "thesis.tex": b"years",
+    "notes": b"text",
+    "data.npz": b"PK\x03\x04",
+    ".bashrc": b"alias",
+    "m.onnx": b"measured on Tuesday",
+    "cut.onnx": OLD_ONNX[:-1],
+    "m.pb": b"\x00\x01\x02",
+    "m.keras": b"PK\x03\x04",
+    "m.tflite": b"TFL3",
+    "m.pt": FIXTURES / "mnist_cnn_state.pt",
+    "m.pt2": FIXTURES / "mnist_cnn.pt",
+    "m.caffe2": b"a list",
+}
 
 
-@pytest.mark.parametrize(
-    ("name", "held"),
-    [("thesis.tex", b"years"), ("notes", b"text"), ("data.npz", b"PK\x03\x04"), (".bashrc", b"alias")],
-)
-def test_files_of_other_kinds_are_not_replaced(tmp_path: Path, name: str, held: bytes) -> None:
-    (tmp_path / name).write_bytes(held)
-    with pytest.raises(UsageError, match="neither named like a model nor one"):
-        convert.convert(FIXTURES / "mnist_cnn.onnx", "onnx", tmp_path / name, force=True, verify=False)
-    assert (tmp_path / name).read_bytes() == held
+@pytest.mark.parametrize("name", OTHERS)
+def test_files_of_other_kinds_are_not_replaced(tmp_path: Path, name: str) -> None:
+    """Whatever they are called: weights of a training, which nothing here writes, are the user's work as well."""
+    held = OTHERS[name]
+    (tmp_path / name).write_bytes(held if isinstance(held, bytes) else held.read_bytes())
+    before = content(tmp_path)
+    with pytest.raises(UsageError, match="--force would destroy it"):
+        check_replaceable(tmp_path / name, FORMS)
+    if name in ("thesis.tex", "m.onnx"):
+        with pytest.raises(UsageError, match="--force would destroy it"):
+            convert.convert(FIXTURES / "mnist_cnn.onnx", "onnx", tmp_path / name, force=True, verify=False)
+    assert content(tmp_path) == before
 
 
-SAVED = ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001")
+SAVED = FIXTURES / "mnist_cnn.savedmodel"
 
 
 @pytest.mark.parametrize(
@@ -196,14 +232,42 @@ SAVED = ("saved_model.pb", "variables/variables.index", "variables/variables.dat
     ["notes.md", "variables/measured.csv", "assets/photo.jpg", "init_net.pb", "variables/old/x", ".git/config"],
 )
 def test_folders_that_hold_more_are_not_replaced(tmp_path: Path, more: str) -> None:
-    for name in SAVED:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("")
-    (tmp_path / "assets").mkdir()
-    check_replaceable(tmp_path, FORMS)
-    (tmp_path / more).parent.mkdir(exist_ok=True)
-    (tmp_path / more).write_text("")
+    out = tmp_path / "m"
+    shutil.copytree(SAVED, out)
+    (out / "assets").mkdir(exist_ok=True)
+    check_replaceable(out, FORMS)
+    (out / more).parent.mkdir(exist_ok=True)
+    (out / more).write_text("")
     with pytest.raises(UsageError, match=f"such as {re.escape(more)}"):
+        check_replaceable(out, FORMS)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"saved_model.pb": "notes"},
+        {"saved_model.pb": "notes", "variables/variables.index": "an index"},
+        {"init_net.pb": "net income", "predict_net.pb": "predicted net income"},
+        {"predictor.minidb": "a diary"},
+        {"model.py": "# a year's work", "model.safetensors": ""},
+    ],
+    ids=lambda files: next(iter(files)),
+)
+def test_nor_are_those_that_only_have_the_names_of_a_model(tmp_path: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    with pytest.raises(UsageError, match=r"other things in them: --force would destroy it"):
+        check_replaceable(tmp_path, FORMS)
+    for name in files:
+        (tmp_path / name).write_text("")
+    check_replaceable(tmp_path, FORMS)
+
+
+def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.py")
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(UsageError, match=r"such as model\.py"):
         check_replaceable(tmp_path, FORMS)
 
 
@@ -211,8 +275,23 @@ def test_a_module_of_the_users_is_no_model(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("# a year's work")
     with pytest.raises(UsageError, match=r"such as model\.py"):
         check_replaceable(tmp_path, FORMS)
-    (tmp_path / "model.safetensors").write_bytes(b"")
-    check_replaceable(tmp_path, FORMS)
+
+
+def identity(path: Path) -> Path:
+    """A model of the fewest nodes, and none of its own weights."""
+    ends = [helper.make_tensor_value_info(name, 1, ["n", 2]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
+    return path
+
+
+@pytest.mark.not_core
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_every_format_is_known_again(tmp_path: Path, form: plugin.Format) -> None:
+    """What this tool has written it replaces, the smallest model too, under any name."""
+    convert.convert(identity(tmp_path / "x.onnx"), form.name, tmp_path / f"m{form.suffix}", verify=False)
+    os.rename(tmp_path / f"m{form.suffix}", tmp_path / "any")
+    check_replaceable(tmp_path / "any", FORMS)
 
 
 def test_a_link_in_a_folder_is_no_part_of_a_model(tmp_path: Path) -> None:
@@ -280,7 +359,7 @@ def test_no_option_writes_over_what_is_read_or_of_others(
 
 
 def test_models_and_what_is_empty_are_replaced(tmp_path: Path) -> None:
-    for name, held in (("a.onnx", b"old"), ("b.tflite", b""), ("c", b""), ("d", FIXTURES / "mnist_cnn.onnx")):
+    for name, held in (("a.onnx", OLD_ONNX), ("b.tflite", b""), ("c", b""), ("d", FIXTURES / "mnist_cnn.onnx")):
         (tmp_path / name).write_bytes(held if isinstance(held, bytes) else held.read_bytes())
         check_replaceable(tmp_path / name, FORMS)
     (tmp_path / "empty").mkdir()

@@ -25,7 +25,7 @@ FIXTURES = ROOT / "fixtures"
 def refused(source: Path, code: int, words: str, folder: Path, *args: str) -> None:
     """`convert` refuses `source` with one paragraph and a hint, and leaves the output that is there as it was."""
     output = folder / "kept.onnx"
-    output.write_bytes(b"old")
+    output.write_bytes(hostile.OLD_ONNX)
     before = sorted(folder.iterdir())
     done = CliRunner().invoke(cli, [str(source), "-o", str(output), "--force", *args])
     assert done.exit_code == code, done.output
@@ -33,7 +33,7 @@ def refused(source: Path, code: int, words: str, folder: Path, *args: str) -> No
     assert "hint:" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
-    assert output.read_bytes() == b"old"
+    assert output.read_bytes() == hostile.OLD_ONNX
     assert sorted(folder.iterdir()) == before
 
 

@@ -195,7 +195,8 @@ def test_parts_replace_those_that_are_there_all_or_none(
     t5: Any, tmp_path: Path, monkeypatch: Any, there: list[str]
 ) -> None:
     for stem in there:
-        (tmp_path / f"{stem}.onnx").write_bytes(f"old, with weights in {stem}.onnx.data".encode())
+        name = f"{stem}.onnx.data".encode()  # a model whose graph is called as its weights are
+        (tmp_path / f"{stem}.onnx").write_bytes(bytes([8, 8, 0x3A, len(name) + 2, 0x12, len(name)]) + name)
         (tmp_path / f"{stem}.onnx.data").write_bytes(b"old weights")
     (tmp_path / "config.json").write_bytes(b"{}")
     before = contents(tmp_path)
