@@ -14,6 +14,8 @@ from typing import Any
 
 from convert.runners.sandbox import die_with_parent
 
+from .flatbuffer import repeated_bytes
+
 
 def run(arguments: Sequence[str]) -> None:
     """`main`, in a fork that is given the folder as the only argument."""
@@ -47,10 +49,12 @@ def main(folder: Path) -> None:
 
 
 def _converter(folder: Path) -> Any:
-    """TensorFlow's converter of SavedModels, without its first steps.
+    """TensorFlow's converter of SavedModels, without its first steps, and without its last where it serves nobody.
 
-    They load the graph into Python, for statistics and debug information, and with what follows take 18 bytes of memory
-    for each byte of weights; without them it is half.
+    The first load the graph into Python, for statistics and debug information, and with what follows take 18 bytes of
+    memory for each byte of weights; without them it is half. The last takes the file apart into objects of Python,
+    twice, and writes it anew with one buffer for those of equal content: as long as the conversion itself where the
+    graph is large.
     """
     from tensorflow.core.framework import graph_pb2
     from tensorflow.lite.python import lite
@@ -60,7 +64,16 @@ def _converter(folder: Path) -> Any:
             definition = graph_pb2.GraphDef.FromString((folder / "operators.pb").read_bytes())
             return self._convert_from_saved_model(definition)
 
+        def _optimize_tflite_model(self, model: bytes, quant_mode: Any, *others: Any, **named: Any) -> bytes:
+            if not quant_mode.is_integer_quantization() and repeated_bytes(model) <= len(model) * _WORTH_SHARING:
+                return model
+            return super()._optimize_tflite_model(model, quant_mode, *others, **named)
+
     return Converter(str(folder / "model"), {"serve"}, ["serving_default"])
+
+
+_WORTH_SHARING = 0.001
+"""Which part of a file its repeated buffers are where they are shared: a number here and there is not."""
 
 
 def _samples(folder: Path, count: int) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,4 +1,5 @@
-"""Puts the inputs and outputs of a TensorFlow Lite model in the model's order, in the file's bytes as they are.
+"""Puts the inputs and outputs of a TensorFlow Lite model in the model's order, in the file's bytes as they are, and
+tells how much of a file is there twice.
 
 TensorFlow's converter goes through protocol buffer maps, which have no order. The vectors in question hold numbers and
 relative offsets, so that a permutation moves nothing else.
@@ -6,12 +7,15 @@ relative offsets, so that a permutation moves nothing else.
 
 from __future__ import annotations
 
+import hashlib
 import struct
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 # Fields of the tables in TensorFlow Lite's schema (schema.fbs), by their place.
-_MODEL_SUBGRAPHS, _MODEL_SIGNATURES = 2, 7
+_MODEL_SUBGRAPHS, _MODEL_BUFFERS, _MODEL_SIGNATURES = 2, 4, 7
+_BUFFER_DATA = 0
 _ENDS = ((1, 0), (2, 1))  # inputs and outputs, in a SubGraph and in a SignatureDef
 _MAP_NAME, _MAP_TENSOR, _SIGNATURE_SUBGRAPH = 0, 1, 4
 
@@ -23,6 +27,22 @@ def set_signature_order(data: bytearray, inputs: Sequence[str], outputs: Sequenc
     subgraph = root.tables(_MODEL_SUBGRAPHS)[signature.number(_SIGNATURE_SUBGRAPH, "<I")]
     for names, (of_subgraph, of_signature) in zip((inputs, outputs), _ENDS, strict=True):
         _set_order(signature, of_signature, subgraph, of_subgraph, names)
+
+
+def repeated_bytes(data: bytes) -> int:
+    """How many bytes of the buffers of a model are those of others that come before."""
+    root = _Table(data, struct.unpack_from("<I", data, 0)[0])
+    by_size: dict[int, list[int]] = defaultdict(list)
+    for buffer in root.tables(_MODEL_BUFFERS):
+        at, size = buffer.vector(_BUFFER_DATA)
+        if size:
+            by_size[size].append(at)
+    view, repeated = memoryview(data), 0
+    for size, places in by_size.items():
+        if len(places) > 1:
+            contents = {hashlib.sha256(view[at : at + size]).digest() for at in places}
+            repeated += size * (len(places) - len(contents))
+    return repeated
 
 
 def _set_order(signature: _Table, of_signature: int, subgraph: _Table, of_subgraph: int, names: Sequence[str]) -> None:
@@ -40,7 +60,7 @@ def _set_order(signature: _Table, of_signature: int, subgraph: _Table, of_subgra
 class _Table:
     """A table of a flatbuffer that starts at a byte of `data`."""
 
-    def __init__(self, data: bytearray, start: int) -> None:
+    def __init__(self, data: Any, start: int) -> None:
         self.data, self.start = data, start
 
     def number(self, field: int, form: str) -> int:
@@ -49,20 +69,20 @@ class _Table:
         return struct.unpack_from(form, self.data, at)[0] if at else 0
 
     def text(self, field: int) -> str:
-        at, count = self._vector(field)
+        at, count = self.vector(field)
         return self.data[at : at + count].decode()
 
     def numbers(self, field: int) -> list[int]:
-        at, count = self._vector(field)
+        at, count = self.vector(field)
         return list(struct.unpack_from(f"<{count}i", self.data, at))
 
     def tables(self, field: int) -> list[_Table]:
-        at, count = self._vector(field)
+        at, count = self.vector(field)
         return [_Table(self.data, self._follow(at + 4 * i)) for i in range(count)]
 
     def place(self, field: int, entry: Callable[[int, int], Any]) -> None:
         """Overwrite a vector of 4-byte entries with `entry(index, position)`."""
-        at, count = self._vector(field)
+        at, count = self.vector(field)
         for i in range(count):
             struct.pack_into("<i", self.data, at + 4 * i, entry(i, at + 4 * i))
 
@@ -73,7 +93,7 @@ class _Table:
         offset = struct.unpack_from("<H", self.data, table + place)[0] if place < size else 0
         return self.start + offset if offset else 0
 
-    def _vector(self, field: int) -> tuple[int, int]:
+    def vector(self, field: int) -> tuple[int, int]:
         """Where the entries of a vector (or the bytes of a string) start, and how many there are."""
         at = self._field(field)
         if not at:

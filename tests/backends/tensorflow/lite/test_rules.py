@@ -1,6 +1,7 @@
 """The rows of the TensorFlow backend's table as TensorFlow Lite models: right, or refused by name, never wrong.
 
-A sample by default, all rows behind the marker `long`, each in a child process that a crash of the converter ends.
+Forty to a model, in a child process that a crash of the converter ends: those with known dims by default, those with
+unknown ones and a sample of rows in models of their own as slow tests.
 """
 
 from __future__ import annotations
@@ -9,14 +10,19 @@ import os
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from itertools import groupby
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from convert.backends.tensorflow.lite.gaps import GAPS, LIMITS
 
-from tests.backends.tensorflow.ops.support import DYNAMIC, STATIC, assert_same, expected, feeds_of, model_of
+from tests.backends.tensorflow.ops.onnx_cases import Const
+from tests.backends.tensorflow.ops.support import DYNAMIC, OPSET, STATIC, assert_same, expected, feeds_of, model_of
 from tests.support.cases import Case, params, rows_of_package
 from tests.support.merged_cases import merged, with_dims_apart
 
@@ -37,6 +43,33 @@ SAMPLE = (
 )  # fmt: skip
 
 
+SLOW = ("DeformConv", "MaxRoiPool", "RoiAlign")
+"""Operators whose rows are some thousand operations of TensorFlow."""
+
+PACK = 40
+"""Rows to a model: most of what one alone takes is the model's."""
+
+
+def packs_of_rows() -> list[list[int]]:
+    """Rows of one opset each. Those that are refused are together: a model with one of them is made a second time."""
+
+    def kind(index: int) -> tuple[int, str, bool]:
+        row = CASES[index]
+        newer = not onnx.defs.has(row.operator, OPSET, "")
+        opset = onnx.defs.get_schema(row.operator).since_version if newer else OPSET
+        first = next((x.array if isinstance(x, Const) else x for x in row.inputs if x is not None), np.zeros(0))
+        reason = {**GAPS, **LIMITS}.get(row.operator, "")
+        if row.operator in SLOW:
+            reason += row.operator
+        return opset, reason, first.dtype not in (np.float32, np.int64, np.int32, np.bool_)
+
+    groups = [list(rows) for _, rows in groupby(sorted(range(len(CASES)), key=kind), kind)]
+    return [rows[k : k + PACK] for rows in groups for k in range(0, len(rows), PACK)]
+
+
+PACKS = packs_of_rows()
+
+
 def quiet() -> None:
     """The converter prints what it thinks of each graph."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
@@ -44,11 +77,6 @@ def quiet() -> None:
 
 Outcome = list[np.ndarray] | str
 """Outputs of a row, or why it is refused."""
-
-
-def computed(index: int, variant: int) -> Outcome:
-    """What becomes of one row; runs in the child process."""
-    return computed_together([index], variant)[index]
 
 
 def computed_together(indices: list[int], variant: int) -> dict[int, Outcome]:
@@ -90,10 +118,39 @@ def encoded(indices: list[int], variant: int) -> dict[int, Outcome]:
     return {i: [got[f"c{i}_{name}"] for name in names] for i, names in outputs.items()}
 
 
+@dataclass
+class Outcomes:
+    """What becomes of rows, of which each comes with all of its pack."""
+
+    found: dict[tuple[int, int], Outcome] = field(default_factory=dict)
+    pool: ProcessPoolExecutor | None = None
+
+    def of(self, index: int, variant: int) -> Outcome:
+        if (index, variant) not in self.found:
+            pack = next(rows for rows in PACKS if index in rows)
+            self.found.update({(i, variant): got for i, got in self.together(pack, variant).items()})
+        return self.found[index, variant]
+
+    def together(self, indices: list[int], variant: int) -> dict[int, Outcome]:
+        """In one model; each in its own where that one takes the process along."""
+        self.pool = self.pool or ProcessPoolExecutor(1, get_context("spawn"), quiet)
+        try:
+            return self.pool.submit(computed_together, indices, variant).result(timeout=600)
+        except BrokenProcessPool:
+            self.pool = None
+            if len(indices) == 1:
+                return {indices[0]: "the process died"}
+            return {i: got for index in indices for i, got in self.together([index], variant).items()}
+
+
 @pytest.fixture(scope="module")
-def pool() -> Iterator[ProcessPoolExecutor]:
-    with ProcessPoolExecutor(1, get_context("spawn"), quiet) as executor:
-        yield executor
+def outcomes() -> Iterator[Outcomes]:
+    pytest.importorskip("tensorflow")
+    pytest.importorskip("ai_edge_litert")
+    outcomes = Outcomes()
+    yield outcomes
+    if outcomes.pool is not None:
+        outcomes.pool.shutdown()
 
 
 def has_nan(row: Case) -> bool:
@@ -115,11 +172,10 @@ def check(index: int, got: Outcome) -> None:
         assert_same(got, expected(row))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", first_rows(), ids=SAMPLE)
-def test_sample(index: int, pool: ProcessPoolExecutor) -> None:
-    pytest.importorskip("tensorflow")
-    pytest.importorskip("ai_edge_litert")
-    check(index, pool.submit(computed, index, STATIC).result(timeout=600))
+def test_sample(index: int, outcomes: Outcomes) -> None:
+    check(index, outcomes.together([index], STATIC)[index])
 
 
 @pytest.mark.slow
@@ -133,28 +189,17 @@ def test_every_rule_of_tensorflow_lite_alone_is_in_the_sample() -> None:
     assert ours <= set(SAMPLE)  # MaxPool's is for 8 bits: test_tensorflow_lite.py
 
 
-@pytest.fixture(scope="module")
-def outcomes(pool: ProcessPoolExecutor) -> dict[tuple[int, int], Outcome]:
-    """Of every row with known and with unknown dims, forty to a model."""
-    pytest.importorskip("tensorflow")
-    pytest.importorskip("ai_edge_litert")
-    by_opset: dict[int, list[int]] = {}
-    for i, row in enumerate(CASES):
-        by_opset.setdefault(model_of(row).opset_import[0].version, []).append(i)
-    packs = [rows[k : k + PACK] for rows in by_opset.values() for k in range(0, len(rows), PACK)]
-    found: dict[tuple[int, int], Outcome] = {}
-    for variant in (STATIC, DYNAMIC):
-        for pack in packs:
-            results = pool.submit(computed_together, pack, variant).result(timeout=1200)
-            found.update({(i, variant): got for i, got in results.items()})
-    return found
+NAMES = [str(param.id) for param in params(CASES)]
+ROWS_BY_PACK = [
+    pytest.param(index, id=NAMES[index], marks=pytest.mark.slow if CASES[index].operator in SLOW else ())
+    for pack in PACKS
+    for index in pack
+]
 
 
-PACK = 40
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("variant", [STATIC, DYNAMIC], ids=["static", "dynamic"])
-@pytest.mark.parametrize("index", range(len(CASES)), ids=[str(param.id) for param in params(CASES)])
-def test_row(index: int, variant: int, outcomes: dict[tuple[int, int], Outcome]) -> None:
-    check(index, outcomes[index, variant])
+@pytest.mark.parametrize("index", ROWS_BY_PACK)
+@pytest.mark.parametrize(
+    "variant", [pytest.param(STATIC, id="static"), pytest.param(DYNAMIC, id="dynamic", marks=pytest.mark.slow)]
+)
+def test_row(index: int, variant: int, outcomes: Outcomes) -> None:
+    check(index, outcomes.of(index, variant))
