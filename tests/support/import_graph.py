@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPS = ("convert", "frontends", "backends")
@@ -28,21 +29,32 @@ def name_of(path: Path, root: Path = ROOT) -> str:
     return name if name.split(".")[0] == "convert" else f"convert.{name}"
 
 
+class Content(NamedTuple):
+    """What the walls ask of every file: to parse all of them takes seconds.
+
+    absolute: modules that it imports from by their whole names, with their lines; seen, unseen: absolute names of the
+    modules that it imports, and of what it imports from them, each with whether that happens at module level, at run
+    time and for type checkers only.
+    """
+
+    docstring: str | None
+    absolute: list[tuple[int, str]]
+    seen: list[tuple[str, bool]]
+    unseen: list[tuple[str, bool]]
+
+
+def content_of(path: Path, root: Path = ROOT) -> Content:
+    """What the walls ask of a file, which is parsed once."""
+    return _content(path, root)
+
+
 @cache
-def imports(path: Path, root: Path = ROOT, *, typing: bool = False) -> list[tuple[str, bool]]:
-    """Absolute names of the modules that a file imports, and of what it imports from them, each with whether that
-    happens at module level. What only type checkers see is left out, if not `typing`."""
+def _content(path: Path, root: Path) -> Content:
     tree = ast.parse(path.read_text())
-    unseen = {
-        id(inner)
-        for node in ast.walk(tree)
-        if not typing and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for inner in ast.walk(node)
-    }
     here = name_of(path, root).split(".")
     package = here if path.name == "__init__.py" else here[:-1]
-    found = []
-    for node in ast.walk(tree):
+    found = Content(ast.get_docstring(tree), [], [], [])
+    for node, at_top, typing in _statements(tree.body):
         names = []
         if isinstance(node, ast.Import):
             names = [a.name for a in node.names]
@@ -50,8 +62,29 @@ def imports(path: Path, root: Path = ROOT, *, typing: bool = False) -> list[tupl
             base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
             base = ".".join(part for part in (base, node.module) if part)
             names = [base, *(f"{base}.{a.name}" for a in node.names)]
-        found += [(name, node in tree.body) for name in names if id(node) not in unseen]
+            if not node.level:
+                found.absolute.append((node.lineno, node.module or ""))
+        (found.unseen if typing else found.seen).extend((name, at_top) for name in names)
     return found
+
+
+def _statements(
+    body: Iterable[ast.AST], at_top: bool = True, typing: bool = False
+) -> Iterator[tuple[ast.AST, bool, bool]]:
+    """Statements, with whether they are at module level, and whether type checkers alone see them. No expression is
+    looked into, which holds no statements."""
+    for node in body:
+        yield node, at_top, typing
+        only_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from _statements(getattr(node, part, ()), False, typing or only_types)
+
+
+def imports(path: Path, root: Path = ROOT, *, typing: bool = False) -> list[tuple[str, bool]]:
+    """Absolute names of the modules that a file imports, and of what it imports from them, each with whether that
+    happens at module level. What only type checkers see is left out, if not `typing`."""
+    content = content_of(path, root)
+    return content.seen + content.unseen if typing else content.seen
 
 
 @cache
