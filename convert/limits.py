@@ -45,6 +45,9 @@ FOLDER_INDEX_BYTES = 100 << 20
 MANIFEST_BYTES = 64 << 20
 """bytes: of a manifest of `convert batch`; 100,000 models have some 10 MB"""
 
+OPERATOR_LIST_BYTES = 1 << 20
+"""bytes: of a list of operators for `convert ops --of`; all of TensorFlow's have 30 kB"""
+
 MANIFEST_KEY_PARTS = 100
 """parts: of a key of a manifest, a.b.c; its reader goes over them once more for each"""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from convert import __version__, plugin
+from convert import __version__, limits, plugin
 from convert.cli import render, signals, streams
 from convert.cli.batch import batch
 from convert.cli.declared_options import ConvertCommand, ReadCommand, values
@@ -25,7 +25,7 @@ from convert.cli.verb_command import VerbCommand, complete_formats
 from convert.cli.verb_group import VerbGroup
 from convert.cli.verify_options import VerifyOptions, with_verify_options
 from convert.destination import format_named
-from convert.errors import UsageError
+from convert.errors import BadInput, UsageError
 from convert.interpreter import set_thread_variables
 from convert.report import Report
 from convert.terminal import echo
@@ -316,8 +316,7 @@ def ops(
         else:
             title, rows = str(origin), list(plugin.frontend_named(str(origin)).operators())
         if names is not None:
-            # Names of operators are ASCII; whatever else stands in the file is shown as it can be.
-            rows = plugin.operators_in_text(rows, Path(names).read_text("utf-8", "backslashreplace"))
+            rows = plugin.operators_in_text(rows, _list_of_operators(names))
         if words:
             from convert.rules.find import check_found, matching_operators
 
@@ -326,6 +325,19 @@ def ops(
         render.operators(title, rows, as_json)
 
     exit_on_error(work, 0, "ops" if as_json else None)
+
+
+def _list_of_operators(path: str) -> str:
+    """The text of a file. Names of operators are ASCII; whatever else stands in it is shown as it can be."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(limits.OPERATOR_LIST_BYTES + 1)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}", hint="check its permissions") from None
+    if len(text) > limits.OPERATOR_LIST_BYTES:
+        raise BadInput(f"{path} has more than {limits.OPERATOR_LIST_BYTES:,} bytes, and is no list of operators",
+                       hint="name a file with one operator at the start of each line")  # fmt: skip
+    return text.decode("utf-8", "backslashreplace")
 
 
 cli.add_command(batch)

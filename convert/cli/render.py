@@ -251,7 +251,11 @@ def _inspection(done: Report) -> None:
     echo(f"  {sum(done.operators.values())} nodes: " + ", ".join(f"{n} {name}" for name, n in done.operators.items()))
 
 
+_WIDEST = 80
+"""Characters of a first column; a longer name pushes its own line aside, and not all of them."""
+
+
 def _table(rows: Sequence[tuple[str, str]]) -> None:
-    width = max((len(name) for name, _ in rows), default=0)
+    width = min(_WIDEST, max((len(name) for name, _ in rows), default=0))
     for name, text in rows:
         echo(f"  {name:<{width}}  {text}")

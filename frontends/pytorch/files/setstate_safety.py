@@ -49,6 +49,11 @@ _OPERATORS = {
     "mkldnn_prepacked": ("prepack",),
 }  # fmt: skip
 """The ends of the names of `ops.namespace.name` that a body may call."""
+_ROOTS = frozenset(("torch", "ops"))
+_KNOWN = _PLAIN | _ROOTS | {"__torch__"}
+"""Names that mean what they mean everywhere: a variable of such a name would be called in its place."""
+_ASKED = (SETSTATE, "__getstate__", "__init__", "__new__")
+"""Functions that run where they are called, or when something else than loading is done."""
 
 
 def setstate_findings(codes: Iterable[str]) -> Iterator[str]:
@@ -60,10 +65,11 @@ def setstate_findings(codes: Iterable[str]) -> Iterator[str]:
     if not any(SETSTATE in code for code in codes):
         return
     functions = _Functions(codes)
-    for function in functions.named(SETSTATE):
-        work = _work_of_body(function, functions, {SETSTATE: None})
-        if why := work.finding or _too_much(work):
-            yield f"has a {SETSTATE} that {why}"
+    for name in (SETSTATE, *functions.implied_names()):
+        for function in functions.named(name):
+            work = _work_of_body(function, functions, {name: None})
+            if why := work.finding or _too_much(work):
+                yield f"has a {SETSTATE}{'' if name == SETSTATE else f', which may call a {name},'} that {why}"
     if functions.unread:
         yield f"has a {SETSTATE} that cannot be looked through"
 
@@ -72,11 +78,17 @@ class _Functions:
     """The functions of an archive by their names; a file is parsed when one is asked for that it may define."""
 
     def __init__(self, codes: Iterable[str]) -> None:
-        self._waiting = [(code, _defined_names(code)) for code in codes]
+        self._waiting = [(code, _defined_names(code, "def")) for code in codes]
+        self.defined = set[str]().union(*(names for _, names in self._waiting))
+        self.classes = set[str]().union(*(_defined_names(code, "class") for code in codes))
         self._found: dict[str, list[ast.FunctionDef]] = defaultdict(list)
         self._size = 0
         self.unread = False
         """Whether a file that may define what was asked for is no Python."""
+
+    def implied_names(self) -> list[str]:
+        """The names of functions that run without a call of their name: of an index, a condition, a number of it."""
+        return sorted(n for n in self.defined if n.startswith("__") and n.endswith("__") and n not in _ASKED)
 
     def named(self, name: str) -> list[ast.FunctionDef]:
         """Every function of this name. Raises `ResourceLimit`."""
@@ -106,13 +118,13 @@ class _Functions:
                 self._found[node.name].append(node)
 
 
-def _defined_names(code: str) -> set[str]:
-    """The names behind "def"; those of every word where the code is none."""
+def _defined_names(code: str, keyword: str) -> set[str]:
+    """The names behind "def" or "class"; those of every word where the code is none."""
     try:
         tokens = script_tokens(code)
     except ValueError:
         return set(re.findall(r"\w+", code))
-    return {name for word, name in itertools.pairwise(tokens) if word == "def"}
+    return {name for word, name in itertools.pairwise(tokens) if word == keyword}
 
 
 @dataclass(frozen=True)
@@ -133,10 +145,16 @@ def _too_much(work: _Work) -> str:
 def _work_of_body(function: ast.FunctionDef, functions: _Functions, known: dict[str, _Work | None]) -> _Work:
     """Goes over a body once. `known` has what functions of a name do together, or None while that is being found."""
     calls = joins = 0
-    for node in itertools.chain.from_iterable(map(ast.walk, function.body)):
+    called_on = set[ast.AST]()
+    for node in itertools.chain.from_iterable(map(ast.walk, [function.args, *function.body])):
         if not isinstance(node, _NODES):
             return _Work(finding=f"has more than assignments and calls ({type(node).__name__})")
+        if (name := _name_given(node)) in _KNOWN:
+            return _Work(finding=f"gives the name {name} to something else")
+        if isinstance(node, ast.Name) and node.id in _ROOTS and node not in called_on:
+            return _Work(finding=f"gives {node.id} another name")
         if isinstance(node, ast.Call):
+            called_on.add(_root(node.func))
             called = _work_of_call(node, functions, known)
             calls, joins = calls + 1 + called.calls, joins + _joined_values(node) + called.joins
             done = _Work(calls, joins, called.finding)
@@ -156,18 +174,22 @@ def _joined_values(call: ast.Call) -> int:
 
 def _work_of_call(call: ast.Call, functions: _Functions, known: dict[str, _Work | None]) -> _Work:
     parts = _dotted_name(call.func)
-    if parts[:1] == ["torch"] and len(parts) == 2 and parts[1] in _OF_TORCH:
+    if parts[:1] == ["torch"]:
+        is_known = len(parts) == 2 and parts[1] in _OF_TORCH
+    elif parts[:1] == ["ops"]:
+        is_known = len(parts) == 3 and parts[2].endswith(_OPERATORS.get(parts[1], ("\0",)))
+    else:  # functions of the archive are called by names with points: a bare name is one of PyTorch's, or a variable
+        is_known = len(parts) == 1 and parts[0] in _PLAIN
+    if is_known:
         return _Work()
-    if parts[:1] == ["ops"] and len(parts) == 3:
-        if parts[2].endswith(_OPERATORS.get(parts[1], ("\0",))):
-            return _Work()
-        return _Work(finding=f"calls ops.{parts[1]}.{parts[2]}")
-    if len(parts) == 1 and parts[0] in _PLAIN:
-        return _Work()
-    name = parts[-1] if parts else ""
+    name = parts[-1] if len(parts) > 1 and parts[0] not in _ROOTS else ""
     if name in known:
         return known[name] or _Work(finding="calls itself")
     bodies = functions.named(name)
+    if parts[:1] == ["__torch__"]:
+        bodies = bodies + (functions.named("__init__") if name in functions.classes else [])
+    elif name and _is_method_of_values(name):  # a tensor, a list or a text may be what has it, whatever the archive has
+        bodies = []
     if not bodies and name not in ("unpack", SETSTATE, "__new__"):  # of packed weights, which C++ puts back
         return _Work(finding=f"calls {'.'.join(parts) or 'what is computed'}")
     if sum(work is None for work in known.values()) > _DEPTH:
@@ -177,6 +199,27 @@ def _work_of_call(call: ast.Call, functions: _Functions, known: dict[str, _Work 
     finding = next((work.finding for work in works if work.finding), "")
     known[name] = found = _Work(sum(work.calls for work in works), sum(work.joins for work in works), finding)
     return found
+
+
+def _name_given(node: ast.AST) -> str:
+    """The name that an argument or a variable gets, or nothing."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return node.id
+    return node.arg if isinstance(node, ast.arg) else ""
+
+
+def _is_method_of_values(name: str) -> bool:
+    """Whether PyTorch has an operator of this name, which values have as a method."""
+    import torch
+
+    return not name.startswith("__") and hasattr(torch.ops.aten, name)
+
+
+def _root(node: ast.expr) -> ast.expr:
+    """What `a.b.c` is taken from."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node
 
 
 def _dotted_name(node: ast.expr) -> list[str]:

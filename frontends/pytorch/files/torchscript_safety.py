@@ -53,7 +53,7 @@ NAMESPACES = frozenset(
 """Of `torch.ops`: those that compute. Others send, receive, open or allocate."""
 
 
-_LOOKED_AT = FILES | {"ops", "prim", "getattr"}
+_LOOKED_AT = FILES | {"ops", "prim", "getattr", "__torch__"}
 
 _BUILTINS = frozenset(("NumToTensor", "RaiseException"))
 """Operators of PyTorch's compiler that programs call by a name with capitals. It dies over some of the others."""
@@ -96,7 +96,7 @@ def refuse_unsafe(path: Path) -> None:
     for name, code in texts.items():
         for found in _unsafe_findings(code):
             raise _unsafe_error(path, f"{name.partition('code/')[2] or name} {found}")
-    names = [*texts.values(), *(name for data in pickled for name in read_pickle(data).globals)]
+    names = [name for data in pickled for name in read_pickle(data).globals]
     for library in sorted({found for name in names for found in _CLASS.findall(name)} - CLASSES):
         raise _unsafe_error(path, f"it has an object of torch.classes.{library}")
     for found in setstate_findings(texts.values()):
@@ -192,12 +192,29 @@ def _unsafe_findings(code: str) -> Iterator[str]:
             yield f"calls {text}"
         if text == "ops" and not _is_attribute(texts, i) and not _is_call(texts[i : i + 6]):
             yield f"takes operators from {''.join(texts[i : i + 5])[:80]!r}, which is no call of a known one"
+        if text == "__torch__" and (found := _foreign_type(texts, i)):
+            yield found
         if text == "prim" and texts[i - 1] == "." == "".join(texts[i + 1 : i + 2]):
             name = "".join(texts[i + 2 : i + 3])
             if name and _is_odd(name):
                 yield f"calls prim.{name}, which no program of PyTorch's does"
         if text == "getattr" and not _is_plain_getattr(texts[i : i + 8]):
             yield "takes an attribute by a name that is not plain"
+
+
+def _foreign_type(texts: list[str], i: int) -> str:
+    """What is wrong with the name of a type or function that begins at place `i`, or nothing.
+
+    Where it ends before it says which, its parts could go by other names.
+    """
+    names = []
+    while texts[i + 1 : i + 2] == ["."] and (name := "".join(texts[i + 2 : i + 3])).isidentifier():
+        names.append(name)
+        i += 2
+    if names[:2] == ["torch", "classes"]:
+        library = "".join(names[2:3])
+        return "" if library in CLASSES else f"has an object of torch.classes.{library}"
+    return "takes types by a name that is not whole" if names in ([], ["torch"]) else ""
 
 
 def _is_attribute(texts: list[str], i: int) -> bool:

@@ -56,6 +56,17 @@ def test_ops_lists_operators(room: tuple[str, str]) -> None:
 
 
 @pytest.mark.not_core
+@pytest.mark.not_core
+def test_a_list_of_operators_is_bounded(tmp_path: Path) -> None:
+    """/dev/zero took all memory; a name of 400,000 letters made every other line as long."""
+    done = invoke("ops", "--to", "tflite", "--of", "/dev/zero")
+    assert (done.exit_code, "is no list of operators" in done.stderr) == (5, True)
+    (tmp_path / "names").write_text("\n".join(["x" * 4000, *(f"a{i}" for i in range(100))]))
+    done = invoke("ops", "--to", "tflite", "--of", tmp_path / "names")
+    assert done.exit_code == 0
+    assert len(done.stdout) < 20_000
+
+
 def test_ops_lists_what_a_format_lacks() -> None:
     told, wider = (json.loads(invoke("ops", "--to", form, "--json").stdout) for form in ("tflite", "tf"))
     assert "bits" in told["gaps"]["BitwiseAnd"]

@@ -51,8 +51,27 @@ def _bodies(canary: Canary) -> dict[str, str]:
         "aten by another name": f'    _0 = ops.aten\n    _1 = _0.save((x,), "{canary.marker}")\n',
         "behind a number that ends with a point": f'    _0 = 0x1.\n    ops.image.write_file("{canary.marker}", x,)\n',
         "a thread that forks": "    _0 = fork((self).forward, x, )\n",
+        "classes with a blank": "    _0 = __torch__.torch.classes. _nnapi.Compilation()\n",
+        "classes by another name": "    _0 = __torch__.torch\n    _1 = _0.classes\n    _2 = _1._nnapi.Compilation()\n",
+        "classes by getattr": '    _0 = getattr(__torch__, "torch")\n    _1 = getattr(_0, "classes").profiling\n',
         "distributed": '    _0 = ops._c10d_functional.all_reduce(x, "sum", "0")\n',
     }
+
+
+_ENDLESS = """
+  def size(self, x: Tensor) -> int:
+    _0 = True
+    while _0:
+      _0 = True
+    return 1
+"""
+_OTHER_NAMES = {
+    "a method called torch": "    torch = self\n    _0 = torch.size(x,)\n",
+    "a method called int": "    int = (self).size\n    _0 = int(x,)\n",
+    "torch by another name": "    _0 = torch\n    _1 = _0.zeros([1125899906842624])\n",
+}
+"""Statements of a `__setstate__` that call the endless one, or make a tensor, by a name that stands for something else.
+"""
 
 
 def torchscript_files(folder: Path, canary: Canary) -> Iterator[Case]:
@@ -65,6 +84,12 @@ def torchscript_files(folder: Path, canary: Canary) -> Iterator[Case]:
             text = _with_first_statements(original[code].decode(), f"def {method}(", body)
             path = folder / f"{method}_{file_name(name)}.pt"
             yield Case(f"{method}: {name}", stored(path, original | {code: text.encode()}), good=source)
+    original = members(with_state)
+    code = _code(original)
+    for name, body in _OTHER_NAMES.items():
+        text = _with_first_statements(original[code].decode() + _ENDLESS, "def __setstate__(", body)
+        path = folder / f"names_{file_name(name)}.pt"
+        yield Case(f"__setstate__: {name}", stored(path, original | {code: text.encode()}), good=with_state)
     original = members(SCRIPTED)
     yield from _other_scripts(folder, original, _code(original))
 

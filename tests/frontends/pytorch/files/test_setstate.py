@@ -43,8 +43,35 @@ BODIES = {
     "a text many times over": ("_0 = torch.format('{}' * 6, *state)\n    _1 = torch.format('{}{}', _0, _0)", "BinOp"),
     "texts that are put together": ("_0 = torch.format('{}{}{}{}{}{}', a, a, a, a, a, a)", "joins more than 4"),
     "an arithmetic loop": ("_0 = 9 ** 9 ** 9", "BinOp"),
+    # What a name stands for is TorchScript's to say: a method may be called by that of another, or by none.
+    "a method called torch": ("torch = self\n    _0 = torch.size(3)", "the name torch"),
+    "a method called int": ("int = (self).again\n    _0 = int(3)", "the name int"),
+    "a method called by a function's name": ("good = (self).again\n    _0 = good()", "calls good"),
+    "torch by another name": ("_0 = torch\n    _1 = _0.good([99999999999])", "gives torch another name"),
+    "a part of torch": ("_0 = torch.autograd.good([99999999999])", "torch.autograd.good"),
+    "a function of torch by another name": ("good = torch.zeros\n    _0 = good([99999999999])", "another name"),
+    "a tensor's method of a function's name": ("_0 = (state).repeat([99999999999])", "state.repeat"),
+    "a method that a thread calls": ("_0 = fork((self).again)", "calls fork"),
+    "a class of a function's name": ("_0 = __torch__.Twofold()", "While"),
+    "what an index calls": (
+        "_0 = (self)[0]\n  def __getitem__(self, i: int) -> int:\n    while torch.eq(1, 1):\n      pass",
+        "__getitem__, that has more",
+    ),
 }
 _MORE = """
+def good() -> NoneType:
+  pass
+def repeat() -> NoneType:
+  pass
+def fork() -> NoneType:
+  pass
+def Twofold() -> NoneType:
+  pass
+class Twofold(Module):
+  def __init__(self) -> NoneType:
+    while torch.eq(1, 1):
+      pass
+class More(Module):
   def again(self) -> NoneType:
     while torch.eq(1, 1):
       pass
@@ -141,6 +168,34 @@ def test_quantized_layers_are_loaded(name: str, tmp_path: Path) -> None:
         warnings.simplefilter("ignore")
         torch.jit.script(HONEST[name]()).save(path)
     load(Source("torchscript", path), Options())
+
+
+SPELLINGS = {
+    "as PyTorch writes it": "    c = __torch__.torch.classes._nnapi.Compilation()\n",
+    "with a blank": "    c = __torch__.torch.classes. _nnapi.Compilation()\n",
+    "on two lines": "    c = __torch__.torch.classes.\\\n_nnapi.Compilation()\n",
+    "in parentheses": "    c = (__torch__.torch).classes._nnapi.Compilation()\n",
+    "by another name": "    a = __torch__.torch\n    b = a.classes\n    c = b._nnapi.Compilation()\n",
+    "by getattr": '    a = getattr(__torch__, "torch")\n    c = getattr(a, "classes")._nnapi.Compilation()\n',
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_objects_of_other_libraries_are_refused_however_they_are_called(tmp_path: Path, spelling: str) -> None:
+    """PyTorch takes each of them: that of Android's library for networks loads a library and is given addresses."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.script(nn.Identity()).save(tmp_path / "plain.pt")
+    path = tmp_path / "m.pt"
+    with zipfile.ZipFile(tmp_path / "plain.pt") as plain, zipfile.ZipFile(path, "w") as archive:
+        for entry in plain.infolist():
+            content = plain.read(entry)
+            if b"def forward(" in content:
+                content = re.sub(rb"(\) -> [^\n]*:\n)", lambda found: found[1] + SPELLINGS[spelling].encode(), content)
+            archive.writestr(entry.filename, content)
+    torch.jit.load(path)
+    with pytest.raises(UnsafeInput, match=r"torch\.classes\._nnapi|by a name that is not whole"):
+        load(Source("torchscript", path), Options())
 
 
 @pytest.mark.parametrize(
