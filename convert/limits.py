@@ -48,6 +48,9 @@ MANIFEST_BYTES = 64 << 20
 OPERATOR_LIST_BYTES = 1 << 20
 """bytes: of a list of operators for `convert ops --of`; all of TensorFlow's have 30 kB"""
 
+BATCH_FOLDERS = 100_000
+"""folders: that `convert batch` goes through below one that is named; links may lead to each by many names"""
+
 MANIFEST_KEY_PARTS = 100
 """parts: of a key of a manifest, a.b.c; its reader goes over them once more for each"""
 

@@ -8,12 +8,13 @@ import re
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from convert import limits, plugin
+from convert.batch.found_paths import matching_paths, paths_below
 from convert.batch.storage import Url
 from convert.destination import format_named, names_format
 from convert.errors import BadInput, ConvertError, UsageError
@@ -141,7 +142,7 @@ def _named_models(item: str, path: Path, output: Path | Url, others: list[Path])
     elif os.path.exists(path):
         found = [(path.stem, path)]
     else:
-        every = [p for p in map(Path, sorted(glob.glob(item, recursive=True))) if _is_model(p)]
+        every = [p for p in matching_paths(item) if _is_model(p)]
         found = [(p.stem, p) for p in every if not written & {*real_path(p).parents}]
     if not found:
         if names_format(item):
@@ -158,21 +159,11 @@ def _written_folders(output: Path | Url, asked: Path) -> set[Path]:
     return {real_path(output)}
 
 
-def _models(folder: Path, closed: set[Path], others: list[Path]) -> Iterable[Path]:
-    if real_path(folder) in closed:
-        return
-    try:
-        entries = sorted(folder.iterdir())
-    except OSError as error:
-        raise BadInput(f"{folder} cannot be read: {error.strerror}", hint="check its permissions") from None
-    for path in entries:
-        if path.name.startswith("."):
-            continue
-        if _is_model(path):
+def _models(folder: Path, closed: set[Path], others: list[Path]) -> Iterator[Path]:
+    for path, is_model in paths_below(folder, _is_model, closed):
+        if is_model:
             yield path
-        elif path.is_dir():
-            yield from _models(path, closed | {real_path(folder)}, others)  # a link may lead back to this one
-        else:
+        elif not path.is_dir():
             others.append(path)
 
 
@@ -246,6 +237,8 @@ def _toml(text: str) -> dict[str, Any]:
         for value in items(pending.pop()):
             if isinstance(value, int) and value.bit_length() > _BITS:  # Python cannot print it
                 raise ValueError("it has a number of more than 4,000 bits")
+            if isinstance(value, str) and "\0" in value:
+                raise ValueError(f"it has a text with the character NUL: {value!r}")
             pending.append(value)
     return found
 

@@ -126,6 +126,7 @@ def test_no_name_of_a_model_is_an_option_or_a_command(
         pytest.param("a = 1" + "0" * 10_000, "no manifest", id="digits"),
         pytest.param("a = 0x" + "f" * 10_000, "more than 4,000 bits", id="digits of another base"),
         pytest.param("a" + ".a" * 1000 + " = 1", "more than 100 parts", id="parts of a key"),
+        pytest.param('[[models]]\nsource = "a\\u0000.onnx"', "the character NUL", id="NUL"),
         pytest.param("#" + "x" * (64 << 20), "has more than 67,108,864 bytes", id="large"),
     ],
 )

@@ -1,0 +1,85 @@
+"""What lies below a folder and what a pattern matches, in bounded time: links lead to a place by many names."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+
+from convert import limits
+from convert.errors import BadInput
+
+
+def paths_below(
+    folder: Path, is_leaf: Callable[[Path], bool], closed: Collection[Path] = ()
+) -> Iterator[tuple[Path, bool]]:
+    """Every entry below a folder whose name begins with no point, sorted, with what `is_leaf` says of it.
+
+    A folder that is no leaf is gone into after it, unless it is one of `closed` or one that leads there. Raises
+    `BadInput` for a folder that cannot be read, and for more folders than `BATCH_FOLDERS`, each counted at every name.
+    """
+    around = [frozenset(map(_identity, closed))]
+    pending = [iter(_entries(folder, around[0]))]
+    count = 0
+    around.append(around[0] | {_identity(folder)})
+    while pending:
+        path = next(pending[-1], None)
+        if path is None:
+            pending.pop()
+            around.pop()
+            continue
+        leaf = is_leaf(path)
+        yield path, leaf
+        if not leaf and path.is_dir():
+            count += 1
+            if count > limits.BATCH_FOLDERS:
+                raise BadInput(
+                    f"{folder} has more than {limits.BATCH_FOLDERS:,} folders, those behind links included",
+                    hint="name the folders with models in them",
+                )
+            pending.append(iter(_entries(path, around[-1])))
+            around.append(around[-1] | {_identity(path)})
+
+
+def matching_paths(pattern: str) -> list[Path]:
+    """What a pattern matches, as `glob.glob` has it with "**" for any number of folders, sorted.
+
+    That goes through each folder once for every way in which the "**" can be laid out. Raises as `paths_below` does.
+    """
+    path = Path(pattern)
+    start = Path(path.anchor) if path.anchor else Path()
+    found = [start]
+    parts = path.parts[1:] if path.anchor else path.parts
+    for number, part in enumerate(parts):
+        if part == "**":
+            last = number + 1 == len(parts)
+            found = [folder for folder in found if folder.is_dir()]
+            below = (p for folder in found for p, _ in paths_below(folder, lambda _: False))
+            found = [*found, *(p for p in below if last or p.is_dir())]
+        elif glob.has_magic(part):
+            found = [folder / name for folder in found for name in glob.glob(part, root_dir=folder)]
+        else:
+            found = [folder / part for folder in found if os.path.lexists(folder / part)]
+        found = list(dict.fromkeys(found))
+        if len(found) > limits.BATCH_FOLDERS:
+            raise BadInput(f"{pattern} matches more than {limits.BATCH_FOLDERS:,} paths", hint="name a narrower one")
+    return sorted(found)
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """The same for all names of one folder; None if there is none. A whole path would be resolved link by link."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _entries(folder: Path, closed: frozenset[tuple[int, int] | None]) -> list[Path]:
+    if _identity(folder) in closed - {None}:
+        return []
+    try:
+        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        raise BadInput(f"{folder} cannot be read: {error.strerror}", hint="check its permissions") from None

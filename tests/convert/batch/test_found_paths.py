@@ -1,0 +1,76 @@
+"""Folders and patterns: what they stand for is found in bounded time, however deep they are and wherever links lead."""
+
+from __future__ import annotations
+
+import glob
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from convert import limits
+from convert.batch.found_paths import matching_paths, paths_below
+from convert.errors import BadInput
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name in ("a.onnx", "b/a.onnx", "b/c/d/e.pt", "b/.hidden/f.onnx", "z[1]/g.onnx", "b2/a.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / "gone.onnx").symlink_to("nowhere")
+    return tmp_path
+
+
+PATTERNS = [
+    "*", "*.onnx", "**/*.onnx", "**/a.onnx", "b/*/d/*", "**/c/**/*", "b?", "z[[]1]/*", "b/.hidden/*", "**/**/*.onnx",
+    "**", "b/**", "nothing/*", "../*/a.onnx", "**/d/**/e.pt", "[ab]*/**",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_pattern_matches_what_it_does_elsewhere(
+    tree: Path, pattern: str, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tree)
+    asked = f"{glob.escape(str(tree))}/{pattern}" if whole else pattern
+    expected = sorted({Path(found) for found in glob.glob(asked, recursive=True)} - {Path()})
+    assert [p for p in matching_paths(asked) if p != Path()] == expected
+
+
+def test_many_stars_are_one_walk_each(tmp_path: Path) -> None:
+    """Of ten of them in 24 folders glob.glob did not come back."""
+    (tmp_path / "/".join("d" * 24)).mkdir(parents=True)
+    began = time.process_time()
+    assert not matching_paths(f"{tmp_path}/{'**/' * 10}x.onnx")
+    assert time.process_time() - began < 5  # some 0.1
+
+
+def test_folders_in_folders_in_folders(tmp_path: Path) -> None:
+    here = os.getcwd()
+    try:
+        os.chdir(tmp_path)
+        for _ in range(1100):  # more than Python's calls may lie inside of one another
+            os.mkdir("d")
+            os.chdir("d")
+    finally:
+        os.chdir(here)
+    assert sum(1 for _ in paths_below(tmp_path, lambda path: False)) == 1100
+
+
+def test_links_that_cross_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten folders with links to each other have three million names; one that leads back is not gone into."""
+    for name in "abcdefghij":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "self").symlink_to(tmp_path)
+    assert sum(1 for _ in paths_below(tmp_path, lambda path: False)) == 20
+    for name in "abcdefghij":
+        for other in "abcdefghij":
+            (tmp_path / name / other).symlink_to(tmp_path / other)
+    monkeypatch.setattr(limits, "BATCH_FOLDERS", 1000)
+    with pytest.raises(BadInput, match="more than 1,000 folders"):
+        list(paths_below(tmp_path, lambda path: False))
+    with pytest.raises(BadInput, match="more than 1,000 folders"):
+        matching_paths(f"{tmp_path}/**/*.onnx")
