@@ -200,7 +200,12 @@ def split(k, x, sizes, *, axis, num_outputs):
         parts = [min(part, x.shape[axis] - i * part) for i in range(count)]
     if len(parts) == 1:
         return (x,)
-    return tuple(ops.split(x, [int(i) for i in np.cumsum(parts[:-1])], axis=axis))
+    ends = [int(i) for i in np.cumsum(parts)]
+    if x.shape[axis] is None:
+        # Keras takes the length of the last part from that of all.
+        whole = (slice(None),) * (axis % len(x.shape))
+        return tuple(x[(*whole, slice(end - part, end))] for part, end in zip(parts, ends, strict=True))
+    return tuple(ops.split(x, ends[:-1], axis=axis))
 
 
 @channels_last("DepthToSpace")

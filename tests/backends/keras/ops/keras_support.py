@@ -143,7 +143,7 @@ def run_together(rows: Sequence[Case], folder: Path, *, batch: bool) -> list[lis
         model = dynamic(model_of(row)) if batch else model_of(row)
         by_opset.setdefault(model.opset_import[0].version, []).append((i, model))
     for opset, members in by_opset.items():
-        outputs = _run(merged(members, opset), _feeds(rows, members), folder / f"{opset}.keras")
+        outputs = _run(merged(members, opset), _feeds(rows, members), folder / f"{opset}.keras", as_graph=batch)
         for i, model in members:
             found[i] = [outputs[f"c{i}_{y.name}"] for y in model.graph.output]
     return [found[i] for i in range(len(rows))]
@@ -158,10 +158,14 @@ def _feeds(rows: Sequence[Case], members: Sequence[tuple[int, onnx.ModelProto]])
     }
 
 
-def _run(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], path: Path) -> dict[str, np.ndarray]:
+def _run(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], path: Path, *, as_graph: bool) -> dict[str, np.ndarray]:
+    """as_graph: traced with the dims that the model declares, as `predict` does: what is unknown has no number there."""
     import keras
+    import tensorflow as tf
 
     room.write(shared(proto), path, "keras", Options(), Report("convert"))
     model = keras.saving.load_model(path)
-    outputs = keras.tree.flatten(model(feeds, training=False))
+    signature = {i.name: tf.TensorSpec(i.shape, i.dtype, i.name) for i in model.inputs}
+    call = tf.function(model, input_signature=[signature]) if as_graph else model
+    outputs = keras.tree.flatten(call(feeds))
     return dict(zip(model.output_names, map(np.asarray, outputs), strict=True))

@@ -14,6 +14,7 @@ ROWS = [
     case("Split", f32(2, 6), num_outputs=3, axis=1, _outputs=3),
     case("Split", f32(7), num_outputs=3, _outputs=3),
     case("Split", f32(2, 6), const([1, 5]), axis=-1, _outputs=2),
+    case("Split", f32(6, 3), const([2, 4]), _outputs=2).named("of rows"),
     case("Split", f32(6), ints(2, 4), _outputs=2),
 ]
 
