@@ -69,10 +69,17 @@ def gather_nd(k, x, indices, *, batch_dims):
 
 @onnx_op("ScatterND")
 def scatter_nd(k, x, indices, updates, *, reduction):
-    x = k.live(x) if isinstance(x, Constant) else x
-    indices, updates = k.tensors(indices, updates)
+    x, indices, updates = _scattered(k, x, indices, updates, reduction)
     depth = indices.shape[-1]
     return _scatter_update(x, _wrap_negative(k, indices, k.input_dims(0)[:depth]), updates, reduction)
+
+
+def _scattered(k: Emitter, x: Value, indices: Value, updates: Value, reduction: str | None) -> tuple[Tensor, ...]:
+    """The operands of a scatter. Keras takes the products one by one, by the number of a tensor: no array has that."""
+    x = k.live(x) if isinstance(x, Constant) else x
+    if reduction == "mul":
+        return x, *(k.live(v) if isinstance(v, Constant) else v for v in (indices, updates))
+    return x, *k.tensors(indices, updates)
 
 
 def _scatter_update(x: KerasTensor, indices: Tensor, updates: Tensor, reduction: str | None) -> KerasTensor:
@@ -92,8 +99,7 @@ def _scatter_update(x: KerasTensor, indices: Tensor, updates: Tensor, reduction:
 
 @onnx_op("ScatterElements")
 def scatter_elements(k, x, indices, updates, *, axis, reduction):
-    x = k.live(x) if isinstance(x, Constant) else x
-    indices, updates = k.tensors(indices, updates)
+    x, indices, updates = _scattered(k, x, indices, updates, reduction)
     axis %= len(x.shape)
     if None in indices.shape:
         raise Unsupported("indices of dynamic number")

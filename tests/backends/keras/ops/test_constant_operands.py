@@ -43,7 +43,7 @@ def _check(rows: list[Case], folder: Path, *, batch: bool) -> int:
     for start in range(0, len(taken), SEVERAL):
         several = taken[start : start + SEVERAL]
         (place := folder / f"{batch}{start}").mkdir()
-        for row, found in zip(several, run_together(several, place, batch=batch), strict=True):
+        for row, found in zip(several, run_together(several, place, batch=batch, as_graph=True), strict=True):
             assert_same(found, expected(row))
     return len(taken)
 
