@@ -21,7 +21,8 @@ _BOUNDS = re.compile(r"\d*\.\.\d*")
 def parse_fixed_value(text: str) -> tuple[str, Any] | None:
     """The name and value of `sr=16000`, `flag=true`, `mode=fast`, `size=[2,3]`; None for another text.
 
-    What is no number, `true`, `false`, `none`, quoted text or list of these is text. Raises `UsageError` for bounds.
+    What is no number, `true`, `false`, `none`, quoted text or list of these is text. Raises `UsageError` for bounds
+    and for a dtype with dims.
     """
     found = _ASSIGNMENT.fullmatch(text)
     if found is None or re.search(r":[a-z]+\d*\[", text):
@@ -31,6 +32,11 @@ def parse_fixed_value(text: str) -> tuple[str, Any] | None:
         raise UsageError(
             f"cannot read the input specification {text!r}",
             hint="a fixed value is NAME=VALUE, for instance sr=16000; bounds of a dim stand in brackets: x:[n=1..8]",
+        )
+    if (described := re.match(r"([a-z]+\d*)\[", value)) and described[1] in DTYPES:
+        raise UsageError(
+            f"{text!r} fixes {name} to a text",
+            hint=f"the dtype and the dims of an input stand behind a colon: {name}:{value}; text stands in quotes",
         )
     return name, _value_of(value)
 

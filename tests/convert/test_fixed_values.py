@@ -47,6 +47,12 @@ def test_bounds_are_no_value(text: str) -> None:
         parse_fixed_value(text)
 
 
+def test_a_dtype_with_dims_is_no_value() -> None:
+    with pytest.raises(UsageError, match="fixes x to a text") as caught:
+        parse_fixed_value("x=float32[2,n]")
+    assert "x:float32[2,n]" in str(caught.value.hint)
+
+
 def test_python_gives_values_by_name_and_by_place() -> None:
     array = np.ones((2, 3))
     named = make_options({"x": array, "sr": 8, "mode": "fast", "size": (2, 3), "mask": None}, {}, fixing=True)

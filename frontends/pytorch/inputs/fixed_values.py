@@ -47,7 +47,7 @@ def with_fixed_values(thing: Any, fixed: Mapping[str | int, Any], report: Report
     places = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     variadic = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     values = fixed_by_name([p.name for p in places], fixed, variadic)
-    values = {n: _as_annotated(v, signature.parameters.get(n)) for n, v in values.items()}
+    values = {n: _as_annotated(v, n, signature.parameters.get(n)) for n, v in values.items()}
     note_fixed(values, report)
     return _bound(thing, signature, values)
 
@@ -145,18 +145,26 @@ def _leading(places: Sequence[str], given: Mapping[str, Any]) -> list[str]:
     return list(places[:count])
 
 
-def _as_annotated(value: Any, parameter: inspect.Parameter | None) -> Any:
+def _as_annotated(value: Any, name: str, parameter: inspect.Parameter | None) -> Any:
     """A number as a tensor where the parameter is declared to be one."""
     kind = parameter.annotation if parameter is not None else None
     tensor = kind is torch.Tensor or (isinstance(kind, str) and kind.split(".")[-1] == "Tensor")
-    return torch.tensor(value) if tensor and isinstance(value, (bool, int, float, list)) else value
+    return _as_tensor(value, name) if tensor and isinstance(value, (bool, int, float, list)) else value
+
+
+def _as_tensor(value: Any, name: str) -> torch.Tensor:
+    """Raises `UsageError` for what is no number, and for lists of several lengths."""
+    try:
+        return torch.tensor(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise UsageError(f"the input {name} is a tensor, which {shown_value(value)} is not") from error
 
 
 def _as_typed(value: Any, name: str, kind: Any) -> Any:
     if kind.kind() == "OptionalType":
         return None if value is None else _as_typed(value, name, kind.containedTypes()[0])
     if kind.kind() == "TensorType":
-        return torch.tensor(value)
+        return _as_tensor(value, name)
     if kind.kind() == "FloatType" and type(value) is int:
         return float(value)
     if kind.kind() == "TupleType" and isinstance(value, (list, tuple)):

@@ -135,9 +135,7 @@ def check_model(proto: onnx.ModelProto) -> None:
     room.check(shared(proto), "keras", Options())
 
 
-def run_together(
-    rows: Sequence[Case], folder: Path, *, batch: bool, as_graph: bool = False
-) -> list[list[np.ndarray]]:
+def run_together(rows: Sequence[Case], folder: Path, *, batch: bool, as_graph: bool = False) -> list[list[np.ndarray]]:
     """The outputs of each row: all rows of one opset are one model, which is written, loaded and called."""
     found: dict[int, list[np.ndarray]] = {}
     by_opset: dict[int, list[tuple[int, onnx.ModelProto]]] = {}
@@ -145,7 +143,9 @@ def run_together(
         model = dynamic(model_of(row)) if batch else model_of(row)
         by_opset.setdefault(model.opset_import[0].version, []).append((i, model))
     for opset, members in by_opset.items():
-        outputs = _run(merged(members, opset), _feeds(rows, members), folder / f"{opset}.keras", as_graph=batch or as_graph)
+        outputs = _run(
+            merged(members, opset), _feeds(rows, members), folder / f"{opset}.keras", as_graph=batch or as_graph
+        )
         for i, model in members:
             found[i] = [outputs[f"c{i}_{y.name}"] for y in model.graph.output]
     return [found[i] for i in range(len(rows))]

@@ -107,3 +107,14 @@ def test_a_refusal_names_the_number_that_decides_and_a_constant_of_it_settles_it
     proto = convert.to_onnx(Repeated(), {"x": x, "n": 3}, verify=False)
     (found,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x.numpy()})
     np.testing.assert_allclose(found, Repeated()(x, torch.tensor(3)).numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("value", ["=fast", None, [1, [2]], 2**70])
+def test_a_value_that_is_no_tensor(value: object) -> None:
+    class Halved(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x / 2
+
+    program = torch.jit.script(Halved())
+    with pytest.raises(UsageError, match="the input x is a tensor, which"):
+        convert.convert(program, "onnx", "unused.onnx", inputs={"x": value}, verify=False)
