@@ -161,7 +161,7 @@ def _feeds(rows: Sequence[Case], members: Sequence[tuple[int, onnx.ModelProto]])
 
 
 def _run(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], path: Path, *, as_graph: bool) -> dict[str, np.ndarray]:
-    """as_graph: traced with the dims that the model declares, as `predict` does: what is unknown has no number there."""
+    """as_graph: traced with the dims that the model declares, as `predict` does: unknown ones have no number there."""
     import keras
     import tensorflow as tf
 
