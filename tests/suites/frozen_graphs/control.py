@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 
-from tests.suites.frozen_graphs.row import boolean, f32, i32, row
+from tests.suites.frozen_graphs.row import autographed, boolean, f32, i32, row
 
 X = f32(3, 4)
 BOTH = "static open old"
-
-
-def autographed(function: Any) -> Any:
-    """The function with Python's statements turned into TensorFlow's."""
-    return tf.autograph.to_graph(function)
 
 
 def sum_until(x: tf.Tensor) -> tf.Tensor:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
-from tests.suites.frozen_graphs.row import f32, i32, i64, row
+from tests.suites.frozen_graphs.row import autographed, f32, i32, i64, row
 
 X = f32(3, 4)
 BOTH = "static open old"
-
-
-def autographed(function: Any) -> Any:
-    """The function with Python's statements turned into TensorFlow's."""
-    return tf.autograph.to_graph(function)
 
 
 def appended(x: tf.Tensor) -> tf.Tensor:
