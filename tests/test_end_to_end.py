@@ -147,6 +147,7 @@ def test_the_command_of_the_readme(target: str, tmp_path: Path) -> None:
     assert f"mnist_cnn{plugin.formats()[target].suffix}" in os.listdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_verify_passes_a_good_pair_and_fails_a_bad_one(tmp_path: Path) -> None:
     good = run_cli(
         "verify", str(FIXTURES / "mnist_cnn.pt"), str(FIXTURES / "mnist_cnn_scripted.pt"), "--json", folder=tmp_path

@@ -39,6 +39,7 @@ def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["onnx", pytest.param("tf", marks=pytest.mark.long)])
 def test_the_network_of_silero_vad(target: str, speech: Path, tmp_path: Path) -> None:
     passes(
@@ -69,6 +70,7 @@ def test_silero_vad_as_a_whole_is_refused_before_its_first_call() -> None:
     assert "call the module once" in error.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "target"),
     [(16000, "onnx"), *(pytest.param(r, t, marks=pytest.mark.long) for r, t in ((8000, "onnx"), (16000, "tf")))],

@@ -112,6 +112,7 @@ def test_names_dtypes_and_order_are_kept(tmp_path: Path) -> None:
     assert [np.asarray(t).tolist() for t in model({"a_0": a, "b": b})] == [[2**41, -2], 1.5, [2**40, -1]]
 
 
+@pytest.mark.slow
 def test_layers_are_called_as_the_modules_of_the_source(tmp_path: Path) -> None:
     report = convert.convert(FIXTURES / "mnist_cnn.pt", "keras", tmp_path / "m.keras", verify=False)
     assert report.output_bytes > 0
@@ -130,6 +131,7 @@ def test_super_resolution_takes_any_height_and_width(tmp_path: Path, shape: tupl
     close(np.asarray(model(x)), onnxruntime_of(proto, {proto.graph.input[0].name: x})[0])
 
 
+@pytest.mark.slow
 def test_training_goes_on(tmp_path: Path) -> None:
     """Ten optimizer steps on digits with shifted labels: the loss falls, and every weight moves."""
     model = written(onnx.load(FIXTURES / "mnist_cnn.onnx"), tmp_path)

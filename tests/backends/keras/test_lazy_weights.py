@@ -41,6 +41,7 @@ def products() -> ir.Model:
     return ir.Model(graph, ir_version=10)
 
 
+@pytest.mark.slow
 def test_weights_do_not_gather_in_memory(tmp_path: Path) -> None:
     from convert.backends import keras as room
 

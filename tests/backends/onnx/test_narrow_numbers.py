@@ -280,6 +280,7 @@ def test_a_model_without_weights_has_nothing_to_quantize(tmp_path: Path) -> None
         written(one_input([node("Relu", "x", "y")]), tmp_path / "m.onnx", quantize="int8")
 
 
+@pytest.mark.slow
 def test_converted_in_float16_the_report_says_so_and_verify_agrees(tmp_path: Path) -> None:
     onnx.save(dense(), tmp_path / "dense.onnx")
     report = convert.convert(tmp_path / "dense.onnx", "onnx", tmp_path / "half.onnx", dtype="float16")

@@ -152,6 +152,7 @@ def test_weights_are_inputs_before_ir_version_4(opset: int, version: int, in_mem
     assert [i.name for i in session.get_inputs()] == list(inputs)[:1]
 
 
+@pytest.mark.slow
 def test_a_file_of_ir_version_3_is_read_with_its_own_inputs(tmp_path: Path) -> None:
     convert.convert(nn.Linear(4, 2), "onnx", tmp_path / "old.onnx", inputs="float32[batch,4]", opset=7)
     report = convert.convert(tmp_path / "old.onnx", "onnx", tmp_path / "new.onnx", opset=20)

@@ -117,6 +117,7 @@ def test_fine_tuning_goes_as_with_a_module_written_by_hand(tmp_path: Path) -> No
     assert ours[-1] < 0.9 * ours[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["mnist_cnn.onnx", "mnist_cnn.pt"])
 def test_a_network_is_verified(source: str, tmp_path: Path) -> None:
     report = convert.convert(FIXTURES / source, "torch", tmp_path / "model.pt2")

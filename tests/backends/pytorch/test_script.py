@@ -86,6 +86,7 @@ def test_no_name_ends_a_line_of_code(tmp_path: Path) -> None:
     assert "a_b_c_d" in {n for n, _ in loaded(model, tmp_path).named_parameters()}
 
 
+@pytest.mark.slow
 def test_a_network_is_verified(tmp_path: Path) -> None:
     report = convert.convert(FIXTURES / "mnist_cnn.onnx", "torch-script", tmp_path / "m.pt")
     assert report.verdict is not None

@@ -174,6 +174,7 @@ def test_what_metadata_say(dims: list[Any], note: Any, note_text: str, tmp_path:
 NAMES = ["train", "held.x", "1st", "class", "__h", "graph", "last", "held"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["torch", "torch-code"])
 def test_names_of_states(form: str, tmp_path: Path) -> None:
     """Names of modules, of Python, and of no identifier: whatever becomes of them, the verdict finds the state."""

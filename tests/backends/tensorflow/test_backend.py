@@ -70,6 +70,7 @@ def test_a_network_is_channels_last_throughout(tmp_path: Path) -> None:
     assert (7, 7, 3, 8) in {tuple(w.shape) for w in weights}
 
 
+@pytest.mark.slow
 def test_layout_nhwc_moves_the_boundary(tmp_path: Path) -> None:
     proto, path = resnet(), tmp_path / "net.savedmodel"
     write(proto, path, layout="nhwc")
@@ -119,6 +120,7 @@ def test_super_resolution_takes_any_height_and_width(tmp_path: Path) -> None:
         close(serving(**{proto.graph.input[0].name: tf.constant(x)})[proto.graph.output[0].name].numpy(), want)
 
 
+@pytest.mark.slow
 def test_a_saved_model_goes_on_training(tmp_path: Path) -> None:
     proto, path = onnx.load(FIXTURES / "mnist_cnn.onnx"), tmp_path / "mnist.savedmodel"
     write(proto, path)

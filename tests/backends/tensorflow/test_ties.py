@@ -57,6 +57,7 @@ EXTREMES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["tf", pytest.param("tf-frozen", marks=pytest.mark.long)])
 def test_an_extreme_keeps_its_function_before_exp_minus_one(form: str, tmp_path: Path) -> None:
     """TensorFlow exchanges maximum and function, then makes Expm1 of the rest and loses the function on the way."""

@@ -149,6 +149,7 @@ def _command(pid: int) -> str:
         return ""
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_what_others_wrote_is_left_alone(tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -177,6 +178,7 @@ def batch(*arguments: str | Path, **more: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_after_kill_9_only_what_is_unfinished_runs(tmp_path: Path) -> None:
     for i in range(4):
@@ -200,6 +202,7 @@ def test_after_kill_9_only_what_is_unfinished_runs(tmp_path: Path) -> None:
     assert ended == {str(i): 1 for i in range(4)}
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_the_command_takes_lines_counts_outcomes_and_writes_a_page(tmp_path: Path) -> None:
     tiny(tmp_path / "a.onnx")
@@ -220,6 +223,7 @@ def test_the_command_takes_lines_counts_outcomes_and_writes_a_page(tmp_path: Pat
     assert {"a", "b", "converted", "unsupported"} <= set(cells)
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     tiny(tmp_path / "a.onnx")

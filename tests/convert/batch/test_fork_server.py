@@ -79,6 +79,7 @@ def test_what_a_plan_needs(tmp_path: Path) -> None:
     assert stage_of == {str(tmp_path / "tf"): 0, str(tmp_path / "onnx"): 1}
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_each_task_begins_with_the_stage_that_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = {}

@@ -101,6 +101,7 @@ def test_the_limit_of_time(tmp_path: Path, body: str) -> None:
     assert err == ["error: reading the model was not done after 0.5 s", "hint: give a larger --timeout"]
 
 
+@pytest.mark.slow
 def test_a_page_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "page.html")
     code, _, err = run(tmp_path, "time.sleep(100)", "inspect", "m", "--report", "page.html", "--timeout", "0.5")
@@ -233,6 +234,7 @@ def test_sigkill_ends_the_worker_too(tmp_path: Path) -> None:
     assert not list((tmp_path / "tmp").iterdir()), "the next run sweeps what is left"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old", ["file", "folder"])
 def test_an_output_that_was_being_written(tmp_path: Path, old: str) -> None:
     output = tmp_path / "out"

@@ -101,6 +101,7 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, An
     return (folder / "out.html").read_text(), json.loads(done.stdout), folder / "out.html"
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_it_fetches_nothing_and_is_well_formed(failing: tuple[str, dict[str, Any], Path]) -> None:
     text, _, _ = failing

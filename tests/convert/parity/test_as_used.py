@@ -214,6 +214,7 @@ def test_inputs_that_are_swapped_when_they_are_called_by_name_fail(tmp_path: Pat
     assert (verdict.status, verdict.guilty) == (FAIL, "backend")
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_what_is_called_otherwise_is_found_again(tmp_path: Path) -> None:
     """By the same rule, and not by place: here both orders would do."""
@@ -225,6 +226,7 @@ def test_what_is_called_otherwise_is_found_again(tmp_path: Path) -> None:
     assert again.verdict.status == PASS
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_wrong_numbers_under_one_setting_fail_and_name_it(tmp_path: Path) -> None:
     """oneDNN fuses a Pad, a Conv3D without bias and a LeakyRelu, and takes the slope for 1, on every processor."""

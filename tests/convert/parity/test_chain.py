@@ -57,6 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_step_that_breaks_is_named(folder: Path, tmp_path: Path) -> None:
     chain = [f"{folder}/model.py:Net", *(folder / n for n in ("weights.pt", "right.onnx", "wrong.onnx", "copy.onnx"))]
     page = tmp_path / "out.html"

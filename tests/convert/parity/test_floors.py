@@ -310,6 +310,7 @@ def divergences(tmp_path_factory: pytest.TempPathFactory) -> dict[float, Path]:
     return made
 
 
+@pytest.mark.slow
 def test_a_loss_of_nothing_but_rounding_is_no_failure(divergences: dict[float, Path], tmp_path: Path) -> None:
     report = convert.convert(divergences[1.0], "onnx", tmp_path / "m.onnx")
     assert report.verdict is not None

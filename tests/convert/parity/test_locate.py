@@ -51,6 +51,7 @@ def spoil(model: onnx.ModelProto, operator: str) -> str:
     return {"Gelu": "block.1", "Conv": "block.0", "Gemm": "head"}[operator]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", ["Conv", "Gelu", "Gemm"])
 def test_the_node_is_named_with_its_module(operator: str, pair: tuple[nn.Module, Path], tmp_path: Path) -> None:
     module, clean = pair

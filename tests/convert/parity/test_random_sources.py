@@ -164,6 +164,7 @@ def test_tensorflow(name: str) -> None:
     hold(net)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["GaussianNoise", "Dropout"])
 def test_keras(name: str) -> None:
     """Layers that are asked to train within the model: `predict` says training=False, which goes before that."""

@@ -90,6 +90,7 @@ def product(path: Path, dims: Sequence[Any] = ("?", "?")) -> Path:
 NETWORKS = {"flattened": flattened, "halved": halved, "positions": positions, "window": window, "product": product}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(NETWORKS, "window"))
 def test_sizes_at_which_the_source_runs_are_found(name: str, tmp_path: Path) -> None:
     path = NETWORKS[name](tmp_path / "m.onnx")

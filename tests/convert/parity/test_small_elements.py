@@ -196,6 +196,7 @@ def test_logits_beside_a_mask(least: float, tmp_path: Path) -> None:
     assert wrong.status == FAIL, wrong.reason
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_scores_beside_time_stamps(tmp_path: Path) -> None:
     def stamped(name: str, last: Sequence[onnx.NodeProto]) -> Path:

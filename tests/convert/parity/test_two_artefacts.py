@@ -73,6 +73,7 @@ def test_names_are_what_pairs(tmp_path: Path) -> None:
     assert (told["verdict"]["status"], told["notes"]) == ("PASS", [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [("A", "b", "Y"), ("serving_default_a:0", "b:0", "y:0")])
 def test_names_that_a_format_changed_are_the_same(tmp_path: Path, names: tuple[str, str, str]) -> None:
     told = verdict(difference(tmp_path / "one.onnx"), difference(tmp_path / "two.onnx", names, (1, 0)))
@@ -129,6 +130,7 @@ def test_outputs_are_told_apart_by_their_shapes(tmp_path: Path) -> None:
     assert any(note in n for n in told["notes"])
 
 
+@pytest.mark.slow
 def test_an_output_more_is_noted_and_one_less_is_a_question(tmp_path: Path) -> None:
     one = two_outputs(tmp_path / "one.onnx", ["y"], [3])
     two = two_outputs(tmp_path / "two.onnx", ["aux", "y"], [5, 3])

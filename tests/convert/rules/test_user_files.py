@@ -54,6 +54,7 @@ def test_what_is_missing_or_fails_is_bad_input(text: str | None, why: str, tmp_p
         convert.inspect(Path(__file__).parents[3] / "fixtures" / "mnist_cnn.onnx", rules=[tmp_path / "rules.py"])
 
 
+@pytest.mark.slow
 @pytest.mark.not_core
 def test_both_sides_of_a_verification_have_them(rules: Path, tmp_path: Path) -> None:
     """Source and target are run in processes of their own, which know the operator from the file alone."""

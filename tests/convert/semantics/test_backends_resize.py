@@ -95,6 +95,7 @@ def test_sums_of_integers_lose_their_fraction(to: str, tmp_path: Path) -> None:
     assert (found["y2"] == 77).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", ["tf", "tf-frozen"])
 def test_sizes_that_the_run_tells(
     to: str, proto: onnx.ModelProto, feeds: dict[str, np.ndarray], tmp_path: Path

@@ -62,6 +62,7 @@ class Encodes(nn.Module):
         return self.layers(x, src_key_padding_mask=mask)
 
 
+@pytest.mark.slow
 def test_the_fast_path_is_told_and_other_places_agree(tmp_path: Path) -> None:
     torch.manual_seed(0)
     module, path = Encodes().eval(), tmp_path / "m.onnx"

@@ -285,6 +285,7 @@ def test_missing_operators_on_quantized_tensors_are_listed() -> None:
 # -- verification -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", ["onnx", pytest.param("tf", marks=pytest.mark.long)])
 def test_quantized_archives_are_verified(tmp_path: Path, to: str) -> None:
     with warnings.catch_warnings():
@@ -340,6 +341,7 @@ class Exported(nn.Module):
         return _decomposed(x, self.weight, self.scales, self.zeros)
 
 
+@pytest.mark.slow
 def test_exported_programs_keep_their_integers(tmp_path: Path) -> None:
     """In a file as well, which a process reads that has not registered PT2E's operators."""
     program = torch.export.export(Exported(), (torch.randn(2, 3, 8, 8),), dynamic_shapes=({0: torch.export.Dim.AUTO},))

@@ -111,6 +111,7 @@ def test_operators_on_packed_rows() -> None:
         agree(module, model, noise(6, len(lengths), 3), np.array(lengths))
 
 
+@pytest.mark.slow
 def test_modules_with_packed_sequences_are_scripted() -> None:
     torch.manual_seed(0)
     module = Packed("gru", "both ways", ordered=False).eval()

@@ -354,6 +354,7 @@ def test_a_buffer_that_is_registered_anew_is_state_where_it_is_read() -> None:
     assert module.table.equal(torch.ones(2, 3))
 
 
+@pytest.mark.slow
 def test_places_in_a_cache_are_verified_in_their_range(tmp_path: Path) -> None:
     """PyTorch refuses to write behind the end of a buffer."""
     torch.manual_seed(0)

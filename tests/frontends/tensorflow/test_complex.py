@@ -82,6 +82,7 @@ def test_the_dims_of_a_complex_input_are_named_as_those_of_a_real_one() -> None:
         convert.to_onnx(function, "z:float64[rows,4,2]", verify=False)
 
 
+@pytest.mark.slow
 def test_a_saved_model_of_complex_numbers_is_a_target_too(tmp_path: Path) -> None:
     """Called by name and run in a session, with pairs for complex tensors as it is where it is the source."""
 

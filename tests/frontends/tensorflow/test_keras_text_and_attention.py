@@ -128,6 +128,7 @@ def test_recurrent(name: str) -> None:
     assert set(shapes(graph)) == {"x", *"yhc"[: len(graph.graph.outputs)]}
 
 
+@pytest.mark.slow
 def test_state_that_is_kept_goes_in_and_out() -> None:
     """A stateful layer changes the model: what it keeps from one call to the next is fed to the next, and agrees."""
     x = keras.Input(batch_shape=(2, 6, 5), name="x")

@@ -70,6 +70,7 @@ def test_model(one: Model, outcomes: Outcomes) -> None:
     assert_same(outcome, reference(one))
 
 
+@pytest.mark.slow
 @pytest.mark.caffe2
 def test_random_numbers_have_the_distribution_that_was_asked_for(tmp_path: Path) -> None:
     if reason := needs_caffe2():

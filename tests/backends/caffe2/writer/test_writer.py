@@ -155,6 +155,7 @@ class TestRealCaffe2:
                 checked += 1
         assert checked > 70
 
+    @pytest.mark.slow
     def test_weights_of_every_dtype_arrive_exactly(self, tmp_path: Path) -> None:
         rng = np.random.default_rng(0)
         info = {kind: np.iinfo(kind) for kind in ("int8", "uint8", "int16", "uint16", "int32", "int64")}
@@ -175,6 +176,7 @@ class TestRealCaffe2:
             assert (got[name].dtype, got[name].shape) == (array.dtype, array.shape)
             assert got[name].tobytes() == array.tobytes(), name
 
+    @pytest.mark.slow
     def test_the_predictor_binds_inputs_by_position(self, tmp_path: Path) -> None:
         path = written(convolution(weights_first=True), tmp_path)
         rng = np.random.default_rng(1)
@@ -217,6 +219,7 @@ class TestRealCaffe2:
         np.testing.assert_array_equal(got[0], np.maximum(data, 0) + np.arange(3, dtype=np.float32))
         np.testing.assert_array_equal(got[1], -data)
 
+    @pytest.mark.slow
     def test_wrong_inputs_are_an_error_with_its_message(self, tmp_path: Path) -> None:
         path = written(convolution(), tmp_path)
         with pytest.raises(ConvertError, match="the net takes"):

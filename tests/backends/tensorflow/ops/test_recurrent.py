@@ -62,6 +62,6 @@ ROWS = [
 
 
 @on_both_kernel_sets
-@pytest.mark.parametrize("row", params(ROWS))
+@pytest.mark.parametrize("row", params(ROWS, ("GRU", "LSTM", "RNN")))
 def test_operator(row: Case, onednn: str, variants: tuple[int, ...], workers: Workers) -> None:
     check(row, workers[onednn], variants)

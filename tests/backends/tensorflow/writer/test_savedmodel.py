@@ -68,6 +68,7 @@ def test_a_signature_tells_its_ends_whatever_their_names(weights: str, tmp_path:
         np.testing.assert_array_equal(found[name].numpy(), expected)
 
 
+@pytest.mark.slow
 def test_constants_leave_no_variables_and_the_same_signature(tmp_path: Path) -> None:
     from tensorflow.core.protobuf import saved_model_pb2
 

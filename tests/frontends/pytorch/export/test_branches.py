@@ -101,6 +101,7 @@ ROUNDED: list[Callable[[torch.Tensor], torch.Tensor]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", range(len(ROUNDED)))
 def test_decisions_on_rounded_sizes_are_right_or_refused(place: int) -> None:
     model, right = read(Called(ROUNDED[place]), "x:float32[a,3]"), 0

@@ -115,6 +115,7 @@ class Named(nn.Module):
         return image * mask
 
 
+@pytest.mark.slow
 def test_a_compiled_module_has_the_names_of_its_own() -> None:
     compiled = torch.compile(Named())
     model = convert.to_onnx(compiled, {"mask": r(2, 3), "image": r(2, 3)}, verify=False)

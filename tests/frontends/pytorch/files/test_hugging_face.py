@@ -115,6 +115,7 @@ CASES = [
 WITHOUT_CACHE = {"gpt2": {"task": "text-generation"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "inputs", "outputs"), CASES)
 def test_a_folder_gives_what_transformers_gives(
     name: str, inputs: list[str], outputs: list[str], folders: Path
@@ -249,6 +250,7 @@ def test_a_model_in_memory_is_read_as_a_folder_is(tmp_path: Path) -> None:
     assert "forward" not in vars(module)
 
 
+@pytest.mark.slow
 def test_an_example_of_one_row_and_one_token_has_dynamic_dims() -> None:
     """torch.export builds a length of 1 in, so the example is lengthened first."""
     model = make("bert")
@@ -274,6 +276,7 @@ def test_inputs_may_be_named(folders: Path) -> None:
     assert [(v.name, list(v.shape or ())) for v in model.graph.inputs] == [("input_ids", [2, 5])]
 
 
+@pytest.mark.slow
 def test_arrays_without_names_are_the_first_arguments_and_all() -> None:
     words = torch.arange(10).reshape(2, 5)
     model = make("bert")

@@ -67,6 +67,7 @@ def test_a_value_is_a_constant_of_the_graph(
     np.testing.assert_allclose(session.run(None, {"x": x})[0], expected.numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module", [Mixed(), pytest.param(torch.jit.script(Mixed()), marks=pytest.mark.long)], ids=["module", "script"]
 )

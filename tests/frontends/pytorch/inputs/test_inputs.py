@@ -247,6 +247,7 @@ def test_arithmetic_on_sizes_is_done_at_run_time(size: tuple[int, ...]) -> None:
     agrees(Sizes(), read(Sizes(), "x:float32[b,3,h,w]"), noise(*size))
 
 
+@pytest.mark.slow
 def test_windows_and_heads_reshape_with_a_dynamic_batch() -> None:
     module = nn.MultiheadAttention(8, 2, batch_first=True).eval()
 

@@ -150,6 +150,7 @@ class Cumulative(nn.Module):
         return associative_scan(combine, (x.sigmoid() * self.w, x), 0, combine_mode="generic")
 
 
+@pytest.mark.slow
 def test_an_associative_scan_has_a_fixed_length() -> None:
     torch.manual_seed(0)
     module = Cumulative()

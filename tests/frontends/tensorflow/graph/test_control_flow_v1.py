@@ -85,6 +85,7 @@ def test_graph(build: Callable[[Any], Any]) -> None:
     assert {k: counts[k] for k in ("If", "Loop")} == {"If": 0, "Loop": 0} | GRAPHS[build]
 
 
+@pytest.mark.slow
 def test_recurrent_layer_frozen_as_tensorflow_freezes_by_default() -> None:
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 

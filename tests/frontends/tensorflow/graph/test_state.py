@@ -127,6 +127,7 @@ def test_any_state_in_float32_and_float64(kind: Callable[[], Any], form: str, tm
     agrees(source, [{"x": images(3, 3), **feed}, {"x": -images(1, 3), **feed}])
 
 
+@pytest.mark.slow
 def test_stateful_recurrent_layers() -> None:
     x = keras.Input(batch_shape=(2, None, 5), name="x")
     y = layers.GRU(3, stateful=True, name="second")(
@@ -146,6 +147,7 @@ def test_stateful_recurrent_layers() -> None:
         held = {n: got[f"{n}_next"] for n in names}
 
 
+@pytest.mark.slow
 def test_verified_as_a_whole(tmp_path: Path) -> None:
     tf.saved_model.save(Counting(), str(tmp_path / "m"))
     report = convert.api.convert(tmp_path / "m", "onnx", tmp_path / "m.onnx")

@@ -176,6 +176,7 @@ class Two(tf.Module):  # type: ignore[misc]
         return {"twice": 2.0 * only}
 
 
+@pytest.mark.slow
 def test_signatures(tmp_path: Path) -> None:
     module = Two()
     tf.saved_model.save(module, str(tmp_path / "m"), signatures={"first": module.first, "second": module.second})

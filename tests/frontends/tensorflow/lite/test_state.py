@@ -51,6 +51,7 @@ def test_a_state_that_nothing_needs_is_left_out() -> None:
     assert [v.name for v in model.graph.inputs] == ["x"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", slow_but(["onnx", "tf", "tflite"], "onnx"))
 def test_the_verdict(to: str, tmp_path: Path) -> None:
     """The interpreter is given the values that the target is given, and every state is compared."""
@@ -63,6 +64,7 @@ def test_the_verdict(to: str, tmp_path: Path) -> None:
     assert any("calls (input calls, output calls_next, starts as 7)" in note for note in report.notes)
 
 
+@pytest.mark.slow
 def test_what_it_starts_with_is_written_down(tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     path.write_bytes(module_bytes(Ring(), CALLS[0]))

@@ -317,6 +317,7 @@ def test_what_only_looks_alike_is_captured_in_full(network: Callable[[], nn.Modu
     check(network(), None)
 
 
+@pytest.mark.slow
 def test_a_block_that_is_called_otherwise_is_captured() -> None:
     check(Called(MaskedBlock), [0, 1, 4, 5, COUNT - 1])
 
