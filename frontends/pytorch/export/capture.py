@@ -20,7 +20,7 @@ from ..common.late_networkx import import_trace
 from ..common.modes import refuse_seeded, watch_seeds
 from ..common.state import refuse_assignments, track_assignments
 from ..inputs.arguments import arrange_arguments, arranged_shapes
-from ..inputs.examples import Call, DynamicDim, candidate_calls, lengthened_call, note_fixed_dims
+from ..inputs.examples import Call, DynamicDim, candidate_calls, lengthened_call, long_call, note_fixed_dims
 from ..inputs.forward_names import restore_names
 from ..inputs.output_names import plain_containers
 from .branches import record_branches
@@ -47,6 +47,8 @@ from .static_dims import Place, with_static_dims
 
 # A size that is computed from another and has to be one number: a piece of a chunk, say, of length 1.
 _ONE_NUMBER = re.compile(r"\) == \d+$")
+_BUILT_IN = re.compile(r"// \d+\) == 1$")
+"""What strided layers leave of a length, where that is 1: PyTorch takes it for a constant."""
 
 
 def capture(
@@ -107,6 +109,18 @@ def inference(module: nn.Module | None) -> Iterator[None]:
 
 
 def _capture_for_most_sizes(module: nn.Module, call: Call, report: Report, messages: list[str]) -> Capture:
+    """Capture, again with a much longer example where strided layers leave a length of 1 of a short one."""
+    done = _capture_once_or_longer(module, call, report, messages)
+    if not any(map(_BUILT_IN.search, _guard_codes(done))) or (longest := long_call(call)) is None:
+        return done
+    try:
+        other = _capture_call(module, longest, Report("again"), messages)
+    except Exception:
+        return done
+    return other if _constraint_counts(other) < _constraint_counts(done) else done
+
+
+def _capture_once_or_longer(module: nn.Module, call: Call, report: Report, messages: list[str]) -> Capture:
     """Capture, again with a longer example where a short one stands for few lengths: x.chunk(2) of 2 rows gives rows.
 
     The second capture is taken if it holds for more lengths, or for others that are no fewer.
@@ -150,8 +164,11 @@ def _constraint_counts(done: Capture) -> tuple[int, int]:
                 bounded += known is not None and (
                     finite_bound(known.upper) is not None or (finite_bound(known.lower) or 0) > 2
                 )
-    codes = getattr(program, "_guards_code", None) or []
-    return bounded, sum(bool(_ONE_NUMBER.search(code)) for code in codes)
+    return bounded, sum(bool(_ONE_NUMBER.search(code)) for code in _guard_codes(done))
+
+
+def _guard_codes(done: Capture) -> list[str]:
+    return list(getattr(done.program, "_guards_code", None) or ())
 
 
 # -- one capture ------------------------------------------------------------------------------------------------------

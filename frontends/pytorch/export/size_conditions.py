@@ -25,6 +25,8 @@ from .guards import guards_of
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _FUNCTIONS = frozenset(("min", "max", "Min", "Max", "abs", "round", "and", "or", "not"))
+_BUILT_IN = re.compile(r"// \d+\)* == 1$")
+"""A length that strided layers leave, which PyTorch has built in as a constant."""
 _BOUND = re.compile(r"(?P<name>\w+) (?P<sign>!=|>=|>|<=|<) (?P<number>\d+)")
 
 
@@ -52,9 +54,10 @@ class SizeConditions:
         decided = [] if branches is None else list(_decided(branches, dims))
         self.decided = {text for text, _ in decided}
         self.lines = list(dict.fromkeys(line for _, line in decided))
+        built_in = (t for t in self.guards if _BUILT_IN.search(t) and not _holds_within(t, self.bounds))
         found = list(
             dict.fromkeys(
-                [*(text for text, _ in decided), *_squeezed(program, dims), *_cut(program, dims, self.bounds)]
+                [*(t for t, _ in decided), *_squeezed(program, dims), *_cut(program, dims, self.bounds), *built_in]
             )
         )
         others = [text for text in found if not self._is_bound(text)]
@@ -261,6 +264,18 @@ def _always_holds(text: str) -> bool:
         return False
     try:
         return all(evaluate(text, {name: size}) for name in names for size in range(257))
+    except ValueError:
+        return False
+
+
+def _holds_within(text: str, bounds: Mapping[str, Sequence[int | None]]) -> bool:
+    """True for a condition on one size that every size between its bounds meets."""
+    names = set(_NAME.findall(text)) - _FUNCTIONS
+    low, high = bounds.get(next(iter(names), ""), (None, None)) if len(names) == 1 else (None, None)
+    if low is None or high is None or high - low > _TRIED:
+        return False
+    try:
+        return all(evaluate(text, {name: size}) for name in names for size in range(low, high + 1))
     except ValueError:
         return False
 

@@ -330,6 +330,35 @@ _LONGER = 24
 """A length that cuts into many numbers of equal pieces."""
 
 
+def long_call(call: Call) -> Call | None:
+    """The same call with every dim that the user wants dynamic several times as long; None where none can be.
+
+    What strided layers leave of a short one is a length of 1, which torch.export builds in. Dims of one name keep one
+    length, and that of a sum (`past+new`) is their sum.
+    """
+    wishes = [(e.tensor.shape[i], w) for e in call.values() for i, w in e.wishes.items() if w.asked]
+    if not wishes or any(w.high is not None and w.high < _long(size) for size, w in wishes):
+        return None
+    lengths = {w.name: _long(size) for size, w in wishes}
+    made = dict(call)
+    for name, example in call.items():
+        shape = list(example.tensor.shape)
+        for place, wish in example.wishes.items():
+            parts = str(wish.name).split("+")
+            whole = sum(lengths.get(part, 0) for part in parts)
+            shape[place] = shape[place] if not wish.asked else whole if len(parts) > 1 else _long(shape[place])
+        made[name] = replace(example, tensor=example_tensor(shape, example.tensor.dtype))
+    return made
+
+
+def _long(size: int) -> int:
+    return size * (8 if size < _LONG else 2)
+
+
+_LONG = 64
+"""A length of which strided layers leave more than one."""
+
+
 def example_tensor(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     """Uniform numbers in 0…1, or zeros for integers and booleans, the same every time."""
     if dtype.is_floating_point or dtype.is_complex:

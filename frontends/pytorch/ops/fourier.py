@@ -1,8 +1,9 @@
-"""Discrete Fourier transforms: products with constant matrices, or ONNX's DFT for long ones."""
+"""Discrete Fourier transforms: products with constant matrices, or ONNX's DFT for long ones and unknown lengths."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import onnx_ir as ir
@@ -12,7 +13,7 @@ from convert.graph import Graph
 from convert.graph.tensors import rounded_tensor
 
 from ..common.complexes import ComplexPair, split_parts, stack_parts
-from ..common.sizes import axis_of, size
+from ..common.sizes import axis_of, size, vector
 from ..common.values import cast, constant_like
 from ..rules import torch_op
 
@@ -20,11 +21,19 @@ LARGEST = 1024
 """The longest transform that is written as a product with matrices of its length squared."""
 
 
-def _static_length(g: Graph, x: ir.Value, axis: int) -> int:
-    length = size(g, x, axis)
-    if not isinstance(length, int):
-        raise Unsupported("a Fourier transform along a dim of unknown length")
-    return length
+Length = int | ir.Value
+"""How long a dim is: an int, or an int64 of rank 0 that is known when the model runs."""
+
+
+def _count(g: Graph, lengths: Iterable[Length]) -> Length:
+    """How many elements are transformed at once."""
+    known, count = 1, None
+    for length in lengths:
+        if isinstance(length, int):
+            known *= length
+        else:
+            count = length if count is None else g.Mul(count, length)
+    return known if count is None else g.Mul(count, g.const(np.array(known, np.int64)))
 
 
 def _matmul_along_axis(g: Graph, x: ir.Value, axis: int, matrix: np.ndarray) -> ir.Value:
@@ -44,8 +53,8 @@ def _cos_sin_matrices(rows: int, columns: int, n: int) -> tuple[np.ndarray, np.n
 
 def _transform_axis(g: Graph, x: ComplexPair, axis: int, forward: bool) -> ComplexPair:
     """One axis of a complex tensor."""
-    n = _static_length(g, x.real, axis)
-    if n > LARGEST:
+    n = size(g, x.real, axis)
+    if not isinstance(n, int) or n > LARGEST:
         return split_parts(g, _emit_dft(g, stack_parts(g, x), axis, forward, n))
     cos, sin = _cos_sin_matrices(n, n, n)
     sin = sin if forward else -sin
@@ -53,67 +62,76 @@ def _transform_axis(g: Graph, x: ComplexPair, axis: int, forward: bool) -> Compl
     return ComplexPair(real, g.Sub(_matmul_along_axis(g, x.imag, axis, cos), _matmul_along_axis(g, x.real, axis, sin)))
 
 
-def _emit_dft(g: Graph, x: ir.Value, axis: int, forward: bool, n: int, onesided: bool = False) -> ir.Value:
+def _emit_dft(g: Graph, x: ir.Value, axis: int, forward: bool, n: Length, onesided: bool = False) -> ir.Value:
     """ONNX's DFT, whose inverse divides by n, which PyTorch leaves to the caller.
 
     In float64: onnxruntime loses four digits on lengths that are no powers of two.
     """
     wide = cast(g, x, ir.DataType.DOUBLE)
     out = g.DFT(wide, None, axis, inverse=int(not forward), onesided=int(onesided))
-    return cast(g, out if forward else g.Mul(out, constant_like(g, float(n), out)), g.dtype(x))
+    if not forward:
+        out = g.Mul(out, constant_like(g, float(n), out) if isinstance(n, int) else cast(g, n, ir.DataType.DOUBLE))
+    return cast(g, out, g.dtype(x))
 
 
-def _normalization_factor(normalization: int, count: int) -> float:
-    """0: none, 1: by the root of the number of elements, 2: by that number."""
-    return (1.0, 1 / math.sqrt(count), 1 / count)[normalization]
+def _normalization_factor(g: Graph, normalization: int, count: Length) -> float | ir.Value:
+    """0: none, 1: by the root of the number of elements, 2: by that number; a value of it is a double."""
+    if isinstance(count, int) or normalization == 0:
+        return (1.0, 1 / math.sqrt(count), 1 / count)[normalization] if isinstance(count, int) else 1.0
+    wide = cast(g, count, ir.DataType.DOUBLE)
+    return g.Reciprocal(g.Sqrt(wide) if normalization == 1 else wide)
 
 
-def _scale_by(g: Graph, x: ir.Value, scale: float) -> ir.Value:
+def _scale_by(g: Graph, x: ir.Value, scale: float | ir.Value) -> ir.Value:
+    if isinstance(scale, ir.Value):
+        return g.Mul(x, cast(g, scale, g.dtype(x)))
     return x if scale == 1 else g.Mul(x, constant_like(g, scale, x))
 
 
-def _scale_pair(g: Graph, x: ComplexPair, scale: float) -> ComplexPair:
+def _scale_pair(g: Graph, x: ComplexPair, scale: float | ir.Value) -> ComplexPair:
     return ComplexPair(_scale_by(g, x.real, scale), _scale_by(g, x.imag, scale))
 
 
 @torch_op("complex::_fft_c2c")
 def _fft_c2c(g, x, dim, normalization, forward):
     axes = [axis_of(g, x.real, d) for d in dim]
-    count = math.prod(_static_length(g, x.real, a) for a in axes)
+    count = _count(g, [size(g, x.real, a) for a in axes])
     for axis in axes:
         x = _transform_axis(g, x, axis, forward)
-    return _scale_pair(g, x, _normalization_factor(normalization, count))
+    return _scale_pair(g, x, _normalization_factor(g, normalization, count))
 
 
 @torch_op("_fft_r2c")
 def _fft_r2c(g, x, dim, normalization, onesided):
     """The last of `dim` from real numbers, of which half the result says all; the others from complex ones."""
     axes = [axis_of(g, x, d) for d in dim]
-    count = math.prod(_static_length(g, x, a) for a in axes)
+    count = _count(g, [size(g, x, a) for a in axes])
     *others, last = axes
-    n = _static_length(g, x, last)
-    if n > LARGEST:
+    n = size(g, x, last)
+    if not isinstance(n, int) or n > LARGEST:
         out = split_parts(g, _emit_dft(g, g.Unsqueeze(x, [-1]), last, True, n, onesided))
     else:
         cos, sin = _cos_sin_matrices(n, n // 2 + 1 if onesided else n, n)
         out = ComplexPair(_matmul_along_axis(g, x, last, cos), _matmul_along_axis(g, x, last, -sin))
     for axis in others:
         out = _transform_axis(g, out, axis, True)
-    return _scale_pair(g, out, _normalization_factor(normalization, count))
+    return _scale_pair(g, out, _normalization_factor(g, normalization, count))
 
 
 @torch_op("complex::_fft_c2r")
 def _fft_c2r(g, x, dim, normalization, last_dim_size):
     """The inverse: complex along all but the last of `dim`, then from the half that is given to real numbers."""
     *others, last = [axis_of(g, x.real, d) for d in dim]
-    if not isinstance(last_dim_size, int):
-        raise Unsupported("a Fourier transform to a length that is computed at run time")
     n = last_dim_size
-    count = n * math.prod(_static_length(g, x.real, a) for a in others)
+    count = _count(g, [n, *(size(g, x.real, a) for a in others)])
     for axis in others:
         x = _transform_axis(g, x, axis, False)
+    given = size(g, x.real, last)
+    if not isinstance(n, int) or not isinstance(given, int) or n > LARGEST:
+        whole = _emit_dft(g, stack_parts(g, _mirrored(g, x, last, vector(g, n))), last, False, n)
+        return _scale_by(g, split_parts(g, whole).real, _normalization_factor(g, normalization, count))
     half = n // 2 + 1
-    if _static_length(g, x.real, last) != half:
+    if given != half:
         raise Unsupported(f"an inverse transform to {n} real numbers from other than {half} complex ones")
     cos, sin = _cos_sin_matrices(half, n, n)
     weights = np.full((half, 1), 2.0)
@@ -121,7 +139,16 @@ def _fft_c2r(g, x, dim, normalization, last_dim_size):
     if n % 2 == 0:
         weights[-1] = 1
     out = g.Sub(_matmul_along_axis(g, x.real, last, weights * cos), _matmul_along_axis(g, x.imag, last, weights * sin))
-    return _scale_by(g, out, _normalization_factor(normalization, count))
+    return _scale_by(g, out, _normalization_factor(g, normalization, count))
+
+
+def _mirrored(g: Graph, x: ComplexPair, axis: int, n: ir.Value) -> ComplexPair:
+    """All `n` (int64 [1]) numbers of a real signal's spectrum, of which half is given: X[n - k] = conj X[k]."""
+    half, last = g.Add(g.Div(n, [2]), [1]), g.Div(g.Add(n, [1]), [2])  # past the last one that has a mirror image
+    first = ComplexPair(*(g.Slice(part, [0], half, [axis]) for part in (x.real, x.imag)))
+    inner = (g.Slice(part, [1], last, [axis]) for part in (x.real, x.imag))
+    real, imag = (g.Slice(part, [-1], [-(2**63)], [axis], [-1]) for part in inner)
+    return ComplexPair(g.Concat(first.real, real, axis=axis), g.Concat(first.imag, g.Neg(imag), axis=axis))
 
 
 @torch_op("stft")

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import onnxruntime
 import pytest
 import torch
 from torch import nn
@@ -134,3 +135,34 @@ def test_sizes_that_the_source_refuses_in_float64_have_a_note(tmp_path: Path) ->
     assert [n for n in done.verdict.notes if "the source does not run in float64 on seed 3" in n], done.verdict.notes
     assert "the shared graph in float64" in done.verdict.reference
     assert done.verdict.outputs[0].twin is not None
+
+
+class Strided(nn.Module):
+    """Leaves few steps of many, and uses their number as a size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv1d(3, 4, 3, 2), nn.Conv1d(4, 4, 3, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.second(self.first(x)).transpose(1, 2)
+        return y.reshape(x.shape[0], y.shape[1], 2, 2).softmax(1) + torch.zeros(x.shape[0], y.shape[1], 1, 1)
+
+
+def test_a_step_that_strides_leave_of_a_short_example_is_not_built_in() -> None:
+    torch.manual_seed(0)
+    module = Strided().eval()
+    model = read(module, "x:float32[n,3,m]")
+    for n, m in ((1, 7), (2, 11), (3, 30)):
+        agrees(module, model, noise(n, 3, m))
+
+
+def test_a_built_in_step_is_checked_where_no_longer_example_may_be_taken(tmp_path: Path) -> None:
+    report = convert.convert(
+        Strided().eval(), "onnx", tmp_path / "m.onnx", inputs="x:float32[n,3,m=1..14]", verify=False
+    )
+    assert any("m >= 7" in note and "(((-3) + m) // 4) == 1" in note for note in report.notes)
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
+    assert session.run(None, {"x": noise(2, 3, 10)})[0].shape == (2, 1, 2, 2)
+    with pytest.raises(Exception, match="only_if"):
+        session.run(None, {"x": noise(2, 3, 12)})

@@ -239,6 +239,22 @@ def test_sizes_of_complex_tensors() -> None:
         np.testing.assert_allclose(got, flat(want), rtol=2e-5, atol=2e-5)
 
 
+def test_transforms_of_any_length() -> None:
+    """Even and odd ones, of one and two elements; scaled by lengths that only a run knows; there and back again."""
+
+    def transforms(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        z, size = torch.fft.rfft2(x), x.shape[-2:]
+        back, half = torch.fft.irfft2(z * 2, s=size), torch.fft.irfft(z, n=x.shape[-1] + 1, norm="forward")
+        return torch.fft.fft(x, norm="ortho"), z, back, half, torch.fft.ifft(z, dim=0), torch.fft.hfft(z, n=size[-1])
+
+    model = read(Module(transforms).eval(), "args_0:float32[rows,columns]")
+    for shape in ((3, 6), (4, 7), (1, 1), (2, 2), (5, 3)):
+        x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+        for got, want in zip(run_graph(model, x), transforms(x), strict=True):
+            assert got.shape == flat(want).shape
+            np.testing.assert_allclose(got, flat(want), rtol=2e-5, atol=2e-5)
+
+
 @pytest.mark.slow
 def test_every_rule_on_pairs_has_a_case() -> None:
     used = {"complex::sym_size", "complex::sym_numel"}  # the test above, of dims that are dynamic
