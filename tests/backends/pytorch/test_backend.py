@@ -389,13 +389,3 @@ def test_parts_that_no_number_picks_and_axes_of_which_there_are_none() -> None:
     np.testing.assert_array_equal(found["y"], np.broadcast_to(x, (4, 2, 3)))
     np.testing.assert_array_equal(found["of_batch"], np.broadcast_to(x[:, None], (2, 5, 3)))
     assert found["flat"].shape == (2,)
-
-
-def test_the_order_of_products_does_not_depend_on_the_example(tmp_path: Path) -> None:
-    model = model_of(
-        [helper.make_node("Einsum", ["x", "x", "v"], ["y"], equation="nd,nd,n->nd")],
-        {"x": ["n", 3], "v": ["n"]}, ["y"], {})  # fmt: skip
-    program = loaded(model, tmp_path)
-    for n in (1, 4, 9):
-        x, v = torch.arange(3.0 * n).reshape(n, 3), torch.arange(1.0 * n)
-        torch.testing.assert_close(program.module()(x, v)["y"], x * x * v[:, None])

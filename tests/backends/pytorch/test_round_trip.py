@@ -177,3 +177,17 @@ def test_from_keras_to_pytorch_and_back(name: str, tmp_path: Path) -> None:
     back = passed(convert.convert(tmp_path / "m.pt2", "keras", tmp_path / "back.keras"))
     assert ends(back.inputs) == ends(there.inputs)
     passed(convert.verify(tmp_path / "m.keras", tmp_path / "back.keras"))
+
+
+class Weighted(nn.Module):
+    def forward(self, x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.einsum("nd,nd,n->nd", x, x, v)
+
+
+def test_the_order_of_products_does_not_depend_on_the_example(tmp_path: Path) -> None:
+    specs = ["x:float32[n,3]", "v:float32[n]"]
+    convert.convert(Weighted(), "torch", tmp_path / "m.pt2", inputs=specs, verify=False)
+    call = torch.export.load(tmp_path / "m.pt2").module()
+    for n in (1, 4, 9):
+        x, v = torch.arange(3.0 * n).reshape(n, 3), torch.arange(1.0 * n)
+        torch.testing.assert_close(call(x, v)["output"], x * x * v[:, None])
