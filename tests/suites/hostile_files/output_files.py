@@ -31,6 +31,10 @@ def _filled(here: Path, canary: Canary) -> None:
     np.savez(here / "c.npz", image=np.zeros((1, 1, 28, 28), "f4"))
     np.savez(here / "mine.npz", image=np.ones((3, 3)))
     (here / "notes.onnx").write_text("notes of mine")
+    shutil.copy(FIXTURES / "mnist_cnn_state.pt", here / "weights.pt")
+    for name in ("notes.savedmodel/saved_model.pb", "notes.torch/model.py", "notes.torch/model.safetensors"):
+        (here / name).parent.mkdir(exist_ok=True)
+        (here / name).write_text("notes of mine")
     (here / "page.html").write_text("a page of mine")
     (here / "old.html").write_text(PAGE)
     (here / "rules.py").write_text("# rules of mine\n")
@@ -45,14 +49,20 @@ def _filled(here: Path, canary: Canary) -> None:
     (here / "work" / "thesis.txt").write_text("work of mine")
 
 
-KEPT = ("m.onnx", "apart.onnx", "weights.onnx", "c.npz", "mine.npz", "page.html", "rules.py", "notes.onnx",
-        "work/model.py", "work/thesis.txt")  # fmt: skip
+KEPT = (
+    "m.onnx", "apart.onnx", "weights.onnx", "c.npz", "mine.npz", "page.html", "rules.py", "notes.onnx", "weights.pt",
+    "notes.savedmodel/saved_model.pb", "notes.torch/model.py", "work/model.py", "work/thesis.txt",
+)  # fmt: skip
 
 _CONVERT: dict[str, tuple[str, ...]] = {
     "over a hard link of the source": ("-o", "hard.onnx", "--force"),
     "over a link to the source": ("-o", "soft.onnx", "--force"),
     "over the source by another way": ("-o", "work/../m.onnx", "--force"),
     "over notes": ("-o", "notes.onnx", "--force", "--to", "torch-code"),
+    "over notes that are called a model": ("-o", "notes.onnx", "--force"),
+    "over notes that are called a model's files": ("-o", "notes.savedmodel", "--force", "--to", "tf"),
+    "over code that is called a model's": ("-o", "notes.torch", "--force", "--to", "torch-code"),
+    "over weights of a training": ("-o", "weights.pt", "--force", "--to", "torch-script"),
     "over a folder of work": ("-o", "work", "--force", "--to", "torch-code"),
     "a page over a hard link of the source": ("--report", "hard.html"),
     "a page over the user's": ("--report", "page.html"),
