@@ -24,6 +24,7 @@ PLACES = (
 )  # fmt: skip
 
 
+@cache
 def is_core_file(path: Path) -> bool:
     """Whether the tests of a module are of the core: it lies where they do, and imports no framework."""
     inside = any(path.is_relative_to(ROOT / place) for place in PLACES)
