@@ -28,12 +28,11 @@ def gather(k, x, indices, *, axis):
 def gather_elements(k, x, indices, *, axis):
     axis %= len(x.shape)
     x, indices = k.live(x) if isinstance(x, Constant) else x, k.tensor(indices)
-    # Along the other axes the indices may be shorter than the data.
-    cut = [None if i == axis or n == d else n for i, (d, n) in enumerate(zip(x.shape, indices.shape, strict=True))]
-    if any(
-        i != axis and n is None and d is not None for i, (d, n) in enumerate(zip(x.shape, indices.shape, strict=True))
-    ):
+    # Along the other axes the indices may be shorter than the data, which only dims of one name are not.
+    names = zip(k.input_dims(0), k.input_dims(1), strict=True)
+    if any(i != axis and isinstance(n, str | None) and (n is None or d != n) for i, (d, n) in enumerate(names)):
         raise Unsupported("indices of dynamic number")
+    cut = [None if i == axis or n == d else n for i, (d, n) in enumerate(zip(x.shape, indices.shape, strict=True))]
     if any(n is not None for n in cut):
         x = x[tuple(slice(None, n) for n in cut)]
     return ops.take_along_axis(x, indices, axis=axis)

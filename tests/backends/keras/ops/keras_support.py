@@ -69,6 +69,7 @@ WITHOUT_LAYER: dict[str, Callable[[Case], Any]] = {
 }
 """What no layer and no operation has: clipped cells, indices of a MaxPool, blocks of scales …"""
 LENGTH_UNKNOWN: dict[str, Callable[[Case], Any]] = {
+    "GatherElements": lambda row: row.attributes.get("axis") and len(row.inputs[0]) != len(row.inputs[1]),
     "Resize": lambda row: row.inputs[3:] not in ((), (None,)) and "axes" not in row.attributes,
     "ReverseSequence": lambda row: row.attributes["time_axis"] == 0,
     "ScatterElements": lambda row: row.inputs[0].ndim > 1,

@@ -16,6 +16,7 @@ ROWS = [
     case("Gather", i64(5), i32(3, low=-5, high=5)),
     case("GatherElements", f32(4, 3), i64(2, 3, low=-4, high=4)),
     case("GatherElements", f32(4, 3), i64(4, 2, low=-3, high=3), axis=1),
+    case("GatherElements", f32(6, 3), i64(3, 8, low=0, high=3), axis=1).named("of fewer rows"),
     case("GatherElements", f32(6), i64(3, low=-6, high=6)),
     case("GatherElements", f32(2, 3, 4), i64(1, 3, 2, low=0, high=2), axis=0),
     case("GatherND", f32(3, 3, 3), const([[0, 1], [-1, 2]])),
