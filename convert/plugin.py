@@ -251,8 +251,9 @@ def frontend_named(name: str) -> Frontend:
 
 def packages() -> list[str]:
     """The installed packages that frontends, backends and runners come from, this one among them."""
-    groups = [entry_points(group=f"convert.{plural}") for plural in ("frontends", "backends", "runners")]
-    return sorted({point.dist.name for group in groups for point in group if point.dist is not None})
+    every = entry_points()  # asked once: each time it goes through all that is installed
+    groups = [every.select(group=f"convert.{plural}") for plural in ("frontends", "backends", "runners")]
+    return sorted({dist.name for dist in {point.dist for group in groups for point in group} if dist is not None})
 
 
 def operators_in_text(rows: Sequence[Operator], text: str) -> list[Operator]:
