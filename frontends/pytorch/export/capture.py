@@ -36,6 +36,7 @@ from .patches.detectors import detectors_as_tensors
 from .patches.fast_shapes import infer_layer_shapes
 from .patches.lengths import symbolic_lengths
 from .patches.masks import masks_as_given
+from .patches.matrix_checks import matrix_checks_without_shortcuts
 from .patches.pools import infer_line_pools
 from .patches.repeats import RepeatsDiffer, repeated_blocks
 from .patches.replacements import CaptureReplacements
@@ -281,6 +282,7 @@ def export_program(
         short_stacks(),
         detectors_as_tensors(),
         masks_as_given(),
+        matrix_checks_without_shortcuts(),
         scans_of_any_length(),
         derivatives_in_backward_mode(),
         symbolic_lengths(module),
