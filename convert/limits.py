@@ -33,6 +33,9 @@ ARCHIVE_FORMAT_BYTES = 1000
 FOLDER_ENTRIES = 100_000
 """entries: of a folder that are looked at to tell what it is"""
 
+FOLDER_DEPTH = 100
+"""floors: of folders in a model's folder"""
+
 JSON_VALUES = 16_000_000
 """values: of a JSON text, of which each takes a hundred bytes and more; a program of 100,000 nodes has 10 million"""
 

@@ -10,12 +10,14 @@ import json
 import mmap
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from convert import plugin
 from convert.batch.plan import Task, path_options
-from convert.errors import ConvertError
+from convert.errors import BadInput, ConvertError
 from convert.files import protobuf_wire
+from convert.files.folders import paths_in
 from convert.files.holes import written_ranges
 from convert.files.sniff import sniff
 
@@ -94,7 +96,8 @@ def dependency_files(task: Task) -> list[Path]:
     every: list[Path] = []
     for path in found:
         if path.is_dir():
-            every += sorted(p for p in path.rglob("*") if p.is_file())
+            with suppress(BadInput):  # as the task itself will say
+                every += sorted(p for p in paths_in(path) if p.is_file())
         elif path.is_file():
             every.append(path)
             every += [p for p in _weight_files(path) if p.is_file()]

@@ -78,7 +78,31 @@ def _assets(path: Path) -> list[str]:
     They are relative to its folder.
     """
     beside = [path / "fingerprint.pb", path / "debug", path / "debug" / "saved_model_debug_info.pb"]
-    return sorted(str(found.relative_to(path)) for found in [path / "assets", *(path / "assets").rglob("*"), *beside])
+    return sorted(str(found.relative_to(path)) for found in [path / "assets", *paths_in(path / "assets"), *beside])
+
+
+def paths_in(folder: Path) -> list[Path]:
+    """Every file and folder below a folder, whose links are not followed; of what is no folder nothing.
+
+    Raises `BadInput` for more of them than a model has, or deeper ones: Python's own ways through a tree call
+    themselves for each floor, and the name of each is resolved floor by floor.
+    """
+    found: list[Path] = []
+    pending = [(folder, 0)] if folder.is_dir() else []
+    while pending:
+        here, depth = pending.pop()
+        if depth > limits.FOLDER_DEPTH or len(found) > limits.FOLDER_ENTRIES:
+            what = (
+                f"{limits.FOLDER_DEPTH} floors" if depth > limits.FOLDER_DEPTH else f"{limits.FOLDER_ENTRIES:,} entries"
+            )
+            raise BadInput(f"{folder} has more than {what} of folders and files below it, which no model has",
+                           hint="name the model's own file or folder in it")  # fmt: skip
+        with os.scandir(here) as entries:
+            for entry in entries:
+                found.append(Path(entry.path))
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append((found[-1], depth + 1))
+    return found
 
 
 def _check_message(file: Path, expected: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from convert import plugin
 from convert.errors import ConvertError, UsageError
+from convert.files.folders import paths_in
 from convert.files.protobuf_wire import message_in
 from convert.files.sniff import KINDS, sniff
 from convert.plugin import Format
@@ -131,11 +132,7 @@ def _holds_text(path: Path, text: str) -> bool:
 
 def _files_in(folder: Path) -> Iterator[Path]:
     """All that is in a folder and no folder; nobody misses empty ones."""
-    for entry in sorted(folder.iterdir()):
-        if entry.is_dir() and not entry.is_symlink():
-            yield from _files_in(entry)
-        else:
-            yield entry
+    return (path for path in sorted(paths_in(folder)) if path.is_symlink() or not path.is_dir())
 
 
 def _kind_of(path: Path) -> tuple[str, str]:

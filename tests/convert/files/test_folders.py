@@ -1,0 +1,63 @@
+"""What lies in a model's folder is gone through in bounded time, however many floors it has."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from convert import limits, plugin
+from convert.batch.plan import plan_tasks
+from convert.batch.task_key import dependency_files
+from convert.errors import BadInput
+from convert.files.folders import paths_in
+from convert.files.output_place import check_replaceable
+from convert.files.sniff import sniff
+
+SAVED = Path(__file__).parents[3] / "fixtures" / "mnist_cnn.savedmodel"
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """A SavedModel whose assets are more floors deep than Python's calls may lie inside of one another."""
+    model = tmp_path / "m.savedmodel"
+    shutil.copytree(SAVED, model)
+    (model / "assets").mkdir(exist_ok=True)
+    here = os.getcwd()
+    try:
+        os.chdir(model / "assets")
+        for _ in range(1100):
+            os.mkdir("d")
+            os.chdir("d")
+    finally:
+        os.chdir(here)
+    yield model
+    subprocess.run(["rm", "-r", str(model)], check=True)  # shutil calls itself for each floor
+
+
+def test_a_folder_of_a_thousand_floors_is_no_model(deep: Path) -> None:
+    """It was told as a defect of this program."""
+    began = time.process_time()
+    with pytest.raises(BadInput, match="more than 100 floors"):
+        sniff(deep)
+    with pytest.raises(BadInput, match="more than 100 floors"):
+        check_replaceable(deep, list(plugin.formats().values()))
+    (task,) = plan_tasks([str(deep)], ["onnx"], deep.parent / "out", {}, 60.0, None)
+    assert dependency_files(task) == []  # the task itself says what is wrong, and no other suffers
+    assert time.process_time() - began < 5  # some 0.1
+
+
+def test_entries_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a/b", "a/c", "d"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "d" / "up").symlink_to(tmp_path)
+    assert sorted(p.name for p in paths_in(tmp_path)) == ["a", "b", "c", "d", "up"]
+    assert paths_in(tmp_path / "none") == []
+    monkeypatch.setattr(limits, "FOLDER_ENTRIES", 2)
+    with pytest.raises(BadInput, match="more than 2 entries"):
+        paths_in(tmp_path)
