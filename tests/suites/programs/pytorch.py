@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from tests.suites.programs.pytorch_language import LANGUAGE
 from tests.suites.programs.pytorch_modules import MODULES
+from tests.suites.programs.pytorch_signals import SIGNALS
 from tests.suites.programs.pytorch_sizes import SIZES
 from tests.suites.programs.pytorch_values import VALUES
 
-PROGRAMS = [*VALUES, *SIZES, *MODULES]
+PROGRAMS = [*VALUES, *SIZES, *MODULES, *LANGUAGE, *SIGNALS]
 
 _ANY = {
     "outer and kron": "takes only one size of a dim",
