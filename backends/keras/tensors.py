@@ -69,9 +69,10 @@ def plus(a: Any, b: Any) -> Any:
     """The sum, with broadcasting.
 
     Keras's own addition takes a second operand with one long dim for a bias of the last (or second) dim of the first,
-    wherever that dim is: [4, 4] + [4, 1] is wrong in 3.15. A difference is not touched.
+    wherever that dim is: [4, 4] + [4, 1] is wrong in 3.15. A difference is not touched. oneDNN does so with what has
+    more dims than the matrix product that it is added to.
     """
-    if isinstance(b, (int, float)) or all(d == 1 for d in b.shape):
+    if isinstance(b, (int, float)) or (all(d == 1 for d in b.shape) and len(b.shape) <= len(np.shape(a))):
         return ops.add(a, b)
     if len(b.shape) == 1 and len(a.shape) > 1 and a.shape[-1] == b.shape[0] is not None:
         return ops.add(a, b)

@@ -8,13 +8,14 @@ from tests.suites.fused import LAYERS, run_family
 
 # One of each kind of trouble: those that TensorFlow 2.21 is known to fuse wrongly where they are emitted plainly.
 SAMPLE = {
+    "matmul": [("matmul", "wider", "none", "float32"), ("matmul", "one_wider", "Relu", "float32")],
     "conv3d": [("conv3d", "none", "LeakyRelu", "float32"), ("conv3d", "none", "MaxSlope", "float32")],
     "matmul_of_rank_4": [("matmul_of_rank_4", "vector", "none", "float32")],
     "batches_of_one": [("batches_of_one", "vector", "Relu", "float32")],
 }
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("family", SAMPLE)
 def test_known_traps(family: str) -> None:
     assert run_family(family, "1", SAMPLE[family]) == []

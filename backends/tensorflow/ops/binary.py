@@ -53,6 +53,7 @@ def sub(t, a, b):
 
 @onnx_op("Add")
 def add(t, a, b):
+    a, b = _of_as_many_dims(a, b), _of_as_many_dims(b, a)
     for y, bias in ((a, b), (b, a)):
         rows = _product_behind(y, bias)
         if rows is not None:
@@ -62,6 +63,18 @@ def add(t, a, b):
     # TensorFlow takes a row that is added to a matrix product for its bias, and then refuses any rank but one.
     row = as_row(a, b)
     return tf.add(row, as_row(b, a) if row is a else b)
+
+
+def _of_as_many_dims(x: Value, other: Value) -> Value:
+    """A matrix with dims of 1 in front, where it is added to what has more dims.
+
+    oneDNN takes what is added to a matrix product for its bias, and the result is a matrix then (TensorFlow 2.21).
+    """
+    rank = other.shape.rank
+    if isinstance(x, tf.Tensor) and x.shape.rank == 2 and rank is not None:
+        for _ in range(rank - 2):
+            x = tf.expand_dims(x, 0)
+    return x
 
 
 def _product_behind(y: Value, bias: Value) -> tf.Tensor | None:

@@ -257,7 +257,7 @@ SIGNALS = [
     program(
         "Conformer",
         Conformer,
-        *((f(n, s, 16), torch.tensor(each)) for n, s, each in ((2, 15, [15, 11]), (1, 11, [11]), (3, 23, [20, 23, 8]))),
+        *((f(n, s, 16), torch.tensor(each)) for n, s, each in ((2, 15, [15, 11]), (1, 9, [9]), (3, 23, [20, 23, 8]))),
     ),
     program(
         "Wav2Vec",
