@@ -65,14 +65,23 @@ def dims_of_value(value: ir.Value) -> list[int | str | None]:
     return list(found)
 
 
+def _of_as_many_dims(x: Any, other: Any) -> Any:
+    """A matrix with dims of 1 in front, where it is added to what has more dims."""
+    if isinstance(x, keras.KerasTensor) and len(x.shape) == 2:
+        for _ in range(len(np.shape(other)) - 2):
+            x = ops.expand_dims(x, 0)
+    return x
+
+
 def plus(a: Any, b: Any) -> Any:
     """The sum, with broadcasting.
 
     Keras's own addition takes a second operand with one long dim for a bias of the last (or second) dim of the first,
     wherever that dim is: [4, 4] + [4, 1] is wrong in 3.15. A difference is not touched. oneDNN does so with what has
-    more dims than the matrix product that it is added to.
+    more dims than the matrix product that it is added to, and its result has two: that gets dims of 1 in front.
     """
-    if isinstance(b, (int, float)) or (all(d == 1 for d in b.shape) and len(b.shape) <= len(np.shape(a))):
+    a, b = _of_as_many_dims(a, b), _of_as_many_dims(b, a)
+    if isinstance(b, (int, float)) or all(d == 1 for d in b.shape):
         return ops.add(a, b)
     if len(b.shape) == 1 and len(a.shape) > 1 and a.shape[-1] == b.shape[0] is not None:
         return ops.add(a, b)

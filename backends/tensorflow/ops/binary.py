@@ -48,7 +48,8 @@ def sub(t, a, b):
     """Of narrow unsigned integers a sum that wraps: TensorFlow takes 0 - x for Neg, which has no kernel for them."""
     if a.dtype in (tf.uint8, tf.uint16):
         return tf.add(a, tf.multiply(b, tf.constant(a.dtype.max, a.dtype)))
-    return tf.math.subtract(a, b)
+    # TensorFlow's optimizer makes a sum of a difference from a negative.
+    return tf.math.subtract(_of_as_many_dims(a, b), _of_as_many_dims(b, a))
 
 
 @onnx_op("Add")

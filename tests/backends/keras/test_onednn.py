@@ -1,0 +1,40 @@
+"""Keras models where TensorFlow has oneDNN on, which is its default on most servers, in a process of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import convert
+from tests.suites.fused import model_of
+from tests.support.tensorflow_networks import close, onnxruntime_of
+
+pytest.importorskip("keras", reason="the Keras backend writes with Keras")
+
+PREDICT = """
+import sys
+import keras, numpy
+numpy.save(sys.argv[3], keras.saving.load_model(sys.argv[1]).predict(numpy.load(sys.argv[2]), verbose=0))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("added", ["wider", "one_wider"])
+def test_what_has_more_dims_than_a_matrix_product_is_no_bias(added: str, tmp_path: Path) -> None:
+    model, arrays = model_of("matmul", added, "Relu", "float32")
+    model.opset_import[0].version = 20
+    x, given, found = arrays["x"].astype(np.float32), tmp_path / "x.npy", tmp_path / "y.npy"
+    onnx.save(model, tmp_path / "m.onnx")
+    convert.convert(tmp_path / "m.onnx", "keras", tmp_path / "m.keras", verify=False)
+    np.save(given, x)
+    command = [sys.executable, "-c", PREDICT, str(tmp_path / "m.keras"), str(given), str(found)]
+    subprocess.run(command, env={**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1"}, check=True, capture_output=True)
+    (want,) = onnxruntime_of(model, {"x": x})
+    assert np.load(found).shape == want.shape == (1, 5, 32)
+    close(np.load(found), want)
