@@ -66,6 +66,10 @@ def add(t, a, b):
     return tf.add(row, as_row(b, a) if row is a else b)
 
 
+def _plus(a: Value, b: Value) -> tf.Tensor:
+    return tf.add(_of_as_many_dims(a, b), _of_as_many_dims(b, a))
+
+
 def _of_as_many_dims(x: Value, other: Value) -> Value:
     """A matrix with dims of 1 in front, where it is added to what has more dims.
 
@@ -184,7 +188,7 @@ def min_(t, *inputs):
 
 @onnx_op("Sum")
 def sum_(t, *inputs):
-    return reduce(tf.add, inputs[1:], tf.convert_to_tensor(inputs[0]))
+    return reduce(_plus, inputs[1:], tf.convert_to_tensor(inputs[0]))
 
 
 @onnx_op("Mean")
