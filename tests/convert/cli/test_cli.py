@@ -56,7 +56,6 @@ def test_ops_lists_operators(room: tuple[str, str]) -> None:
 
 
 @pytest.mark.not_core
-@pytest.mark.not_core
 def test_a_list_of_operators_is_bounded(tmp_path: Path) -> None:
     """/dev/zero took all memory; a name of 400,000 letters made every other line as long."""
     done = invoke("ops", "--to", "tflite", "--of", "/dev/zero")
@@ -67,6 +66,7 @@ def test_a_list_of_operators_is_bounded(tmp_path: Path) -> None:
     assert len(done.stdout) < 20_000
 
 
+@pytest.mark.not_core
 def test_ops_lists_what_a_format_lacks() -> None:
     told, wider = (json.loads(invoke("ops", "--to", form, "--json").stdout) for form in ("tflite", "tf"))
     assert "bits" in told["gaps"]["BitwiseAnd"]
