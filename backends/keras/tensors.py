@@ -73,6 +73,11 @@ def _of_as_many_dims(x: Any, other: Any) -> Any:
     return x
 
 
+def minus(a: Any, b: Any) -> Any:
+    """The difference, with broadcasting: of a negative TensorFlow's optimizer makes a sum (see `plus`)."""
+    return ops.subtract(_of_as_many_dims(a, b), _of_as_many_dims(b, a))
+
+
 def plus(a: Any, b: Any) -> Any:
     """The sum, with broadcasting.
 

@@ -73,9 +73,9 @@ LAYERS = {
     "batches_of_one": Layer("MatMul", (3, 1, 5, 20), (1, 1, 20, 32), 32),
     "batches_of_rank_5": Layer("MatMul", (2, 3, 2, 5, 20), (3, 1, 20, 32), 32),
 }
-ADDED = ("bias", "vector", "wider", "one_wider", "scalar", "none")
+ADDED = ("bias", "vector", "wider", "one_wider", "wider_negative", "scalar", "none")
 """What is added to the result: the operator's own bias (for MatMul a vector), a vector, one with more dims than the
-result has, one number of so many dims behind a vector, a number, nothing."""
+result has, one number of so many dims behind a vector, the opposite of one taken away, a number, nothing."""
 
 ACTIVATIONS = {
     "none": (),
@@ -139,7 +139,7 @@ def model_of(family: str, added: str, act: str, dtype: str) -> tuple[onnx.ModelP
         held["a"] = row if product or row.ndim == 0 else row.reshape(-1, *[1] * (len(layer.shape) - 2))
         nodes.append(helper.make_node("Add", [at, "a"], ["added"]))
         at = "added"
-    if added in ("wider", "one_wider"):
+    if added in ("wider", "one_wider", "wider_negative"):
         rank = len(layer.shape)
         row = arrays["b"] if product else arrays["b"].reshape(-1, *[1] * (rank - 2))
         held["a"] = row.reshape((1,) * (rank + 1 - row.ndim) + row.shape)
@@ -147,7 +147,13 @@ def model_of(family: str, added: str, act: str, dtype: str) -> tuple[onnx.ModelP
             held |= {"v": row, "a": np.full((1,) * (rank + 1), 0.375)}
             nodes.append(helper.make_node("Add", [at, "v"], ["row"]))
             at = "row"
-        nodes.append(helper.make_node("Add", [at, "a"], ["added"]))
+        if added == "wider_negative":  # of a number that comes with the input: constants are folded
+            nodes.append(helper.make_node("ReduceMin", ["x"], ["least"]))
+            nodes.append(helper.make_node("Mul", ["a", "least"], ["much"]))
+            nodes.append(helper.make_node("Neg", ["much"], ["opposite"]))
+            nodes.append(helper.make_node("Sub", [at, "opposite"], ["added"]))
+        else:
+            nodes.append(helper.make_node("Add", [at, "a"], ["added"]))
         at = "added"
     for number, (operator, attributes) in enumerate(ACTIVATIONS[act]):
         at = _activate(nodes, held, at, operator, attributes, f"s{number}")

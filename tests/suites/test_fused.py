@@ -8,7 +8,11 @@ from tests.suites.fused import LAYERS, run_family
 
 # One of each kind of trouble: those that TensorFlow 2.21 is known to fuse wrongly where they are emitted plainly.
 SAMPLE = {
-    "matmul": [("matmul", "wider", "none", "float32"), ("matmul", "one_wider", "Relu", "float32")],
+    "matmul": [
+        ("matmul", "wider", "none", "float32"),
+        ("matmul", "one_wider", "Relu", "float32"),
+        ("matmul", "wider_negative", "none", "float32"),
+    ],
     "conv3d": [("conv3d", "none", "LeakyRelu", "float32"), ("conv3d", "none", "MaxSlope", "float32")],
     "matmul_of_rank_4": [("matmul_of_rank_4", "vector", "none", "float32")],
     "batches_of_one": [("batches_of_one", "vector", "Relu", "float32")],

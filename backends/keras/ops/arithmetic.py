@@ -17,7 +17,7 @@ from convert.rules import Rule
 from ..constants import Constant
 from ..emitter import Emitter
 from ..rules import onnx_op
-from ..tensors import is_floating, plus
+from ..tensors import is_floating, minus, plus
 
 
 def unary_rule(function: Callable[[Any], Any]):
@@ -143,7 +143,7 @@ def subtract(k, a, b):
         return plus(k.tensor(a), -k.tensor(b))
     if a.dtype in ("uint8", "uint16"):  # TensorFlow takes 0 - x for Neg, which has no kernel for them
         return plus(k.tensor(a), ops.multiply(k.tensor(b), np.array(np.iinfo(a.dtype).max, a.dtype)))
-    return merge_rule((layers.Subtract, ops.subtract))(k, a, b)
+    return merge_rule((layers.Subtract, minus))(k, a, b)
 
 
 def variadic_rule(pair: tuple[type[layers.Layer], Callable[..., Any]]) -> Rule:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import tensorflow as tf
@@ -64,10 +64,6 @@ def add(t, a, b):
     # TensorFlow takes a row that is added to a matrix product for its bias, and then refuses any rank but one.
     row = as_row(a, b)
     return tf.add(row, as_row(b, a) if row is a else b)
-
-
-def _plus(a: Value, b: Value) -> tf.Tensor:
-    return tf.add(_of_as_many_dims(a, b), _of_as_many_dims(b, a))
 
 
 def _of_as_many_dims(x: Value, other: Value) -> Value:
@@ -188,7 +184,7 @@ def min_(t, *inputs):
 
 @onnx_op("Sum")
 def sum_(t, *inputs):
-    return reduce(_plus, inputs[1:], tf.convert_to_tensor(inputs[0]))
+    return reduce(partial(add, t), inputs[1:], tf.convert_to_tensor(inputs[0]))
 
 
 @onnx_op("Mean")

@@ -25,7 +25,7 @@ numpy.save(sys.argv[3], keras.saving.load_model(sys.argv[1]).predict(numpy.load(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("added", ["wider", "one_wider"])
+@pytest.mark.parametrize("added", ["wider", "one_wider", "wider_negative"])
 def test_what_has_more_dims_than_a_matrix_product_is_no_bias(added: str, tmp_path: Path) -> None:
     model, arrays = model_of("matmul", added, "Relu", "float32")
     model.opset_import[0].version = 20
