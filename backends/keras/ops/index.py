@@ -30,7 +30,7 @@ def gather_elements(k, x, indices, *, axis):
     x, indices = k.live(x) if isinstance(x, Constant) else x, k.tensor(indices)
     # Along the other axes the indices may be shorter than the data, which only dims of one name are not.
     names = zip(k.input_dims(0), k.input_dims(1), strict=True)
-    if any(i != axis and isinstance(n, str | None) and (n is None or d != n) for i, (d, n) in enumerate(names)):
+    if any(i != axis and not isinstance(n, int) and (n is None or d != n) for i, (d, n) in enumerate(names)):
         raise Unsupported("indices of dynamic number")
     cut = [None if i == axis or n == d else n for i, (d, n) in enumerate(zip(x.shape, indices.shape, strict=True))]
     if any(n is not None for n in cut):
