@@ -55,6 +55,17 @@ def test_the_judge_takes_rounding_and_nothing_else() -> None:
     free = [np.array([0, 1, 2, 3, 5])]
     assert fault(np.array([0, 1, 2, 3, 5]), whole, whole, [whole], free) == ""
     assert fault(np.array([0, 1, 2, 5, 4]), whole, whole, [whole], free) == "1 of 5 elements differ"
+    # A choice among equal numbers, further on: only where it makes a difference, and only what lies between.
+    chosen = want.copy()
+    chosen[0] += 1
+    middle, settled, beyond = (chosen.astype(np.float32) for _ in range(3))
+    middle[0] -= 0.5
+    settled[1] += 0.5
+    beyond[0] += 0.5
+    assert fault(middle, want, plain, noisy, [chosen]) == ""
+    assert "times what rounding explains" in fault(settled, want, plain, noisy, [chosen])
+    assert "times what rounding explains" in fault(beyond, want, plain, noisy, [chosen])
+    assert "times what rounding explains" in fault(middle, want, plain, noisy)
 
 
 def test_a_norm_of_equal_numbers_may_have_what_rounding_does_to_their_mean() -> None:
