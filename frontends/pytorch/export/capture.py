@@ -28,7 +28,7 @@ from .captured import Capture, admitted_sizes, count_admitted, without_immateria
 from .dims import finite_bound, is_fixed
 from .explain import check_runs, dtype_hint, explain_error, is_about_data, location_suffix, short_message
 from .gradients import below_autograd, has_marks, may_take_gradients
-from .guards import record_size_messages, specialization_lines
+from .guards import BUILT_IN, record_size_messages, specialization_lines
 from .patches.checks import without_checks
 from .patches.copies import without_choices_of_place
 from .patches.derivatives import derivatives_in_backward_mode
@@ -48,8 +48,6 @@ from .static_dims import Place, with_static_dims
 
 # A size that is computed from another and has to be one number: a piece of a chunk, say, of length 1.
 _ONE_NUMBER = re.compile(r"\) == \d+$")
-_BUILT_IN = re.compile(r"// \d+\) == 1$")
-"""What strided layers leave of a length, where that is 1: PyTorch takes it for a constant."""
 
 
 def capture(
@@ -110,9 +108,12 @@ def inference(module: nn.Module | None) -> Iterator[None]:
 
 
 def _capture_for_most_sizes(module: nn.Module, call: Call, report: Report, messages: list[str]) -> Capture:
-    """Capture, again with a much longer example where strided layers leave a length of 1 of a short one."""
+    """Capture, again with a much longer example where strided layers leave a length of 1 of a short one.
+
+    Where the longer one is no input of the model, the graph checks that the length is 1.
+    """
     done = _capture_once_or_longer(module, call, report, messages)
-    if not any(map(_BUILT_IN.search, _guard_codes(done))) or (longest := long_call(call)) is None:
+    if not any(map(BUILT_IN.match, _guard_codes(done))) or (longest := long_call(call)) is None:
         return done
     try:
         other = _capture_call(module, longest, Report("again"), messages)

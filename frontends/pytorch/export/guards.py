@@ -26,6 +26,9 @@ _SIZE = re.compile(r"L\['(?P<input>\w+)'\](?P<inside>(?:\[\w+\]|\['\w+'\])*)\.si
 _SYMBOL = re.compile(r"create_symbol (?P<symbol>\w+) = .*? for (?P<size>L\[.*?\.size\(\)\[\d+\])")
 _GUARD = re.compile(r"eval .* \[guard added\] \((?P<line>[^()]+) in \w+\)", re.S)
 _FIXED = re.compile(r"set_replacement (?P<symbol>\w+) = \d+ ")
+BUILT_IN = re.compile(r"(?!.*\b[Mm]in\().*// \d+\)* == 1$")
+"""A length of 1 that strided layers leave, which PyTorch has built in as a constant. The lesser of it and 1 is a
+question of PyTorch's own, whether it is not 0, and asked for lengths that are right."""
 # PyTorch always treats lengths of 0 and 1 apart; that is no property of the model.
 _ALWAYS = re.compile(r".* (!= [01]|>= 2)")
 _LOGGER = "torch.fx.experimental.symbolic_shapes"

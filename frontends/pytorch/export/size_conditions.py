@@ -21,13 +21,10 @@ from convert.report import Report
 from . import dims as naming
 from .branches import Branch, ties_inputs
 from .dims import Dims, is_fixed
-from .guards import guards_of
+from .guards import BUILT_IN, guards_of
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _FUNCTIONS = frozenset(("min", "max", "Min", "Max", "abs", "round", "and", "or", "not"))
-_BUILT_IN = re.compile(r"(?!.*\b[Mm]in\().*// \d+\)* == 1$")
-"""A length that strided layers leave, which PyTorch has built in as a constant. The lesser of it and 1 is a question of
-PyTorch's own, whether it is not 0, and asked for lengths that are right."""
 _BOUND = re.compile(r"(?P<name>\w+) (?P<sign>!=|>=|>|<=|<) (?P<number>\d+)")
 
 
@@ -55,7 +52,7 @@ class SizeConditions:
         decided = [] if branches is None else list(_decided(branches, dims))
         self.decided = {text for text, _ in decided}
         self.lines = list(dict.fromkeys(line for _, line in decided))
-        built_in = (t for t in self.guards if _BUILT_IN.match(t) and not _holds_within(t, self.bounds))
+        built_in = (t for t in self.guards if BUILT_IN.match(t) and not _holds_within(t, self.bounds))
         found = list(
             dict.fromkeys(
                 [*(t for t, _ in decided), *_squeezed(program, dims), *_cut(program, dims, self.bounds), *built_in]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -316,14 +316,7 @@ def lengthened_call(call: Call, every: bool = False) -> Call | None:
     wishes = [w for e in call.values() for i, w in e.wishes.items() if is_short(e, i, w)]
     if not wishes or any((w.high or _LONGER) < _LONGER for w in wishes):
         return None
-    made = dict(call)
-    for name, example in call.items():
-        shape = list(example.tensor.shape)
-        for place, wish in example.wishes.items():
-            shape[place] = _LONGER if is_short(example, place, wish) else shape[place]
-        if shape != list(example.tensor.shape):
-            made[name] = replace(example, tensor=example_tensor(shape, example.tensor.dtype))
-    return made
+    return _with_sizes(call, lambda *dim: _LONGER if is_short(*dim) else None)
 
 
 _LONGER = 24
@@ -340,14 +333,25 @@ def long_call(call: Call) -> Call | None:
     if not wishes or any(w.high is not None and w.high < _long(size) for size, w in wishes):
         return None
     lengths = {w.name: _long(size) for size, w in wishes}
+
+    def long_size(example: Example, place: int, wish: DynamicDim) -> int | None:
+        parts = str(wish.name).split("+")
+        if not wish.asked:
+            return None
+        return sum(lengths.get(part, 0) for part in parts) if len(parts) > 1 else _long(example.tensor.shape[place])
+
+    return _with_sizes(call, long_size)
+
+
+def _with_sizes(call: Call, size_of: Callable[[Example, int, DynamicDim], int | None]) -> Call:
+    """The same call with dims of other sizes; None leaves one as it is, and so an example with its numbers."""
     made = dict(call)
     for name, example in call.items():
         shape = list(example.tensor.shape)
         for place, wish in example.wishes.items():
-            parts = str(wish.name).split("+")
-            whole = sum(lengths.get(part, 0) for part in parts)
-            shape[place] = shape[place] if not wish.asked else whole if len(parts) > 1 else _long(shape[place])
-        made[name] = replace(example, tensor=example_tensor(shape, example.tensor.dtype))
+            shape[place] = size_of(example, place, wish) or shape[place]
+        if shape != list(example.tensor.shape):
+            made[name] = replace(example, tensor=example_tensor(shape, example.tensor.dtype))
     return made
 
 

@@ -16,8 +16,8 @@ from torch.distributions import constraints
 def matrix_checks_without_shortcuts() -> Iterator[None]:
     """Inside, a constraint on matrices says in one expression whether they meet it.
 
-    PyTorch's look at their data to leave the rest out where a first question is answered with no; the answer is the
-    same, and what it leads to is an exception.
+    PyTorch's (torch/distributions/constraints.py) look at their data to leave the rest out where a first question is
+    answered with no; the answer is the same, with their tolerance, and what it leads to is an exception.
     """
     classes: Any = constraints  # those of the matrices have no public names
     with ExitStack() as stack:
