@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
@@ -37,6 +37,37 @@ def import_quietly(
     return module
 
 
+class _LateModule(ModuleType):
+    """A module that has its name and place, and is executed when it is asked for anything that its code makes.
+
+    importlib's own LazyLoader executes one for its `__file__` too, and TensorFlow asks every module that there is for
+    that whenever it takes a function apart.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        loader = self.__spec__ and self.__spec__.loader
+        assert isinstance(loader, _LateLoader)
+        self.__class__ = ModuleType  # type: ignore[assignment]
+        loader.whole.exec_module(self)
+        return getattr(self, name)
+
+
+class _LateLoader(Loader):
+    """Makes a `_LateModule` of what another loader would execute at once."""
+
+    def __init__(self, whole: Loader) -> None:
+        self.whole = whole
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """A module that is empty still."""
+        return _LateModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing yet."""
+
+
 class _LateFinder:
     """Finds modules of some names as Python does, with a loader that waits until an attribute is asked for."""
 
@@ -49,7 +80,7 @@ class _LateFinder:
         """The specification of one of the names, else None."""
         found = PathFinder.find_spec(name, path, target) if name in self.names else None
         if found is not None and found.loader is not None:
-            found.loader = importlib.util.LazyLoader(found.loader)
+            found.loader = _LateLoader(found.loader)
         return found
 
 

@@ -22,6 +22,10 @@ def test_late_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     framework = import_quietly(package.name, {}, late=[f"{package.name}.extra"])
     assert "framework_of_a_test_s_friend" not in sys.modules
     assert framework.used.number == 1
+    # What TensorFlow and `inspect` ask every module for, when they look for the file that a function is from.
+    assert sys.modules[f"{package.name}.extra"].__file__ == str(package / "extra.py")
+    assert not hasattr(framework.extra, "__wrapped__")
+    assert "framework_of_a_test_s_friend" not in sys.modules
     assert framework.extra.number == 2
     assert "framework_of_a_test_s_friend" in sys.modules
     assert not [finder for finder in sys.meta_path if type(finder).__module__ == import_quietly.__module__]
