@@ -43,6 +43,13 @@ def emit_resize(
         return _resize_by_factors(g, x, output_size, known, **attributes)
     if output_size is None:
         raise Unsupported("interpolation with neither sizes nor factors")
+    if attributes["mode"] == "nearest":
+        method = Interpolation("nearest", attributes["coordinate_transformation_mode"], attributes["nearest_mode"])
+        rows = list(zip(g.shape(x)[2:], output_size, strict=True))
+        if not all(_takes_the_nearest(length, wanted, method) for length, wanted in rows):
+            for axis, wanted in enumerate(output_size, 2):
+                x = _interpolated_axis(g, x, axis, wanted, None, method)
+            return x
     if all(isinstance(n, int) for n in output_size):  # a batch of any size needs no computed shape then
         sizes = g.const(np.array(output_size, dtype=np.int64))
         return g.Resize(x, None, None, sizes, axes=list(range(2, 2 + len(output_size))), **attributes)
@@ -91,8 +98,19 @@ def _is_a_resize(length: Any, wanted: Any, factor: float, method: Interpolation,
         return False
     if method.mode != "nearest":
         return True
-    found = nearest_indices(source_coordinates(length, wanted, factor, method), length, method.nearest)
-    return np.array_equal(found, _nearest_places(np.arange(wanted), length, factor, method))
+    return _takes_the_nearest(length, wanted, method, factor)
+
+
+def _takes_the_nearest(length: Any, wanted: Any, method: Interpolation, factor: float | None = None) -> bool:
+    """True if ONNX's Resize takes the elements of an axis that PyTorch does: not of 14 to 4, nor of unknown lengths.
+
+    ONNX divides by wanted / length, where PyTorch multiplies with length / wanted; both round to float32.
+    """
+    if not isinstance(length, int) or not isinstance(wanted, int):
+        return False
+    scale = float(np.float32(wanted) / np.float32(length)) if factor is None else factor
+    found = nearest_indices(source_coordinates(length, wanted, scale, method), length, method.nearest)
+    return np.array_equal(found, _nearest_places(wanted, length, factor, method))
 
 
 _LONG = 1 << 14
@@ -105,25 +123,34 @@ def _lengths_agree(factor: float) -> bool:
     return np.array_equal(np.floor(lengths.astype(np.float32) * np.float32(factor)), np.floor(lengths * factor))
 
 
-def _nearest_places(places: np.ndarray, length: int, factor: float, method: Interpolation) -> np.ndarray:
-    """floor(i / factor), or of the middle of i, as `aten/src/ATen/native/cpu/UpSampleKernel.cpp` has it in float32."""
+def _nearest_places(wanted: int, length: int, factor: float | None, method: Interpolation) -> np.ndarray:
+    """floor(i · step), or of the middle of i, as `aten/src/ATen/native/cpu/UpSampleKernel.cpp` has it in float32.
+
+    The step is 1 / factor, or, where sizes were given, length / wanted.
+    """
     half = np.float32(0.5 if method.coordinates == "half_pixel" else 0)
-    where = (places.astype(np.float32) + half) * np.float32(1 / factor) - half
+    step = np.float32(length) / np.float32(wanted) if factor is None else np.float32(1 / factor)
+    where = (np.arange(wanted, dtype=np.float32) + half) * step - half
     return np.minimum(np.floor(where + half).astype(np.int64), length - 1)
 
 
 def _interpolated_axis(
-    g: Graph, x: ir.Value, axis: int, wanted: int | ir.Value, factor: float, method: Interpolation
+    g: Graph, x: ir.Value, axis: int, wanted: int | ir.Value, factor: float | None, method: Interpolation
 ) -> ir.Value:
-    """One axis: a product with a matrix of weights where its lengths are known, else a sum of what is gathered."""
+    """One axis: a product with a matrix of weights where its lengths are known, else a sum of what is gathered.
+
+    The factor is None where sizes were given, of nearest elements.
+    """
     length, nearest = size(g, x, axis), method.mode == "nearest"
     if isinstance(length, int) and isinstance(wanted, int):
         if nearest:
-            return g.Gather(x, _nearest_places(np.arange(wanted), length, factor, method), axis=axis)
+            return g.Gather(x, _nearest_places(wanted, length, factor, method), axis=axis)
+        assert factor is not None
         return _matmul_along_axis(g, x, axis, weight_matrix(length, wanted, factor, method).T)
     dtype = ir.DataType.FLOAT if nearest else ir.DataType.DOUBLE
     half = as_value(g, 0.5 if method.coordinates == "half_pixel" else 0.0, dtype)
-    where = g.Mul(g.Add(g.Cast(arange(g, wanted), to=dtype), half), as_value(g, 1 / factor, dtype))
+    step = as_value(g, 1 / factor, dtype) if factor is not None else g.Div(_number(g, length), _number(g, wanted))
+    where = g.Mul(g.Add(g.Cast(arange(g, wanted), to=dtype), half), step)
     where = g.Sub(where, half)
     where = g.Add(where, half) if nearest else where
     where = g.Max(where, as_value(g, 0.0, dtype)) if method.mode == "linear" else where
@@ -137,6 +164,10 @@ def _interpolated_axis(
         part = g.Gather(x, g.Min(g.Max(g.Add(first, offset), 0), last), axis=axis)
         parts.append(g.Mul(part, g.Unsqueeze(weight, behind) if behind else weight))
     return functools.reduce(g.Add, parts)
+
+
+def _number(g: Graph, length: int | ir.Value) -> ir.Value:
+    return g.Cast(as_value(g, length, ir.DataType.INT64), to=ir.DataType.FLOAT)
 
 
 def _tap_weights(g: Graph, rest: ir.Value, method: Interpolation) -> list[tuple[int, ir.Value]]:

@@ -50,6 +50,12 @@ def resized_by_factors(x: Tensor) -> tuple[Tensor, ...]:
     )
 
 
+def resized_to_sizes(x: Tensor) -> tuple[Tensor, ...]:
+    """3.5 · 2 is 7, where 2 / (4 / 14) is less in float32."""
+    square = F.pad(x, (0, max(x.shape[2:]) - x.shape[3], 0, max(x.shape[2:]) - x.shape[2]))
+    return F.interpolate(square, size=(4, 8)), F.interpolate(x, size=(14, 6), mode="nearest-exact")
+
+
 def pooled_lengths(x: Tensor) -> tuple[Tensor, ...]:
     return (
         F.avg_pool1d(x[0], 3, stride=3, padding=1, ceil_mode=True),
@@ -69,6 +75,7 @@ SIZES = [
         cut_by_ratio, bits_of_length, rounded_lengths, normalized_lengths,
     )),
     program("resized_by_factors", resized_by_factors, *PICTURES),
+    program("resized_to_sizes", resized_to_sizes, *(f(1, 2, n, m) for n, m in ((10, 14), (28, 3), (7, 9)))),
     program("pooled_lengths", pooled_lengths, *(f(2, 3, n, m) for n, m in ((7, 5), (5, 8), (8, 13), (4, 4)))),
     program("crossed", crossed, f(5, 3), f(7, 3), f(4, 3)),
 ]  # fmt: skip

@@ -21,6 +21,9 @@ def _ramp(length: int) -> np.ndarray:
 ODD = ((90, 0.7), (780, 1.3), (49, 1.7), (61, 0.3), (10, 3.0), (7, 0.6))
 """Lengths and factors: the product in float32 is more than that in float64, less, or the same."""
 
+TO_SIZES = (((14, 14), (8, 4)), ((9, 14), (111, 2)), ((4, 4), (41, 82)), ((28, 3), (14, 6)))
+"""Lengths and sizes: a product with 14 / 4 rounds to the element itself, a quotient by 4 / 14 to the one before."""
+
 ROWS = [
     *layers(
         *(
@@ -35,6 +38,11 @@ ROWS = [
         *(case(f"_upsample_nearest_exact{d}d.vec", f32(1, 2, *range(3, 3 + d)), None, [1.5] * d) for d in (1, 2, 3)),
         case("upsample_nearest2d.vec", X, None, [1.7, 0.6]).named("odd"),
         case("upsample_nearest2d", X, [5, 11]).named("sizes"),
+        *(
+            case(f"{name}2d", f32(1, 2, *lengths), [*wanted]).named(f"{wanted} of {lengths}")
+            for name in ("upsample_nearest", "_upsample_nearest_exact")
+            for lengths, wanted in TO_SIZES
+        ),
         *(
             case(f"upsample_{n}", f32(1, 2, *range(3, 3 + d)), [2 * k + 1 for k in range(3, 3 + d)], aligned).named(
                 f"{aligned}"
