@@ -18,7 +18,10 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-ARGUMENTS = ("-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--no-header", "--disable-warnings")
+ARGUMENTS = (
+    "-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--no-header", "--disable-warnings",
+    "-m", "not long and not not_core",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -243,7 +243,7 @@ def _measure(package: str, result: Path) -> int:
 
     watcher.start()
     every = [a for a in ARGUMENTS if a != "-x"]
-    pytest.main([*every, "-m", "not long and not not_core", f"tests/{package}"], plugins=[Plugin()])
+    pytest.main([*every, f"tests/{package}"], plugins=[Plugin()])
     watcher.stop()
     data = watcher.get_data()
     reached = {os.path.relpath(f): data.contexts_by_lineno(f) for f in data.measured_files()}
