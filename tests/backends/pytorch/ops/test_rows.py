@@ -1,6 +1,6 @@
 """The rules of the PyTorch backend on the rows that all backends share, against onnxruntime and ONNX's evaluator.
 
-Inputs come at run time, shapes and axes among them; that they are constants is a long test.
+Inputs come at run time, shapes and axes among them; that they are constants is a slow test.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import pytest
 from convert.backends.pytorch import ops  # noqa: F401  (fills the table)
 from convert.backends.pytorch.rules import onnx_op
 
-from tests.backends.pytorch.ops.support import assert_right
-from tests.backends.tensorflow.ops.support import CONSTANT, STATIC
+from tests.backends.pytorch.ops.support import RowsTogether, assert_right
+from tests.backends.tensorflow.ops.support import CONSTANT, STATIC, assert_same, expected
 from tests.support.cases import Case, params, rows_of_package
 
 _TEXT = onnx.TensorProto.STRING
@@ -36,7 +36,17 @@ SLOW = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("variant", [STATIC, pytest.param(CONSTANT, marks=pytest.mark.long)])
-@pytest.mark.parametrize("row", params(ROWS, SLOW))
+ALL = params(ROWS, SLOW)
+QUICK = [p.values[0] for p in ALL if not p.marks]
+OTHERS = [p.values[0] for p in ALL if p.marks and not p.values[0].reason]
+TOGETHER = {variant: (RowsTogether(QUICK, variant), RowsTogether(OTHERS, variant)) for variant in (STATIC, CONSTANT)}
+
+
+@pytest.mark.parametrize("variant", [STATIC, pytest.param(CONSTANT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("row", ALL)
 def test_operator(row: Case, variant: int) -> None:
-    assert_right(row, variant)
+    if row.reason:
+        assert_right(row, variant)
+    else:
+        rows = TOGETHER[variant][any(row is other for other in OTHERS)]
+        assert_same(rows.outputs(row), expected(row))
