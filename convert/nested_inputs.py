@@ -12,16 +12,60 @@ from convert.options import InputSpec
 
 
 @dataclass(frozen=True)
-class Structure:
-    """The class of an input that holds others by name, and what it holds beside arrays."""
+class Leaf:
+    """The place of one array in an input that holds others, by its name among the inputs of the graph."""
 
-    kind: type
-    rest: Mapping[str, Any]
+    name: str
+
+
+@dataclass(frozen=True)
+class Structure:
+    """An input that holds others as it was given, with a `Leaf` for each array in it."""
+
+    template: Any
+
+    def names(self) -> list[str]:
+        """What its arrays are called, in order."""
+        return [leaf.name for leaf in _leaves(self.template)]
+
+    def constants(self) -> dict[str, Any]:
+        """Numbers, flags and texts in it, by the names that inputs in their places would have."""
+        return dict(_constants("", self.template))
 
     def build(self, values: Mapping[str, Any]) -> Any:
-        """One of its class with `values` in it, and None for what neither they nor `rest` have."""
-        names = [f.name for f in fields(self.kind)] if is_dataclass(self.kind) else self.kind._fields  # type: ignore[attr-defined]
-        return self.kind(**{n: values.get(n, self.rest.get(n)) for n in names})
+        """The same of its classes with `values` in it, by the names of its arrays; None for one that is not there."""
+        return _filled(self.template, values)
+
+
+def _leaves(template: Any) -> list[Leaf]:
+    if isinstance(template, Leaf):
+        return [template]
+    return [leaf for member in (members_of(template) or {}).values() for leaf in _leaves(member)]
+
+
+def _constants(name: str, template: Any) -> list[tuple[str, Any]]:
+    members = None if is_fixed_value(template) or isinstance(template, Leaf) else members_of(template)
+    if members is None:
+        return [] if template is None or isinstance(template, Leaf) else [(name, template)]
+    return [row for k, m in members.items() for row in _constants(f"{name}_{k}" if name else str(k), m)]
+
+
+def _filled(template: Any, values: Mapping[str, Any]) -> Any:
+    if isinstance(template, Leaf):
+        return values.get(template.name)
+    members = None if is_fixed_value(template) else members_of(template)
+    if members is None:
+        return template
+    return _like(template, {key: _filled(member, values) for key, member in members.items()})
+
+
+def _like(given: Any, members: Mapping[Any, Any]) -> Any:
+    """`members` in the class of `given`; a dict for any other mapping."""
+    if isinstance(given, Mapping):
+        return dict(members)
+    if is_dataclass(given) or hasattr(given, "_fields"):
+        return type(given)(**members)
+    return list(members.values()) if isinstance(given, list) else tuple(members.values())
 
 
 def members_of(given: Any) -> dict[Any, Any] | None:
@@ -42,17 +86,46 @@ def holds_arrays(given: Any) -> bool:
 
 
 def leaves_of(name: Any, given: Any, fixing: bool, structures: dict[str, Structure]) -> list[tuple[Any, Any]]:
-    """Arrays and specs in one input by names joined with "_"; a fixed value is whole. `structures` gets its class."""
+    """Arrays and specs in one input by names joined with "_"; a fixed value is whole.
+
+    `structures` gets what is neither one tuple nor one dict of arrays, which their names alone would say.
+    """
     if fixing and is_fixed_value(given):
         return [(name, given)]
-    members = None if hasattr(given, "shape") else members_of(given)
-    if members is None:
+    if _members_of_input(given) is None:
         return [(name, given)]
-    if not isinstance(given, (Mapping, list)) and type(given) is not tuple:
-        rest = {n: m for n, m in members.items() if is_fixed_value(m)}
-        structures[str(name)] = Structure(type(given), rest)
-        members = {n: m for n, m in members.items() if n not in rest}
-    return [row for key, value in members.items() for row in leaves_of(f"{name}_{key}", value, False, structures)]
+    found: list[tuple[Any, Any]] = []
+    template = _template(name, given, found)
+    if not _is_said_by_names(given):
+        structures[str(name)] = Structure(template)
+    return found
+
+
+def _members_of_input(given: Any) -> dict[Any, Any] | None:
+    return None if hasattr(given, "shape") else members_of(given)
+
+
+def _template(name: Any, given: Any, found: list[tuple[Any, Any]]) -> Any:
+    """What stands for `given` in a structure; `found` gets the arrays and specs in it."""
+    if is_fixed_value(given) and not isinstance(given, str):
+        return given
+    members = _members_of_input(given)
+    if members is None:
+        found.append((name, given))
+        return Leaf(str(name))
+    return _like(given, {key: _template(f"{name}_{key}", member, found) for key, member in members.items()})
+
+
+def _is_said_by_names(given: Any) -> bool:
+    """Whether names such as `batch_mask` and `pair_1_0` tell what holds the arrays."""
+    members = list((_members_of_input(given) or {}).items())
+    if type(given) is tuple:
+        return all(_is_array(m) or (type(m) is tuple and _is_said_by_names(m)) for _, m in members)
+    return isinstance(given, Mapping) and all(isinstance(k, str) and _is_array(m) for k, m in members)
+
+
+def _is_array(given: Any) -> bool:
+    return _members_of_input(given) is None and (isinstance(given, str) or not is_fixed_value(given))
 
 
 def parameter_names(model: Any) -> list[str]:

@@ -76,7 +76,7 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
         thing.eval()
     if isinstance(thing, torch.nn.Module) and not isinstance(thing, torch.jit.ScriptModule):
         thing = with_keywords(thing, options)
-        thing = with_structures(thing, options.structures) if options.structures else thing
+        thing = with_structures(thing, options.structures, report) if options.structures else thing
     return with_fixed_values(thing, options.fixed, report) if options.fixed else thing
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
@@ -36,7 +37,7 @@ def arrange_arguments(module: nn.Module, values: Mapping[str, Any]) -> tuple[tup
 def arranged_shapes(module: nn.Module, shapes: Mapping[str, Any]) -> dict[str, Any]:
     """`shapes` by the names that torch.export asks for: those of the parameters, nested as the values are."""
     names = {p.name for p in parameters_of(module)}
-    wrapped = {name: (shape,) for name, shape in shapes.items()}
+    wrapped = {name: _Shape(shape) for name, shape in shapes.items()}
     found = {name: argument_of(name, names, wrapped) for name in (p.name for p in parameters_of(module))}
     return {name: _unwrap_shapes(value) for name, value in found.items() if value is not None}
 
@@ -79,10 +80,16 @@ def _nested_value(parts: Mapping[str, Any]) -> Any:
     return tuple(groups[first][""] if "" in groups[first] else _nested_value(groups[first]) for first in ordered)
 
 
+@dataclass(frozen=True)
+class _Shape:
+    """The dims of one input, which are a dict or None themselves, while they are put together as the inputs are."""
+
+    dims: Any
+
+
 def _unwrap_shapes(value: Any) -> Any:
-    """The shapes of `arranged_shapes`, which are wrapped in a tuple of one while they are put together."""
+    if isinstance(value, _Shape):
+        return value.dims
     if isinstance(value, dict):
         return {key: _unwrap_shapes(v) for key, v in value.items()}
-    if len(value) == 1 and not isinstance(value[0], tuple):
-        return value[0]
     return tuple(map(_unwrap_shapes, value))

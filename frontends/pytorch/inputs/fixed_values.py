@@ -18,6 +18,8 @@ from convert.nested_inputs import Structure
 from convert.options import Options
 from convert.report import Report
 
+from .arguments import argument_of
+
 
 def fixed_by_name(names: Sequence[str], fixed: Mapping[str | int, Any], variadic: bool = False) -> dict[str, Any]:
     """The values by the names of forward's parameters. Raises `UsageError` for one that forward does not have."""
@@ -52,15 +54,29 @@ def with_fixed_values(thing: Any, fixed: Mapping[str | int, Any], report: Report
     return _bound(thing, signature, values)
 
 
-def with_structures(module: nn.Module, structures: Mapping[str, Structure]) -> nn.Module:
-    """A shallow copy whose forward takes dicts where the module's own takes the classes of `structures`."""
+def with_structures(module: nn.Module, structures: Mapping[str, Structure], report: Report) -> nn.Module:
+    """A shallow copy whose forward takes dicts and tuples where the module's own takes what `structures` has.
+
+    What they hold beside arrays is constant, which a note says.
+    """
     signature = inspect.signature(module.forward)
+    names = set(signature.parameters)
+    layouts = {n: argument_of(n, names, {leaf: leaf for leaf in s.names()}) for n, s in structures.items()}
+    note_fixed({f"{n}_{k}": v for n, s in structures.items() for k, v in s.constants().items()}, report)
 
     def changed(given: inspect.BoundArguments) -> None:
         for name in structures.keys() & given.arguments.keys():
-            given.arguments[name] = structures[name].build(given.arguments[name])
+            given.arguments[name] = structures[name].build(_by_name(layouts[name], given.arguments[name]))
 
     return _with_signature(module, [p.replace(annotation=p.empty) for p in signature.parameters.values()], changed)
+
+
+def _by_name(layout: Any, given: Any) -> dict[str, Any]:
+    """The parts of an argument by the names that stand for them in `layout`, which is nested as it is."""
+    if isinstance(layout, str):
+        return {layout: given}
+    rows = layout.items() if isinstance(layout, dict) else enumerate(layout)
+    return {name: value for key, part in rows for name, value in _by_name(part, given[key]).items()}
 
 
 def with_keywords(module: nn.Module, options: Options) -> nn.Module:

@@ -46,6 +46,23 @@ class OfPlaces(nn.Module):
         return batch[0] - batch[1]
 
 
+class OfLists(nn.Module):
+    """What is nested deeper, and asks what it is given."""
+
+    def forward(self, batch: dict[str, Any], pairs: list[Any]) -> Tensor:
+        assert type(pairs) is list
+        assert type(batch["ys"]) is list
+        assert batch["mask"] is None
+        return (batch["in"]["x"] - batch["ys"][0]["y"]) * batch["scale"] + sum(
+            [p["z"] - p["of"].x + p["of"].y for p in pairs]
+        )
+
+
+class OfNumbers(nn.Module):
+    def forward(self, batch: dict[int, Tensor]) -> Tensor:
+        return batch[7] - batch[10]
+
+
 class OfKeywords(nn.Module):
     def forward(self, x: Tensor, **others: Tensor) -> Tensor:
         return x - others["y"] + others["z"]
@@ -61,6 +78,12 @@ CALLS: dict[str, tuple[nn.Module, Any, Any]] = {
     "a dataclass": (OfAttributes(), (Batch(X, Y, 3.0),), lambda m, x, y, z: m(Batch(x, y, 3.0))),
     "a dataclass by name": (OfAttributes(), {"batch": Batch(X, Y)}, lambda m, x, y, z: m(Batch(x, y))),
     "a list of tensors": (OfPlaces(), ([X, Y],), lambda m, x, y, z: m([x, y])),
+    "lists of dicts": (
+        OfLists(),
+        ({"in": {"x": X}, "ys": [{"y": Y}], "mask": None, "scale": 2.0}, [{"z": Z, "of": Pair(X, Y)}]),
+        lambda m, x, y, z: (x - y) * 2 + z - x + y,
+    ),
+    "a dict of numbers": (OfNumbers(), ({10: Y, 7: X},), lambda m, x, y, z: m({7: x, 10: y})),
     "keywords": (OfKeywords(), {"x": X, "y": Y, "z": Z}, lambda m, x, y, z: m(x, y=y, z=z)),
     "specs of keywords": (
         OfKeywords(),
