@@ -29,17 +29,20 @@ from .dims import finite_bound, is_fixed
 from .explain import check_runs, dtype_hint, explain_error, is_about_data, location_suffix, short_message
 from .gradients import below_autograd, has_marks, may_take_gradients
 from .guards import BUILT_IN, record_size_messages, specialization_lines
+from .patches.adaptive import clusters_as_tensors
 from .patches.checks import without_checks
 from .patches.copies import without_choices_of_place
 from .patches.derivatives import derivatives_in_backward_mode
 from .patches.detectors import detectors_as_tensors
 from .patches.fast_shapes import infer_layer_shapes
+from .patches.flex import attention_of_scores
 from .patches.lengths import symbolic_lengths
 from .patches.masks import masks_as_given
 from .patches.matrix_checks import matrix_checks_without_shortcuts
 from .patches.pools import infer_line_pools
 from .patches.repeats import RepeatsDiffer, repeated_blocks
 from .patches.replacements import CaptureReplacements
+from .patches.sparse import dense_weights
 from .patches.stack_frames import short_stacks
 from .patches.state_space import scans_of_any_length
 from .patches.whole_rnn import infer_rnn_shapes
@@ -238,6 +241,7 @@ def _export(module: nn.Module, call: Call, report: Report) -> Capture:
         record_branches() as branches,
         watch_seeds() as seeds,
         plain_outputs(module),
+        dense_weights(module, report),
     ):
         warnings.simplefilter("ignore")
         program = export_program(module, args, kwargs, dynamic)
@@ -282,6 +286,8 @@ def export_program(
         infer_layer_shapes(),
         short_stacks(),
         detectors_as_tensors(),
+        attention_of_scores(),
+        clusters_as_tensors(),
         masks_as_given(),
         matrix_checks_without_shortcuts(),
         scans_of_any_length(),

@@ -22,6 +22,8 @@ def to(g, x, other=None, *, dtype=None, copy=False):
         dtype = torch_dtype(g, other)
     elif isinstance(other, torch.dtype):
         dtype = other
+    if isinstance(x, (bool, int, float)):  # a number that vmap has taken for a tensor
+        return as_value(g, x, dtype or result_dtype(g, x))
     return x if dtype is None else convert_to(g, x, dtype)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
+from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import DIM_KEY
 from convert.graph.tensors import rounded_tensor
@@ -246,3 +247,41 @@ def one_hot(g, x, num_classes=-1):
     row = g.rank(x) == 0
     out = g.OneHot(g.Reshape(x, [1]) if row else x, vector(g, num_classes), np.array([0, 1], dtype=np.int64), axis=-1)
     return g.Squeeze(out, [0]) if row else out
+
+
+# -- windows ----------------------------------------------------------------------------------------------------------
+
+
+@torch_op("hann_window", "hann_window.periodic")
+def hann_window(g, window_length, periodic=True, *, dtype=None):
+    return _window(g, torch.hann_window, dtype, window_length, periodic)
+
+
+@torch_op("bartlett_window", "bartlett_window.periodic")
+def bartlett_window(g, window_length, periodic=True, *, dtype=None):
+    return _window(g, torch.bartlett_window, dtype, window_length, periodic)
+
+
+@torch_op("blackman_window", "blackman_window.periodic")
+def blackman_window(g, window_length, periodic=True, *, dtype=None):
+    return _window(g, torch.blackman_window, dtype, window_length, periodic)
+
+
+@torch_op(
+    "hamming_window", "hamming_window.periodic", "hamming_window.periodic_alpha", "hamming_window.periodic_alpha_beta"
+)
+def hamming_window(g, window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype=None):
+    return _window(g, torch.hamming_window, dtype, window_length, periodic, alpha, beta)
+
+
+@torch_op("kaiser_window", "kaiser_window.periodic", "kaiser_window.beta")
+def kaiser_window(g, window_length, periodic=True, beta=12.0, *, dtype=None):
+    return _window(g, torch.kaiser_window, dtype, window_length, periodic, beta)
+
+
+def _window(g: Graph, function: Callable[..., Any], dtype: torch.dtype | None, length: Any, *rest: Any) -> ir.Value:
+    """A window of known length is a constant, rounded from PyTorch's own in float64."""
+    if not all(isinstance(number, (bool, int, float)) for number in (length, *rest)):
+        raise Unsupported("the length of a window is known only when the model runs")
+    exact = function(length, *rest, dtype=torch.float64).numpy()
+    return g.const(_rounded_tensor(exact, onnx_dtype(dtype or torch.get_default_dtype())))

@@ -6,9 +6,10 @@ from tests.suites.programs.pytorch_language import LANGUAGE
 from tests.suites.programs.pytorch_modules import MODULES
 from tests.suites.programs.pytorch_signals import SIGNALS
 from tests.suites.programs.pytorch_sizes import SIZES
+from tests.suites.programs.pytorch_users import USERS
 from tests.suites.programs.pytorch_values import VALUES
 
-PROGRAMS = [*VALUES, *SIZES, *MODULES, *LANGUAGE, *SIGNALS]
+PROGRAMS = [*VALUES, *SIZES, *MODULES, *LANGUAGE, *SIGNALS, *USERS]
 
 _ANY = {
     "outer and kron": "takes only one size of a dim",

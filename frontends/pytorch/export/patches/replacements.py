@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from convert.errors import Unsupported
 
 from ...common.markers import PIECES
-from . import ctc, pools
+from . import ctc, pools, sparse
 from .known_numbers import KnownNumbers
 
 
@@ -256,6 +256,7 @@ def _reduce_loss(loss: Tensor, reduction: str) -> Tensor:
 
 _REPLACED: dict[Any, Callable[..., Any]] = {
     **pools.REPLACED,
+    **sparse.REPLACED,
     torch.equal: equal,
     Tensor.equal: equal,
     torch.allclose: allclose,

@@ -52,6 +52,20 @@ ROWS = [
     case("logspace", np.array(1.0, np.float32), np.array(3.0, np.float32), 5, 2.0).named("run time"),
     case("logspace", 0.0, 2.0, 5),
     case("one_hot", np.array(2), 4).named("0-d"),
+    case("hann_window", 6),
+    case("hann_window.periodic", 6, False, dtype=torch.float64),
+    case("hann_window", 0).named("empty"),
+    case("bartlett_window", 5),
+    case("bartlett_window.periodic", 5, False),
+    case("blackman_window", 5),
+    case("blackman_window.periodic", 5, False),
+    case("hamming_window", 5),
+    case("hamming_window.periodic", 5, False),
+    case("hamming_window.periodic_alpha", 5, True, 0.6),
+    case("hamming_window.periodic_alpha_beta", 5, True, 0.6, 0.4),
+    case("kaiser_window", 5),
+    case("kaiser_window.periodic", 1, False),
+    case("kaiser_window.beta", 5, True, 8.0),
 ]
 
 

@@ -1,0 +1,115 @@
+"""Takes sparse tensors for dense ones of the same numbers while a program is captured: a graph has no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from convert.errors import Unsupported
+from convert.report import Report
+
+
+@contextmanager
+def dense_weights(module: nn.Module, report: Report) -> Iterator[None]:
+    """Inside, what the module keeps as sparse tensors is dense; a note names it."""
+    changed: list[tuple[dict[str, Any], str, Any]] = []
+    names = []
+    for path, part in module.named_modules():
+        for store in (part._buffers, part._parameters, part.__dict__):
+            for name, value in list(store.items()):
+                if isinstance(value, Tensor) and value.layout != torch.strided and not value.is_mkldnn:
+                    changed.append((store, name, value))
+                    names.append(f"{path}.{name}" if path else name)
+    for store, name, value in changed:
+        dense = value.detach().to_dense()
+        store[name] = nn.Parameter(dense, requires_grad=False) if isinstance(value, nn.Parameter) else dense
+    if names:
+        report.note(f"the sparse tensors {', '.join(names)} are dense ones in the graph")
+    try:
+        yield
+    finally:
+        for store, name, value in changed:
+            store[name] = value
+
+
+def sparse_coo_tensor(
+    indices: Any, values: Any, size: Any = None, *, dtype: Any = None, is_coalesced: Any = None, **kwargs: Any
+) -> Tensor:
+    """Elements of the same place are added up."""
+    if size is None:
+        raise Unsupported(
+            "torch.sparse_coo_tensor without a size: the data decide it", hint="give it the size that it is to have"
+        )
+    numbers = torch.as_tensor(values, dtype=dtype)
+    places = torch.as_tensor(indices).to(torch.int64)
+    return numbers.new_zeros(tuple(size)).index_put(tuple(places.unbind(0)), numbers, accumulate=True)
+
+
+def sparse_csr_tensor(
+    crow_indices: Any, col_indices: Any, values: Any, size: Any = None, *, dtype: Any = None, **kwargs: Any
+) -> Tensor:
+    """Rows by where they begin, of a matrix or a batch of them."""
+    ends, columns, numbers = torch.as_tensor(crow_indices), torch.as_tensor(col_indices), torch.as_tensor(values)
+    if size is None or ends.dim() != 1 or numbers.dim() != 1:
+        raise Unsupported(
+            "torch.sparse_csr_tensor of a batch, of blocks, or without a size",
+            hint="give it the size of one matrix that it is to have",
+        )
+    rows = torch.searchsorted(ends[1:].contiguous(), torch.arange(numbers.shape[0], dtype=ends.dtype), right=True)
+    return sparse_coo_tensor(torch.stack((rows, columns.to(rows.dtype))), numbers, size, dtype=dtype)
+
+
+def mm(input: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
+    """The product of two matrices."""
+    if reduce != "sum":
+        raise Unsupported(
+            f"torch.sparse.mm with reduce={reduce!r} goes over the places that are there, which a dense tensor does "
+            "not have",
+            hint="write it with index_reduce or scatter_reduce over the places",
+        )
+    return torch.mm(input, mat2)
+
+
+def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0) -> Tensor:
+    """A product added to a matrix."""
+    return torch.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def total(input: Tensor, dim: Any = None, dtype: torch.dtype | None = None) -> Tensor:
+    """The sum over some dims or all."""
+    return input.sum(dtype=dtype) if dim is None else input.sum(dim, dtype=dtype)
+
+
+def same(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """A change of layout."""
+    return input
+
+
+def to_dense(input: Tensor, dtype: torch.dtype | None = None, **kwargs: Any) -> Tensor:
+    """What is dense already."""
+    return input if dtype is None else input.to(dtype)
+
+
+REPLACED: dict[Any, Callable[..., Any]] = {
+    torch.sparse_coo_tensor: sparse_coo_tensor,
+    torch.sparse_csr_tensor: sparse_csr_tensor,
+    torch.sparse.mm: mm,
+    torch.smm: mm,
+    torch.spmm: mm,
+    torch.dsmm: mm,
+    torch.hspmm: mm,
+    torch.sparse.addmm: addmm,
+    torch.sspaddmm: addmm,
+    torch._sparse_sum: total,  # what torch.sparse.sum calls
+    Tensor.to_sparse: same,
+    Tensor.to_sparse_coo: same,
+    Tensor.to_sparse_csr: same,
+    Tensor.to_sparse_csc: same,
+    Tensor.coalesce: same,
+    Tensor.to_dense: to_dense,
+}
+"""Functions of sparse tensors by what they compute of dense ones."""
