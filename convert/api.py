@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from convert import plugin
 from convert.arguments import make_options, unread_options
+from convert.contradictions import hold_against_file
 from convert.destination import destination, exists_error
 from convert.errors import ConvertError, ParityError, UsageError, convert_errors
 from convert.files.companions import copy_companions
@@ -116,7 +117,7 @@ def convert(
     graph = model.clone() if verified else None
     _apply_layout(model, chosen, report)
     if dry_run:
-        with report.stage("check"):
+        with report.stage("check"), hold_against_file(opened, was_read=True):
             backend.check(model, form.name, chosen)
         report.unverified = "nothing was written: a dry run"
         return report
@@ -136,7 +137,7 @@ def convert(
         _warm_up(report, form.kind, [form.name])
     with atomic_replacement(place, force=force, read=read) as temporary:
         size = f"{form.name}, {bytes_text(report.weight_bytes)} of weights"
-        with report.stage("write", size), paused_garbage_collection():
+        with report.stage("write", size), paused_garbage_collection(), hold_against_file(opened, was_read=True):
             backend.write(model, temporary, form.name, chosen, report)
         del model
         report.output_bytes = size_of(temporary)

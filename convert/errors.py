@@ -225,6 +225,27 @@ def memory_of_library(error: Exception) -> ResourceLimit | None:
     return ResourceLimit(what, hint="raise the limit (ulimit -v)")
 
 
+_NO_ROOM = re.compile(
+    r"can't allocate memory|integer multiplication overflow|Storage size calculation overflowed|OOM when allocating"
+    r"|larger than the maximum possible size|[Mm]aximum allowed dimension exceeded"
+)
+"""How PyTorch, TensorFlow and numpy tell that a tensor has more bytes than there are; none raises a MemoryError."""
+
+
+def is_lack_of_memory(error: Exception) -> bool:
+    """Whether there is no memory for what was asked for, in the words of whichever library asked."""
+    return isinstance(error, MemoryError) or _NO_ROOM.search(str(error)) is not None
+
+
+DEFECT = "this is a defect of convert; run again with -vv and report it"
+"""The hint of what should not have come to pass."""
+
+
+def is_defect(error: ConvertError) -> bool:
+    """Whether the error is told as one of convert's own."""
+    return error.hint == DEFECT
+
+
 _TOO_MANY = {
     errno.EMFILE: ("this process may open no more files", "raise the limit (ulimit -n)"),
     errno.ENFILE: ("the system opens no more files", "end other programs"),
@@ -241,7 +262,7 @@ def as_convert_error(error: Exception) -> ConvertError:
     """What any exception means for the user, in the classes of this module."""
     if isinstance(error, ConvertError):
         return error
-    if isinstance(error, MemoryError):
+    if is_lack_of_memory(error):
         return ResourceLimit("out of memory", hint="give a larger --memory, or convert on a machine with more")
     if (unmapped := memory_of_library(error)) is not None:
         return unmapped
@@ -261,9 +282,7 @@ def as_convert_error(error: Exception) -> ConvertError:
         where = f"{str(error.filename)[:200]}: " if error.filename is not None else ""
         return ConvertError(f"{where}{error.strerror or error}", hint="check the path and its rights")
     text = " ".join(str(error).split())[:600]
-    return ConvertError(
-        f"{type(error).__name__}: {text}", hint="this is a defect of convert; run again with -vv and report it"
-    )
+    return ConvertError(f"{type(error).__name__}: {text}", hint=DEFECT)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from convert import plugin
+from convert.contradictions import hold_against_file
 from convert.files.scratch import scratch_folder, temporary_files_in
 from convert.options import Options
 from convert.report import Report, Tensor
@@ -25,7 +26,8 @@ _T = TypeVar("_T")
 
 def read_model(source: Source, options: Options, report: Report) -> ir.Model:
     """The shared graph of `source`. Raises as `read` of its frontend does."""
-    return _apart(source, options, lambda: plugin.frontend_for(source).read(source, options, report))
+    with hold_against_file(source, was_read=False):
+        return _apart(source, options, lambda: plugin.frontend_for(source).read(source, options, report))
 
 
 def list_weights(source: Source, options: Options, report: Report) -> list[Tensor] | None:

@@ -16,7 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from convert.activity import advance
-from convert.errors import ConvertError, ResourceLimit
+from convert.errors import DEFECT, ConvertError, ResourceLimit
 from convert.files.protobuf_wire import length_delimited_header
 from convert.graph.shape_inference import is_small, weightless_proto
 from convert.graph.tensors import contiguous_parts, dims_of
@@ -149,7 +149,7 @@ def _write_data(tensor: ir.TensorProtocol, stream: BinaryIO) -> None:
     if stream.tell() - start != tensor.nbytes:
         raise ConvertError(
             f"the weights {tensor.name!r} have {stream.tell() - start} bytes, and their dims need {tensor.nbytes}",
-            hint="this is a defect of convert; report it",
+            hint=DEFECT,
         )
 
 
@@ -176,5 +176,5 @@ def _check(proto: onnx.ModelProto) -> None:
     except onnx.checker.ValidationError as error:
         raise ConvertError(
             f"the ONNX model that would be written is not valid: {' '.join(str(error).split())[:500]}",
-            hint="this is a defect of convert; run again with -vv and report it",
+            hint=DEFECT,
         ) from error

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from convert.errors import ConvertError, Location, Problem, ResourceLimit, Unsupported
+from convert.errors import DEFECT, ConvertError, Location, Problem, ResourceLimit, Unsupported, is_lack_of_memory
 from convert.rules.rule_errors import is_own, place_of_error, shown_call
 
 REQUIRED: Any = inspect.Parameter.empty
@@ -167,14 +167,12 @@ class Rules:
             raise error.with_location(at) from error
         except ConvertError:
             raise
-        except MemoryError as error:
-            message = f"{at}: it takes more memory than there is{': ' if str(error) else ''}{error}"
-            raise ResourceLimit(
-                message, hint="convert on a machine with more memory, or with a larger --memory"
-            ) from error
         except Exception as error:
-            text = f"{at}: the {self.title} rule failed with {type(error).__name__}: {error}"
-            hint = "this is a defect of convert; run again with -vv and report it"
+            if is_lack_of_memory(error):
+                message = f"{at}: it takes more memory than there is{': ' if str(error) else ''}{error}"
+                hint = "convert on a machine with more memory, or with a larger --memory"
+                raise ResourceLimit(message, hint=hint) from error
+            text, hint = f"{at}: the {self.title} rule failed with {type(error).__name__}: {error}", DEFECT
             if not is_own(entry.rule):
                 text += f" at {place_of_error(error, entry.rule)}; {shown_call(entry.rule, out, positional, keyword)}"
                 hint = "the rule is not one of convert's own: mend it there; -vv shows the traceback"

@@ -44,6 +44,13 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     return read_model(source, options, report)
 
 
+def find_contradiction(source: Source) -> str:
+    """What ONNX's own inference finds wrong in a file that a rule has stumbled over; "" where it finds nothing."""
+    from .strict import find_contradiction as find
+
+    return find(source)
+
+
 def preload() -> None:
     """Import what reading takes, without starting a thread: warm workers are forked after it."""
     from . import reader  # noqa: F401

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework.func_graph import FuncGraph
 
-from convert.errors import ConvertError, ResourceLimit
+from convert.errors import DEFECT, ConvertError, ResourceLimit
 from convert.options import Options
 from convert.report import Report
 
@@ -25,7 +25,6 @@ from .signature import Names, rename_signature
 
 # Protocol buffers hold no message of 2 GiB or more.
 _MESSAGE_LIMIT = 2**31 - 1
-_DEFECT = "this is a defect of convert; report it"
 
 
 def write_saved_model(model: ir.Model, path: Path, options: Options, report: Report) -> None:
@@ -57,7 +56,7 @@ def write_frozen(model: ir.Model, path: Path, options: Options, report: Report) 
     definition, inputs, outputs, contents = frozen_graph(model)
     for wanted, name in [*inputs, *outputs]:
         if name != wanted:
-            raise ConvertError(f"TensorFlow calls {wanted!r} {name!r} in a graph", hint=_DEFECT)
+            raise ConvertError(f"TensorFlow calls {wanted!r} {name!r} in a graph", hint=DEFECT)
     with open(path, "wb") as stream:
         write_graph(definition, contents, stream)
 

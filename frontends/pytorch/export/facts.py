@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from convert.errors import ConvertError, Location
+from convert.errors import DEFECT, ConvertError, Location
 from convert.graph import Graph
 from convert.graph.metadata import DIM_KEY
 
@@ -55,5 +55,5 @@ def _check_shape(g: Graph, result: ir.Value, shape: list[Any], at: Location) -> 
     if differs:
         raise ConvertError(
             f"{at}: the rule gives the shape {list(found)}, PyTorch {shape}",
-            hint="this is a defect of convert; please report it",
+            hint=DEFECT,
         )

@@ -12,7 +12,7 @@ import onnx_ir as ir
 import torch
 from torch.utils import _pytree as pytree
 
-from convert.errors import BadInput, ConvertError, Location, Unsupported, UsageError
+from convert.errors import DEFECT, BadInput, ConvertError, Location, Unsupported, UsageError
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY
 from convert.graph.trainable import mark_non_trainable
@@ -145,7 +145,7 @@ def _run_forward(walk: Walk, module: Any, values: list[Any]) -> Any:
         at = walk.location(walk.node) if walk.node is not None else "TorchScript"
         raise ConvertError(
             f"{at}: reading failed with {type(error).__name__}: {error}",
-            hint="this is a defect of convert; run again with -vv and report it",
+            hint=DEFECT,
         ) from error
 
 

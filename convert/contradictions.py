@@ -1,0 +1,41 @@
+"""What a file makes code of ours stumble over, told as the fault of the file where something shows that it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from convert import plugin
+from convert.errors import BadInput, ConvertError, as_convert_error, is_defect
+from convert.source import Source
+
+_DOUBT = "is the file damaged? if it runs elsewhere this is a defect of convert: run again with -vv and report it"
+
+
+@contextmanager
+def hold_against_file(source: Source, *, was_read: bool) -> Iterator[None]:
+    """Inside, an error that would be called a defect of convert is held against the file that it is of.
+
+    Files say shapes and options more than once, and a rule relies on what the others say. was_read: the frontend has
+    read the file, which its own specification may then be asked about (`find_contradiction` of the frontend). Models
+    in memory and what this run has written are no stranger's. Raises `BadInput` where the file is at fault, else what
+    came, with the question added.
+    """
+    try:
+        yield
+    except Exception as error:
+        problem = as_convert_error(error)
+        if source.path is None or source.own or not is_defect(problem):
+            raise
+        if reason := _reason(source) if was_read else "":
+            message = f"{source.label} contradicts itself: {reason}"
+            raise BadInput(message, hint="export it again, or mend what it says there") from error
+        known = isinstance(error, ConvertError)
+        message = problem.message if known else f"what {source.label} holds was not foreseen: {problem.message}"
+        raise ConvertError(message, hint=_DOUBT) from error
+
+
+def _reason(source: Source) -> str:
+    """What the frontend finds in the file that no model of its framework may say; "" where it does not look."""
+    find = getattr(plugin.frontend_for(source), "find_contradiction", None)
+    return "" if find is None else find(source)
