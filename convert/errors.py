@@ -253,6 +253,9 @@ _TOO_MANY = {
 }
 """What the system says where it gives no more of something, what that means, and what there is to do."""
 
+_NO_THREAD = re.compile(f"can't start new thread|^{os.strerror(errno.EAGAIN)}")
+"""How Python, and C++ through it, tell that a thread could not be started."""
+
 _FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 FULL_DISK = re.compile("|".join([*map(os.strerror, _FULL), r"\d+ requested and \d+ written"]))
 """What the system says where nothing more can be written; numpy, which wrote a part, says how much that was alone."""
@@ -272,6 +275,9 @@ def as_convert_error(error: Exception) -> ConvertError:
     if isinstance(error, OSError) and error.errno in _TOO_MANY:
         meaning, hint = _TOO_MANY[error.errno]
         return ResourceLimit(meaning, hint=hint)
+    if isinstance(error, RuntimeError) and _NO_THREAD.search(str(error)):
+        meaning, _ = _TOO_MANY[errno.EAGAIN]
+        return ResourceLimit(meaning, hint="raise the limits (ulimit -u, and -v: each takes address space)")
     problem = import_problem(error)
     if problem is not None:
         return BrokenPackage(problem[0], hint=problem[1])

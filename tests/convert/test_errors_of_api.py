@@ -23,6 +23,8 @@ CASES = [
     (OSError("10000 requested and 2016 written"), ResourceLimit, "the disk takes no more"),
     (OSError(errno.EMFILE, os.strerror(errno.EMFILE)), ResourceLimit, "open no more files"),
     (BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)), ResourceLimit, "no more processes"),
+    (RuntimeError("can't start new thread"), ResourceLimit, "no more processes or threads"),
+    (RuntimeError("Resource temporarily unavailable"), ResourceLimit, "no more processes or threads"),
     (PermissionError(errno.EACCES, "denied", "m.onnx"), ConvertError, "m.onnx: denied"),
     (ModuleNotFoundError("no module", name="onnx.thing"), BrokenPackage, "pip install onnx"),
     (ImportError("libx.so: failed to map segment from shared object"), ResourceLimit, "while a library was loaded"),
