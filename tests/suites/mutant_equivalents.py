@@ -180,6 +180,16 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "ir.convenience.replace_nodes_and_values(graph, row[-1], [row[-1]], made, [old], [new])",
         "ir.convenience.replace_nodes_and_values(graph, row[- 0], [row[-1]], made, [old], [new])",
     ): "what is made reads what the first of the row reads: it may stand behind that one as well",
+    (
+        "compose_transposes.py",
+        "ir.convenience.replace_nodes_and_values(graph, row[-1], [row[-1]], made, [old], [new])",
+        "ir.convenience.replace_nodes_and_values(graph, row[- 2], [row[-1]], made, [old], [new])",
+    ): "what is made reads what the first of the row reads: it may stand behind any of the row",
+    (
+        "assign.py",
+        "if perm is not None and len(perm) > 2 and rank(node.inputs[0]) == rank(node.outputs[0]) == len(perm):",
+        "if perm is not None and len(perm) > 2 and rank(node.inputs[ -1]) == rank(node.outputs[0]) == len(perm):",
+    ): "a Transpose has one input",
     ("rules.py", "numbers = list(range(starts.shape[0]))", "numbers = list(range(starts.shape[ -1]))"): (
         "starts have one dim"
     ),

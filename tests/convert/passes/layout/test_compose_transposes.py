@@ -65,6 +65,10 @@ def assert_same(proto: onnx.ModelProto, new: onnx.ModelProto, shape: list[int]) 
             [[-1, 16, 6], [-1, 4, 16, 6], [0, 3, 2, 1], [-1, 4, 2, 2], [0, 2, 1, 3], [-1, 6, 8, 8], [0, 2, 3, 1]], 1,
             id="and back, out of a product with the batch",
         ),
+        pytest.param(
+            [None, 6], [[-1, 4, 16, 6], [0, 3, 2, 1], [-1, 4, 2, 2], [0, 2, 1, 3], [-1, 6, 8, 8], [0, 2, 3, 1]], 1,
+            id="and back by one Reshape",
+        ),
         pytest.param(["n", 4, 6], [[0, 2, 1], [0, 6, 2, 2], [0, 2, 3, 1], [-1, 24]], 0, id="there and back"),
         pytest.param(["n", "m", 4], [[0, 2, 1], [1, 0, 2]], 1, id="two names"),
         pytest.param([2, 6, 6], [[0, 2, 1], [2, 4, 9], [0, 2, 1]], 2, id="dims that cross"),

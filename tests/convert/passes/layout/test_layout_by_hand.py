@@ -118,6 +118,13 @@ def test_an_input_that_is_lacking_has_no_say() -> None:
     assert elementwise(node, channels_last).inputs == (Side.FREE, Side.ANY, Side.ANY)  # type: ignore[union-attr]
 
 
+def test_an_input_of_one_element_has_no_say_with_any_rank() -> None:
+    g = Graph()
+    for ones in ([], [1], [1, 1, 1, 1]):
+        node = maker(g.Mul(image(g, 2, 6, 4, 5), g.input(f"one{len(ones)}", F, ones)))
+        assert elementwise(node, channels_last).inputs == (Side.FREE, Side.ANY)  # type: ignore[union-attr]
+
+
 def test_what_has_no_known_rank_has_no_form() -> None:
     g = Graph()
     x = g.input("x", F, None)

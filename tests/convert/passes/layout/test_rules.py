@@ -154,6 +154,7 @@ CASES: dict[str, tuple[Build, tuple[bool, bool]]] = {
     "squeeze the channel": (lambda g: g.Squeeze(image(g, 2, 1, 4, 5), [1]), BOTH),
     "squeeze the batch": (lambda g: g.Squeeze(image(g, 1, 6, 4, 5), [0]), NEITHER),
     "squeeze all ones": (lambda g: g.Squeeze(image(g, 2, 6, 1, 5)), BOTH),
+    "squeeze all ones of no pictures": (lambda g: g.Squeeze(image(g, 0, 6, 1, 5)), BOTH),
     "squeeze all ones of dims not known": (
         lambda g: g.facts(g.Squeeze(image(g, "n", 6, 1, 5)), F, ["n", 6, 5]), NEITHER
     ),
