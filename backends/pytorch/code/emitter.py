@@ -22,6 +22,7 @@ from ..dtypes import torch_dtype
 from ..emit import Emitter, named_tensors
 from ..kernels import any_length
 from ..network import Network
+from ..size_conditions import expressions
 from ..state import Buffer, new_content
 from ..values import Known
 from .control import code_op
@@ -102,8 +103,17 @@ class CodeEmitter(Emitter):
         return super()._applied(operator, given, attributes, at)
 
 
-def record(model: ir.Model, network: Network, sizes: Mapping[str, int], buffers: Sequence[Buffer] = ()) -> Program:
-    """Record the graph of `model`, whose dynamic dims have `sizes` as an example. Raises `Unsupported`."""
+def record(
+    model: ir.Model,
+    network: Network,
+    sizes: Mapping[str, int],
+    buffers: Sequence[Buffer] = (),
+    conditions: Sequence[str] = (),
+) -> Program:
+    """Record the graph of `model`, whose dynamic dims have `sizes` as an example. Raises `Unsupported`.
+
+    conditions: on the dynamic dims by their names, which are among those of the program.
+    """
     environment = Sizes()
     symbols: dict[str, Any] = {}
     origins: dict[str, Any] = {}
@@ -148,9 +158,12 @@ def record(model: ir.Model, network: Network, sizes: Mapping[str, int], buffers:
                 new_content(buffer, after)
             weight = Weight(stored.fake, place=buffer.place, content=buffer.initial)
             states.append(Kept(weight, stored, recorder.value(after), name))
-    equal = {*environment.replacements, *(symbol for taken in environment.taken for symbol in taken.free_symbols)}
+    whole = {*origins.values()}
+    # A size that is divisible is a multiple of a symbol of its own, and no less open.
+    tied = {s for s, by in environment.replacements.items() if by.is_number or by.free_symbols & whole}
+    equal = {*tied, *(symbol for taken in environment.taken for symbol in taken.free_symbols)}
     fixed = [name for name, symbol in origins.items() if symbol in equal]
     if fixed:
         raise Unsupported(f"the code holds for one size only of {', '.join(fixed)}", hint="say that size with --input")
-    guards = [guard.expr for guard in environment.guards]
+    guards = [*dict.fromkeys([*(guard.expr for guard in environment.guards), *expressions(conditions, symbols)])]
     return Program(recorder.block, inputs, outputs, list(emitter.weights.values()), recorder.symbols, guards, states)

@@ -32,7 +32,9 @@ class Sizes(ShapeEnv):
     """
 
     def _log_guard(self, prefix: str, g: Any, forcing_spec: bool) -> None:
-        if "suppressed" in prefix and isinstance(g, sympy.Eq) and any(side.is_number for side in g.args):
+        # That a size is divisible leaves it open.
+        whole = isinstance(g, sympy.Eq) and not any("Mod" in type(side).__name__ for side in g.args)
+        if "suppressed" in prefix and whole and any(side.is_number for side in g.args):
             self.taken.append(g)
         super()._log_guard(prefix, g, forcing_spec=forcing_spec)
 

@@ -11,7 +11,6 @@ from safetensors.torch import save_file
 
 from convert.errors import ConvertError, Unsupported
 from convert.options import Options
-from convert.passes.size_checks import note_lost_checks
 from convert.report import Report
 
 from ..code.emitter import record
@@ -19,8 +18,9 @@ from ..code.source import source_of
 from ..emit import check
 from ..network import Network
 from ..passes.legalize import legalize
+from ..size_conditions import conditions_of, expressible, note_unmet
 from ..state import Buffer
-from .exported import example_sizes, quiet
+from .exported import example_sizes, fed_inputs, quiet
 from .whole_rnn import whole_rnn
 
 _STORED = (
@@ -32,10 +32,12 @@ _STORED = (
 
 def write_code(model: ir.Model, path: Path, options: Options, report: Report, buffers: Sequence[Buffer] = ()) -> None:
     """Write `model.py` and `model.safetensors` into the folder `path`. Raises `Unsupported`."""
-    note_lost_checks(model, "a model in code", report)
+    asked = conditions_of(model)
+    conditions = expressible(asked, fed_inputs(model, buffers))
     legalize(model, options.dump_passes)
     check(model)
-    code, state = code_of(model, buffers)
+    note_unmet([text for text in asked if text not in conditions], "a model in code", report)
+    code, state = code_of(model, buffers, conditions)
     path.mkdir()
     (path / "model.py").write_text(code, encoding="utf-8")
     save_file(_apart(state), path / "model.safetensors", metadata={"format": "pt"})
@@ -43,8 +45,13 @@ def write_code(model: ir.Model, path: Path, options: Options, report: Report, bu
     (path / "model.safetensors").chmod((path / "model.py").stat().st_mode & 0o777)
 
 
-def code_of(model: ir.Model, buffers: Sequence[Buffer] = ()) -> tuple[str, dict[str, torch.Tensor]]:
-    """The text of `model.py` for a legalized graph, and the state dict of its `Model`. Raises `Unsupported`."""
+def code_of(
+    model: ir.Model, buffers: Sequence[Buffer] = (), conditions: Sequence[str] = ()
+) -> tuple[str, dict[str, torch.Tensor]]:
+    """The text of `model.py` for a legalized graph, and the state dict of its `Model`. Raises `Unsupported`.
+
+    conditions: on named dims of the inputs, which the code asserts.
+    """
     for value in model.graph.inputs:
         if not isinstance(value.type, ir.TensorType):
             raise Unsupported(f"the input {value.name!r} is a sequence or an optional, and no tensor")
@@ -53,7 +60,7 @@ def code_of(model: ir.Model, buffers: Sequence[Buffer] = ()) -> tuple[str, dict[
     with quiet(), whole_rnn():
         try:
             network = Network(model, {b.place: b.initial for b in buffers})
-            program = record(model, network, example_sizes(model), buffers)
+            program = record(model, network, example_sizes(model), buffers, conditions)
         except ConvertError as error:
             if error.__cause__ is None or isinstance(error, Unsupported):
                 raise

@@ -21,13 +21,13 @@ from convert.errors import ConvertError, Unsupported
 from convert.graph.values import nodes_of
 from convert.options import Options
 from convert.parity.inputs import fed_shape, feed_sizes, size_facts
-from convert.passes.size_checks import note_lost_checks
 from convert.report import Report
 
 from ..dtypes import torch_dtype
 from ..emit import Emitter, check, named_tensors
 from ..network import Network
 from ..passes.legalize import legalize
+from ..size_conditions import conditions_of, expressible, note_unmet, require, sizes_by_name
 from ..state import Buffer, new_content
 from .any_batch import any_batch
 from .inplace import write_over
@@ -54,10 +54,18 @@ def captured(
     model: ir.Model, options: Options, report: Report, form: str, buffers: Sequence[Buffer] = ()
 ) -> ExportedProgram:
     """The program of `model`, for what notes call `form`. Raises `Unsupported`."""
-    note_lost_checks(model, form, report)
+    asked = conditions_of(model)
+    conditions = expressible(asked, fed_inputs(model, buffers))
     legalize(model, options.dump_passes)
     check(model)
-    return export_model(model, buffers)
+    try:
+        program = export_model(model, buffers, conditions)
+    except ConvertError:
+        if not conditions:
+            raise
+        conditions, program = [], export_model(model, buffers)
+    note_unmet([text for text in asked if text not in conditions], form, report)
+    return program
 
 
 _DECIDED = {"If", "Loop", "Scan", "LSTM", "GRU", "RNN", "NonMaxSuppression", "SequenceInsert"}
@@ -73,9 +81,10 @@ class Forward(Network):
     """The network with a forward that emits the graph; its arguments are called as the inputs are.
 
     A state in `buffers` is no argument and no output: it is read when a call begins, and written when it ends.
+    conditions: on the sizes of its arguments, asked first.
     """
 
-    def __init__(self, model: ir.Model, buffers: Sequence[Buffer] = ()) -> None:
+    def __init__(self, model: ir.Model, buffers: Sequence[Buffer] = (), conditions: Sequence[str] = ()) -> None:
         super().__init__(model, {b.place: b.initial for b in buffers})
         graph = model.graph
         stored = [graph.inputs[b.input] for b in buffers]
@@ -83,6 +92,7 @@ class Forward(Network):
         fed = fed_inputs(model, buffers)
 
         def forward(*tensors: torch.Tensor) -> dict[str, torch.Tensor]:
+            require(conditions, sizes_by_name(fed, tensors))
             emitter = Emitter(self)
             before = [self.get_buffer(b.place).clone() for b in buffers]  # views of it outlive what is written to it
             outputs = emitter.run(graph, dict(zip([*fed, *stored], [*tensors, *before], strict=True)))
@@ -117,9 +127,9 @@ def _apart(outputs: dict[str, torch.Tensor], inputs: Sequence[torch.Tensor]) -> 
     return found
 
 
-def export_model(model: ir.Model, buffers: Sequence[Buffer] = ()) -> ExportedProgram:
+def export_model(model: ir.Model, buffers: Sequence[Buffer] = (), conditions: Sequence[str] = ()) -> ExportedProgram:
     """Capture the model with the dynamic dims of its inputs. Raises `Unsupported`, also where one cannot stay so."""
-    module = Forward(model, buffers).eval()
+    module = Forward(model, buffers, conditions).eval()
     inputs = fed_inputs(model, buffers)
     for value in inputs:
         if not isinstance(value.type, ir.TensorType):

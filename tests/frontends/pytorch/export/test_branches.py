@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -201,6 +202,30 @@ def test_artefacts_refuse_other_sizes(tmp_path: Path, form: str, suffix: str, op
     np.testing.assert_array_equal(right["output"], noise(4, 3) + 1)
     with pytest.raises(Exception, match="only_if_batch_modulo_2"):
         run_target(form, path, [{"x": noise(3, 3)}])
+
+
+class Halves(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x * 2 if x.shape[0] > 3 else x.flip(0)
+        return y.reshape(-1, 2, 3).sum(1) if x.shape[0] % 2 == 0 else y
+
+
+@pytest.mark.parametrize("form", ["torch", "torch-script", "torch-code"])
+def test_pytorchs_programs_refuse_other_sizes(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    report = convert.convert(Halves(), form, path, inputs="x:float32[batch,3]", verify=False)
+    assert not any("cannot refuse" in note for note in report.notes)
+    if form == "torch":
+        made: Any = torch.export.load(path).module()
+    else:
+        made = torch.jit.load(path) if form == "torch-script" else runpy.run_path(str(path / "model.py"))["Model"]()
+    for n in (4, 6, 10):
+        x = torch.from_numpy(noise(n, 3))
+        found = made(x)
+        np.testing.assert_array_equal(found["output"] if isinstance(found, dict) else found, Halves()(x))
+    for n in (1, 2, 3, 5):
+        with pytest.raises((AssertionError, torch.jit.Error)):
+            made(torch.from_numpy(noise(n, 3)))
 
 
 def test_what_has_no_way_of_refusing_says_so(tmp_path: Path) -> None:
