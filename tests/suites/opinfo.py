@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 from opinfo_bounds import alarm
-from opinfo_judge import ENTRIES, PASSED, Outcome, judged, samples
+from opinfo_judge import PASSED, Outcome, judged, samples, table
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "bool")
 SECONDS = 60
@@ -31,7 +31,7 @@ _CONTEXT = multiprocessing.get_context("fork")
 
 def entries(dtype: str) -> list[str]:
     """The names of the entries that take `dtype`."""
-    return [name for name, op in ENTRIES.items() if getattr(torch, dtype) in op.dtypes]
+    return [name for name, op in table().items() if getattr(torch, dtype) in op.dtypes]
 
 
 def group(entry: str) -> str:

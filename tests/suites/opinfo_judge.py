@@ -8,7 +8,7 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -24,9 +24,6 @@ from opinfo_bounds import silent
 from opinfo_compare import difference
 from opinfo_ties import settled
 from torch._export.utils import _collect_all_valid_cia_ops
-from torch.testing._internal import common_methods_invocations as methods
-from torch.testing._internal.common_methods_invocations import op_db
-from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
 
 from convert.errors import Unsupported
@@ -37,13 +34,22 @@ from convert.reference.executor import run as evaluate
 from convert.report import Report
 from convert.source import Source
 
+if TYPE_CHECKING:
+    from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+
 # PyTorch walks over all its operators for each decomposition, and finds the same ones.
 torch.export.exported_program._collect_all_valid_cia_ops = functools.cache(_collect_all_valid_cia_ops)
 torch.export.exported_program._collect_all_valid_cia_ops()
 
-ENTRIES: dict[str, OpInfo] = {op.full_name: op for op in op_db}
-
 PASSED = ("pass", "random")
+
+
+@functools.cache
+def table() -> dict[str, OpInfo]:
+    """PyTorch's entries by name; to import them takes seven seconds."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    return {op.full_name: op for op in op_db}
 
 
 @dataclass
@@ -89,7 +95,7 @@ def samples(entry: str, dtype: torch.dtype, step: int = 0) -> Iterator[tuple[int
     random.seed(0)
     np.random.seed(0)
     found = itertools.islice(
-        enumerate(ENTRIES[entry].sample_inputs("cpu", dtype, requires_grad=False)), 0, None if step else 1, step or None
+        enumerate(table()[entry].sample_inputs("cpu", dtype, requires_grad=False)), 0, None if step else 1, step or None
     )
     while True:
         # What happens to one sample must not change the next.
@@ -110,7 +116,7 @@ def judged(
     by_example: the module is read as users give it, with its tensors as examples and no option (dims are dynamic then
     where that is possible), and not captured for the sizes of the sample.
     """
-    module = Called(ENTRIES[entry].op, sample)
+    module = Called(table()[entry].op, sample)
     try:
         with inference(module):
             result = module(*(t.clone() for t in module.example))
@@ -152,6 +158,8 @@ def _captured(module: Called) -> tuple[ir.Model, bool]:
 
 def _read_by_example(module: Called) -> tuple[ir.Model, bool]:
     # PyTorch's table seeds the generator inside of operators that draw, which a graph cannot do.
+    from torch.testing._internal import common_methods_invocations as methods
+
     before, methods.wrapper_set_seed = methods.wrapper_set_seed, lambda op, *args, **kwargs: op(*args, **kwargs)
     try:
         options = Options(examples=dict(enumerate(module.example)), without_inputs=not module.example)
@@ -291,6 +299,8 @@ def _wider(module: Called, dtype: torch.dtype, sample: SampleInput) -> list[np.n
         return None
     tensors = [t.double() if t.is_floating_point() else t for t in module.example]
     leaves = [torch.float64 if leaf == dtype else leaf for leaf in module.leaves]
+    from torch.testing._internal.opinfo.core import SampleInput
+
     wide = Called(module.function, SampleInput(torch.zeros(())))
     wide.leaves, wide.structure, wide.places = leaves, module.structure, module.places
     try:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
-from torch.testing._internal.opinfo.core import SampleInput
+
+if TYPE_CHECKING:
+    from torch.testing._internal.opinfo.core import SampleInput
 
 # The operators whose documentation leaves open which of equal elements they point at, with the place of `dim` among
 # the arguments behind the input. A sort that is asked to be stable leaves nothing open.

@@ -10,7 +10,6 @@ import torch
 from opinfo import entries, outcomes, summary
 from opinfo_judge import PASSED, judged, samples
 from opinfo_ties import settled
-from torch.testing._internal.opinfo.core import SampleInput
 
 from tests.support.marks import slow_but
 
@@ -80,6 +79,8 @@ TIES = [([0, 2], True), ([3, 0], True), ([0, 0], False), ([0, 1], False), ([0, 4
 
 @pytest.mark.parametrize(("indices", "fine"), TIES)
 def test_any_of_equal_elements_may_be_pointed_at_but_no_other(indices: list[int], fine: bool) -> None:
+    from torch.testing._internal.opinfo.core import SampleInput
+
     sample = SampleInput(EQUAL, args=(2,))
     values, known = (x.numpy() for x in EQUAL.topk(2))
     found = settled("topk", sample, [values, np.array([indices])], [values, known])[1]
@@ -87,6 +88,8 @@ def test_any_of_equal_elements_may_be_pointed_at_but_no_other(indices: list[int]
 
 
 def test_the_indices_of_a_stable_sort_are_those_of_pytorch() -> None:
+    from torch.testing._internal.opinfo.core import SampleInput
+
     sample = SampleInput(EQUAL, kwargs={"stable": True})
     values, known = (x.numpy() for x in EQUAL.sort(stable=True))
     other = known[:, [0, 2, 1, 3]]
