@@ -7,7 +7,7 @@ from pathlib import Path
 from convert import plugin
 from convert.elsewhere import ROUTES, route_by_name, route_by_suffix
 from convert.errors import UsageError
-from convert.source import Source
+from convert.source import Source, check_path_text
 
 
 def format_named(name: str) -> plugin.Format:
@@ -76,11 +76,11 @@ def destination(source: Source, to: str | None, output: str | Path | None) -> tu
     Raises `UsageError`.
     """
     form = format_of(to, output)
-    if output is not None:
-        return Path(output), form
-    if source.path is None:
+    if output is None and source.path is None:
         raise UsageError("a model in memory has no name", hint="give output=…")
-    return Path(stem_of(source) + form.suffix), form
+    place = Path(output if output is not None else stem_of(source) + form.suffix)
+    check_path_text(form.kind, place)
+    return place, form
 
 
 def exists_error(place: Path, form: plugin.Format, source: Source) -> UsageError:

@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from convert.errors import UsageError
+
+_TEXT_PATHS = frozenset((
+    "torch-module", "torch-state-dict", "safetensors", "torchscript", "torch-export", "torch-code", "hf-folder",
+    "tflite",
+))  # fmt: skip
+"""Kinds that libraries open by the path that they are given, which has to be UTF-8."""
+_WHOLE_PATHS = frozenset(("savedmodel", "tf-meta", "caffe2"))
+"""Kinds that TensorFlow and Caffe2 open by the whole path, from the root of the file system on."""
+
+
+def check_path_text(kind: str, path: Path) -> None:
+    """Raise `UsageError` for a path whose bytes are no UTF-8 where the libraries that open this kind take no other."""
+    try:
+        str(os.path.abspath(path) if kind in _WHOLE_PATHS else path).encode()
+    except UnicodeEncodeError:
+        if kind in _TEXT_PATHS | _WHOLE_PATHS:
+            raise UsageError(
+                f"the path of {path} is no UTF-8, and the libraries that open such a model take no other",
+                hint="rename the file or the folder whose name it is, or go there by a link of another name",
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -16,6 +39,11 @@ class Source:
     model: Any = None
     own: bool = False
     """Whether this very run has written what is at the path, out of data: code in it is ours."""
+
+    def __post_init__(self) -> None:
+        """Raises `UsageError`: see `check_path_text`."""
+        if self.path is not None:
+            check_path_text(self.kind, self.path)
 
     @property
     def label(self) -> str:

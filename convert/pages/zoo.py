@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -32,7 +33,10 @@ def write(path: Path, records: Sequence[dict[str, Any]], summary: dict[str, Any]
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is in the way of the models' pages", hint="give --report another path")
     with_pages = path.suffix == ".html"  # a device or a pipe has no folder beside it
-    links = [f"{quote(folder.name)}/{quote(page_name(r))}" if with_pages and r.get("report") else "" for r in records]
+    links = [
+        f"{quote(os.fsencode(folder.name))}/{quote(page_name(r))}" if with_pages and r.get("report") else ""
+        for r in records
+    ]
     for record, link in zip(records, links, strict=True):
         if link:
             folder.mkdir(parents=True, exist_ok=True)

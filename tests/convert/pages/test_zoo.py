@@ -83,6 +83,14 @@ def test_each_model_has_a_page_that_the_table_leads_to(tmp_path: Path) -> None:
     assert [c.text or "" for c in cells] == ["Magic", "3", "n1", "net.a", "f.py:7", "no rule"]
 
 
+def test_a_page_whose_path_is_no_text_leads_to_its_models(tmp_path: Path) -> None:
+    good = Report("convert", "zoo/a", "onnx", "out/a.onnx", "onnx", verdict=Verdict("PASS"))
+    records = [record("a", "verified", json.loads(good.to_json()))]
+    zoo.write(tmp_path / "\udcff.html", records, show.summary(records), "convert batch zoo")
+    (link,) = (a.attrib["href"] for a in root(tmp_path / "\udcff.html").iter("a"))
+    assert link == "%FF.pages/a.onnx.html"
+
+
 def test_names_of_pages_are_plain_and_differ() -> None:
     named = [zoo.page_name({"name": n, "format": "onnx"}) for n in ("a", "a b", "a/b", "../a", "x" * 300, "ü", ".a")]
     assert len(set(named)) == len(named)

@@ -80,6 +80,8 @@ _CONVERT: dict[str, tuple[str, ...]] = {
     "inputs over arrays": ("--save-inputs", "mine.npz"),
     "an output that is a pipe": ("-o", "pipe.onnx", "--force"),
     "an output of control characters": ("-o", "\x1b[31m\u202e\x9b2J.onnx"),
+    **{f"an output of no text, {form}": ("--to", form, "-o", f"\udcff{suffix}", "--report", "\udcff.html")
+       for form, suffix in (("tf", ".savedmodel"), ("torch", ".pt2"), ("torch-code", ""), ("caffe2", ".caffe2"))},
     "passes into a folder of work": ("--dump-passes", "work"),
     "passes through a link": ("--dump-passes", "mine"),
     "passes over the source": ("--dump-passes", "m.onnx"),

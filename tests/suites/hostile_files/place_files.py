@@ -51,6 +51,10 @@ def place_files(folder: Path, canary: Canary) -> Iterator[Case]:
         shutil.copy(GOOD, folder / name)
     for path in [*found, *(folder / n for n in names)]:
         yield Case(repr(path.name), path, good=GOOD)
+    for name in ("mnist_cnn.pt", "mnist_cnn.pt2", "mnist_cnn_scripted.pt", "mnist_cnn.keras", "mnist_cnn.savedmodel"):
+        odd, copy = folder / f"\udcff\udcfe{name}", shutil.copytree if (FIXTURES / name).is_dir() else shutil.copy
+        copy(FIXTURES / name, odd)
+        yield Case(repr(odd.name), odd, good=odd)
     yield Case("a path of 5,000 characters", folder / ("x" * 5000), good=GOOD)
     yield Case("a path through a file", FIXTURES / "mnist_cnn.onnx" / "x", good=GOOD)
 
