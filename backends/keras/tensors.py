@@ -73,9 +73,36 @@ def _of_as_many_dims(x: Any, other: Any) -> Any:
     return x
 
 
+def _no_bias(a: Any, b: Any) -> tuple[Any, Any]:
+    """Both terms of a sum or a difference, so that oneDNN takes neither for the bias of a matrix product."""
+    a, b = _of_as_many_dims(a, b), _of_as_many_dims(b, a)
+    if _is_scaled_product_of_less(a, b):
+        return ops.squeeze(ops.expand_dims(a, 0), 0), b
+    if _is_scaled_product_of_less(b, a):
+        return a, ops.squeeze(ops.expand_dims(b, 0), 0)
+    return a, b
+
+
+def _is_scaled_product_of_less(x: Any, other: Any) -> bool:
+    """Whether x is a product of four-dimensional batches times a number, of which `other` may repeat what is one.
+
+    oneDNN's fused product keeps its own dims then, if the second dim of `other` is 1 (TensorFlow 2.21).
+    """
+    dims = np.shape(other) if not hasattr(other, "shape") else other.shape
+    if not isinstance(x, keras.KerasTensor) or len(x.shape) != 4 or len(dims) != 4 or dims[1] not in (1, None):
+        return False
+    if all(b == 1 or (a is not None and a != 1) for a, b in zip(x.shape, dims, strict=True)):
+        return False
+    made = x._keras_history.operation
+    if type(made).__name__ not in ("Multiply", "Divide", "TrueDivide", "Rescaling"):
+        return False
+    sources = made._inbound_nodes[-1].arguments.keras_tensors
+    return any(type(y._keras_history.operation).__name__ == "Matmul" for y in sources)
+
+
 def minus(a: Any, b: Any) -> Any:
     """The difference, with broadcasting: of a negative TensorFlow's optimizer makes a sum (see `plus`)."""
-    return ops.subtract(_of_as_many_dims(a, b), _of_as_many_dims(b, a))
+    return ops.subtract(*_no_bias(a, b))
 
 
 def plus(a: Any, b: Any) -> Any:
@@ -85,7 +112,7 @@ def plus(a: Any, b: Any) -> Any:
     wherever that dim is: [4, 4] + [4, 1] is wrong in 3.15. A difference is not touched. oneDNN does so with what has
     more dims than the matrix product that it is added to, and its result has two: that gets dims of 1 in front.
     """
-    a, b = _of_as_many_dims(a, b), _of_as_many_dims(b, a)
+    a, b = _no_bias(a, b)
     if isinstance(b, (int, float)) or all(d == 1 for d in b.shape):
         return ops.add(a, b)
     if len(b.shape) == 1 and len(a.shape) > 1 and a.shape[-1] == b.shape[0] is not None:

@@ -71,11 +71,13 @@ LAYERS = {
     "batches_of_rank_4": Layer("MatMul", (3, 2, 5, 20), (1, 2, 20, 32), 32),
     "batches_broadcast": Layer("MatMul", (3, 1, 5, 20), (1, 2, 20, 32), 32),
     "batches_of_one": Layer("MatMul", (3, 1, 5, 20), (1, 1, 20, 32), 32),
+    "batches_of_one_row": Layer("MatMul", (1, 6, 1, 20), (1, 6, 20, 1), 1),
     "batches_of_rank_5": Layer("MatMul", (2, 3, 2, 5, 20), (3, 1, 20, 32), 32),
 }
-ADDED = ("bias", "vector", "wider", "one_wider", "wider_negative", "scalar", "none")
+ADDED = ("bias", "vector", "wider", "one_wider", "wider_negative", "longer", "scalar", "none")
 """What is added to the result: the operator's own bias (for MatMul a vector), a vector, one with more dims than the
-result has, one number of so many dims behind a vector, the opposite of one taken away, a number, nothing."""
+result has, one number of so many dims behind a vector, the opposite of one taken away, what repeats the dims of 1 of
+half a product (to other layers a vector), a number, nothing."""
 
 ACTIVATIONS = {
     "none": (),
@@ -138,6 +140,16 @@ def model_of(family: str, added: str, act: str, dtype: str) -> tuple[onnx.ModelP
         row = np.array(0.375) if added == "scalar" else arrays["b"]
         held["a"] = row if product or row.ndim == 0 else row.reshape(-1, *[1] * (len(layer.shape) - 2))
         nodes.append(helper.make_node("Add", [at, "a"], ["added"]))
+        at = "added"
+    if added == "longer":
+        held |= {"half": np.array(0.5), "a": arrays["b"].reshape(-1, *[1] * (len(layer.shape) - 2))}
+        if product:
+            rows = 2 if layer.shape[-2] == 1 else 1
+            held["a"] = np.arange(rows * 4 if layer.channels == 1 else rows).reshape(
+                *[1] * (len(layer.shape) - 2), rows, -1
+            )
+        nodes.append(helper.make_node("Mul", [at, "half"], ["halved"]))
+        nodes.append(helper.make_node("Add", ["halved", "a"], ["added"]))
         at = "added"
     if added in ("wider", "one_wider", "wider_negative"):
         rank = len(layer.shape)

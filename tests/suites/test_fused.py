@@ -16,6 +16,7 @@ SAMPLE = {
     "conv3d": [("conv3d", "none", "LeakyRelu", "float32"), ("conv3d", "none", "MaxSlope", "float32")],
     "matmul_of_rank_4": [("matmul_of_rank_4", "vector", "none", "float32")],
     "batches_of_one": [("batches_of_one", "vector", "Relu", "float32")],
+    "batches_of_one_row": [("batches_of_one_row", "longer", "Relu", "float32")],
 }
 
 

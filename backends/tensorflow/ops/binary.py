@@ -9,8 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from convert.graph.rounding import is_inexact_divisor, is_rounded
+from convert.graph.values import known_dims
 
-from ..emit import Emitter, Value
+from ..emit import Emitter, Value, kept_apart
 from ..rules import LITE, onnx_op
 
 
@@ -49,12 +50,12 @@ def sub(t, a, b):
     if a.dtype in (tf.uint8, tf.uint16):
         return tf.add(a, tf.multiply(b, tf.constant(a.dtype.max, a.dtype)))
     # TensorFlow's optimizer makes a sum of a difference from a negative.
-    return tf.math.subtract(_of_as_many_dims(a, b), _of_as_many_dims(b, a))
+    return tf.math.subtract(*_no_bias(t, a, b))
 
 
 @onnx_op("Add")
 def add(t, a, b):
-    a, b = _of_as_many_dims(a, b), _of_as_many_dims(b, a)
+    a, b = _no_bias(t, a, b)
     for y, bias in ((a, b), (b, a)):
         rows = _product_behind(y, bias)
         if rows is not None:
@@ -64,6 +65,42 @@ def add(t, a, b):
     # TensorFlow takes a row that is added to a matrix product for its bias, and then refuses any rank but one.
     row = as_row(a, b)
     return tf.add(row, as_row(b, a) if row is a else b)
+
+
+def _no_bias(t: Emitter, a: Value, b: Value) -> tuple[Value, Value]:
+    """Both terms of a sum or a difference, so that oneDNN takes neither for a bias that it is not."""
+    a, b = _of_as_many_dims(a, b), _of_as_many_dims(b, a)
+    if _is_scaled_product(a) and _may_repeat(t, a, b, 0):
+        return kept_apart(a), b
+    if _is_scaled_product(b) and _may_repeat(t, b, a, 1):
+        return a, kept_apart(b)
+    return a, b
+
+
+def _is_scaled_product(x: Value) -> bool:
+    """Whether x is a product of four-dimensional batches times a number, to which oneDNN fuses an addition."""
+    if not isinstance(x, tf.Tensor) or x.shape.rank != 4 or x.op.type not in ("Mul", "RealDiv"):
+        return False
+    kinds = [y.op.type.startswith("BatchMatMul") for y in x.op.inputs]
+    return any(kinds) and any(
+        y.shape.num_elements() == 1 for y, kind in zip(x.op.inputs, kinds, strict=True) if not kind
+    )
+
+
+def _may_repeat(t: Emitter, x: Value, other: Value, place: int) -> bool:
+    """Whether the sum of x, the node's input at `place`, and `other` may have a longer dim than x.
+
+    oneDNN's fused product keeps its own dims then, if the second dim of `other` is 1 (TensorFlow 2.21).
+    """
+    if other.shape.rank != 4 or other.shape[1] not in (1, None):
+        return False
+    if all(b == 1 or (a is not None and a != 1) for a, b in zip(x.shape, other.shape, strict=True)):
+        return False
+    value = t.node.inputs[place] if t.node is not None and len(t.node.inputs) == 2 else None
+    if t.node is None or value is None:
+        return True
+    dims = known_dims(value)
+    return dims is None or None in dims or dims != known_dims(t.node.outputs[0])
 
 
 def _of_as_many_dims(x: Value, other: Value) -> Value:
