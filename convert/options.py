@@ -32,7 +32,10 @@ DTYPES = [
 
 @dataclass(frozen=True)
 class DimSpec:
-    """One dim of an input: a `size`, or a named dynamic dim with optional bounds (inclusive)."""
+    """One dim of an input: a `size`, or a named dynamic dim with optional bounds (inclusive).
+
+    A name may be a sum of others' and of numbers, `past+new`.
+    """
 
     size: int | None = None
     name: str | None = None
@@ -116,7 +119,7 @@ _SPEC = re.compile(rf"(?:(?P<name>{_NAME}):)?(?P<dtype>[a-z]+[0-9]*)?(?:\[(?P<sh
 _SHAPE = re.compile(
     r"\s*(?:\d+|-1|\?)(?:\s*,\s*(?:\d+|-1|\?|[A-Za-z_]\w*))*\s*"
 )  # begins with a number, as no name does
-_DIM = re.compile(r"(?P<name>[A-Za-z_]\w*)?(?:=?(?P<low>\d+)?\.\.(?P<high>\d+)?)?")
+_DIM = re.compile(r"(?P<name>[A-Za-z_]\w*(?:\+\w+)*)?(?:=?(?P<low>\d+)?\.\.(?P<high>\d+)?)?")
 
 
 def parse_input(text: str) -> InputSpec:
@@ -124,8 +127,8 @@ def parse_input(text: str) -> InputSpec:
 
     Dims that begin with a number need no brackets (`1,3,224,224`).
 
-    A dim is a number, a name (dynamic), `name=lo..hi` (dynamic, bounded) or `?` (dynamic, without a name). Raises
-    `UsageError` for anything else.
+    A dim is a number, a name (dynamic), `name=lo..hi` (dynamic, bounded), a sum of names (`past+new`) or `?` (dynamic,
+    without a name). Raises `UsageError` for anything else.
     """
     hint = "write NAME:DTYPE[DIMS], for instance x:float32[batch,3,224,224] or ids:int64[batch=1..8,seq]"
     match = _SPEC.fullmatch(f"[{text}]" if _SHAPE.fullmatch(text) else text.strip())

@@ -26,6 +26,8 @@ from convert.options import DimSpec, InputSpec, parse_input
             "ids:int64[b=..4,seq=2..]",
             InputSpec("ids", "int64", (DimSpec(name="b", high=4), DimSpec(name="seq", low=2))),
         ),
+        ("mask:int64[b,past+new]", InputSpec("mask", "int64", (DimSpec(name="b"), DimSpec(name="past+new")))),
+        ("[n+1]", InputSpec(None, None, (DimSpec(name="n+1"),))),
         ("float32", InputSpec(None, "float32", None)),
         ("[n1234567890123456789]", InputSpec(None, None, (DimSpec(name="n1234567890123456789"),))),
         ("onnx::Conv_0:float32[1]", InputSpec("onnx::Conv_0", "float32", (DimSpec(1),))),
@@ -40,8 +42,8 @@ def test_reads(text: str, expected: InputSpec) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "x:float99[1]", "x:float32[1", "x:float32[1,,2]", "x:float32[n=8..1]", "x:float32[a b]",
-     f"x:float32[{2**63}]", f"x:float32[n=1..{2**63}]", f"x:float32[{'9' * 5000}]"],
+    ["", "x:float99[1]", "x:float32[1", "x:float32[1,,2]", "x:float32[n=8..1]", "x:float32[n+]",
+     "x:float32[2+n]", "x:float32[a b]", f"x:float32[{2**63}]", f"x:float32[n=1..{2**63}]", f"x:float32[{'9' * 5000}]"],
 )  # fmt: skip
 def test_refuses(text: str) -> None:
     with pytest.raises(UsageError):

@@ -50,22 +50,22 @@ def choose_dim_names(
     The first dim is "batch", the last two of a picture "height" and "width", others "<input>_<dim>".
     """
     chosen: dict[sympy.Symbol, str] = {}
+    places = []
     for label, tensor in inputs:
-        if not isinstance(tensor, torch.Tensor):
-            continue
-        sizes: tuple[Any, ...] = tensor.shape  # ints and SymInts, which PyTorch's annotations call ints
-        for place, dim in enumerate(sizes):
-            if is_fixed(dim):
+        if isinstance(tensor, torch.Tensor):
+            sizes: tuple[Any, ...] = tensor.shape  # ints and SymInts, which PyTorch's annotations call ints
+            places += [(label, tensor, place, dim) for place, dim in enumerate(sizes) if not is_fixed(dim)]
+    # What is named for a sum (`past+new`) is none of its parts, which may be dims of later inputs.
+    for label, tensor, place, dim in sorted(places, key=lambda row: not row[3].node.expr.is_symbol):
+        for symbol in sorted(dim.node.expr.free_symbols, key=str):
+            if symbol in chosen:
                 continue
-            for symbol in sorted(dim.node.expr.free_symbols, key=str):
-                if symbol in chosen:
-                    continue
-                # The user may give several dims one name, which says that they are equal.
-                name = wanted.get((label, place))
-                if name is None:
-                    name = _default_dim_name(label, tensor, place)
-                    name = f"{label}_{place}" if name in chosen.values() or name in wanted.values() else name
-                chosen[symbol] = name
+            # The user may give several dims one name, which says that they are equal.
+            name = wanted.get((label, place))
+            if name is None:
+                name = _default_dim_name(label, tensor, place)
+                name = f"{label}_{place}" if name in chosen.values() or name in wanted.values() else name
+            chosen[symbol] = name
     return chosen
 
 

@@ -46,7 +46,9 @@ def check_runs(module: nn.Module, call: Call) -> None:
         at = _user_line(error)
         raise UsageError(
             f"forward does not run on inputs as described ({shown}){f' at {at}' if at else ''}: {short_message(error)}",
-            hint=dtype_hint(module, call) or "describe the inputs that this model takes with --input NAME:DTYPE[DIMS]",
+            hint=dtype_hint(module, call)
+            or "describe the inputs that this model takes with --input NAME:DTYPE[DIMS]; one name is one length, and "
+            "that of mask:int64[batch,past+new] is a sum",
         ) from error
 
 

@@ -254,7 +254,19 @@ def _described_calls(
 
 
 def _has_sum(spec: InputSpec) -> bool:
-    return any("+" in (dim.name or "") for dim in spec.shape or ())
+    return any(_is_sum(dim.name) for dim in spec.shape or ())
+
+
+def _is_sum(name: str | None) -> bool:
+    return "+" in (name or "")
+
+
+def _sum(name: str, lengths: Mapping[str, int], where: str) -> int:
+    """The length of `past+new`, of those of its parts. Raises `UsageError` for a part that no input has."""
+    parts = name.split("+")
+    if missing := [part for part in parts if not part.isdigit() and part not in lengths]:
+        raise UsageError(f"{where} is a sum with {missing[0]}, which is no dim of an input")
+    return sum(int(part) if part.isdigit() else lengths[part] for part in parts)
 
 
 def _without_ones(call: Call) -> Call:
@@ -292,8 +304,8 @@ def _tensor_from_spec(spec: InputSpec, turn: int, sizes: dict[str, int]) -> torc
         if dim.name not in sizes or dim.name is None:
             size = BATCH if place == 0 else row[min(used, len(row) - 1)]
             used += place > 0
-            if "+" in (dim.name or ""):
-                size = sum(sizes[part] for part in str(dim.name).split("+"))
+            if _is_sum(dim.name):
+                size = _sum(str(dim.name), sizes, f"the dim {dim} of {spec.name}")
             size = max(size, dim.low or 1)
             size = size if dim.high is None else min(size, dim.high)
             if dim.name is None:
@@ -327,31 +339,31 @@ def long_call(call: Call) -> Call | None:
     """The same call with every dim that the user wants dynamic several times as long; None where none can be.
 
     What strided layers leave of a short one is a length of 1, which torch.export builds in. Dims of one name keep one
-    length, and that of a sum (`past+new`) is their sum.
+    length.
     """
     wishes = [(e.tensor.shape[i], w) for e in call.values() for i, w in e.wishes.items() if w.asked]
     if not wishes or any(w.high is not None and w.high < _long(size) for size, w in wishes):
         return None
-    lengths = {w.name: _long(size) for size, w in wishes}
-
-    def long_size(example: Example, place: int, wish: DynamicDim) -> int | None:
-        parts = str(wish.name).split("+")
-        if not wish.asked:
-            return None
-        return sum(lengths.get(part, 0) for part in parts) if len(parts) > 1 else _long(example.tensor.shape[place])
-
-    return _with_sizes(call, long_size)
+    return _with_sizes(call, lambda e, place, wish: _long(e.tensor.shape[place]) if wish.asked else None)
 
 
 def _with_sizes(call: Call, size_of: Callable[[Example, int, DynamicDim], int | None]) -> Call:
-    """The same call with dims of other sizes; None leaves one as it is, and so an example with its numbers."""
-    made = dict(call)
-    for name, example in call.items():
-        shape = list(example.tensor.shape)
-        for place, wish in example.wishes.items():
-            shape[place] = size_of(example, place, wish) or shape[place]
-        if shape != list(example.tensor.shape):
-            made[name] = replace(example, tensor=example_tensor(shape, example.tensor.dtype))
+    """The same call with dims of other sizes; None leaves one as it is, and so an example with its numbers.
+
+    What is named as a sum of others (`past+new`) is that of their new sizes.
+    """
+    made, lengths = dict(call), dict[str, int]()
+    dims = [(n, e, place, wish) for n, e in call.items() for place, wish in e.wishes.items()]
+    shapes = {name: list(example.tensor.shape) for name, example in call.items()}
+    for name, example, place, wish in sorted(dims, key=lambda dim: _is_sum(dim[3].name)):
+        if _is_sum(wish.name):
+            shapes[name][place] = _sum(str(wish.name), lengths, f"the dim {wish.name} of {name}")
+        else:
+            shapes[name][place] = size_of(example, place, wish) or shapes[name][place]
+            lengths[wish.name or ""] = shapes[name][place]
+    for name, shape in shapes.items():
+        if shape != list(call[name].tensor.shape):
+            made[name] = replace(call[name], tensor=example_tensor(shape, call[name].tensor.dtype))
     return made
 
 

@@ -166,3 +166,21 @@ def test_a_built_in_step_is_checked_where_no_longer_example_may_be_taken(tmp_pat
     assert session.run(None, {"x": noise(2, 3, 10)})[0].shape == (2, 1, 2, 2)
     with pytest.raises(Exception, match="only_if"):
         session.run(None, {"x": noise(2, 3, 12)})
+
+
+class Cached(nn.Module):
+    """A mask as long as the cache and the new steps together."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
+        return torch.cat([cache, x], 1) * (mask > 0)[..., None]
+
+
+CACHED = ["x:float32[b,new,4]", "mask:int64[b,past+new]", "cache:float32[b,past,4]"]
+
+
+def test_a_length_is_described_as_a_sum_of_others() -> None:
+    model = read(Cached(), *CACHED)
+    assert shape_of(model.graph.inputs[1]) in (["b", "past+new"], ["b", "new+past"])
+    assert {tuple(feed.arrays["mask"].shape) for feed in generate_feeds(model, 2)} >= {(2, 32)}
+    with pytest.raises(convert.UsageError, match="a sum with extra, which is no dim"):
+        read(Cached(), CACHED[0], "mask:int64[b,extra+new]", CACHED[2])
