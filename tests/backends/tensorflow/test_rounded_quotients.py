@@ -84,7 +84,7 @@ def test_a_size_that_is_known_beside_a_batch_that_is_not(target: str, tmp_path: 
     compared(model, target, np.arange(2 * 2 * 18, dtype=np.float32).reshape(2, 2, 6, 3), tmp_path)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", slow(TARGETS, "tflite"))
 def test_the_scale_of_dynamic_steps_is_a_quotient(target: str, tmp_path: Path) -> None:
     """The 255th part of a range: of 0, 1.5 and 3, say, the second lies in the middle between two steps."""
     made = "uint8[N] y, float size, uint8 zero"

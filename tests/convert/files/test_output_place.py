@@ -21,6 +21,7 @@ from convert.errors import UsageError
 from convert.files.output import atomic_replacement
 from convert.files.output_place import check_apart, check_replaceable
 from tests.support.hostile import OLD_ONNX
+from tests.support.marks import slow
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 FORMS = list(plugin.formats().values())
@@ -286,7 +287,7 @@ def identity(path: Path) -> Path:
 
 
 @pytest.mark.not_core
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", slow(FORMS, plugin.formats()["tflite"]), ids=lambda form: form.name)
 def test_every_format_is_known_again(tmp_path: Path, form: plugin.Format) -> None:
     """What this tool has written it replaces, the smallest model too, under any name."""
     convert.convert(identity(tmp_path / "x.onnx"), form.name, tmp_path / f"m{form.suffix}", verify=False)

@@ -314,6 +314,7 @@ def test_inputs_of_unknown_rank_stay_as_they_are() -> None:
     assert (notes, dims, bounds) == ([], [[], ["n"]], {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", ["same", "other", "odd"])
 def test_many_outputs_are_paired_in_seconds(names: str) -> None:
     """Each was looked for among all others: 20,000 took half a minute."""

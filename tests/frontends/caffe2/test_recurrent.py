@@ -48,7 +48,7 @@ def test_network(kind: str, nets: Path) -> None:
         assert_same(run(folder, data(folder, place, "in"), *specs(folder)), data(folder, place, "out"))
 
 
-@pytest.mark.parametrize("form", ["onnx", "tf"])
+@pytest.mark.parametrize("form", ["onnx", pytest.param("tf", marks=pytest.mark.slow)])
 def test_the_source_runs_and_is_verified(form: str, nets: Path, tmp_path: Path) -> None:
     folder = nets / "lstm.caffe2"
     check_nets(folder)
