@@ -67,7 +67,8 @@ def _run(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], variant: int) -> 
 
 
 def as_array(x: torch.Tensor) -> np.ndarray:
-    """The content as numpy; bfloat16 through its bytes."""
+    """The content as numpy; bfloat16 through its bytes. Parts that a split gives of a parameter ask for a gradient."""
+    x = x.detach()
     if x.dtype == torch.bfloat16:
         return x.view(torch.int16).numpy().view(ir.DataType.BFLOAT16.numpy())
     return x.numpy()
