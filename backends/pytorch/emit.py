@@ -10,7 +10,8 @@ import onnx_ir as ir
 import torch
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from convert.errors import ConvertError, Location, Unsupported
+from convert import limits
+from convert.errors import ConvertError, Location, ResourceLimit, Unsupported
 from convert.graph import location_of
 from convert.graph.values import attribute_content, constant, last_uses, nodes_of, used_values
 
@@ -73,11 +74,19 @@ class Emitter:
         return x.array if isinstance(x, Known) else None
 
     def ints(self, x: Value) -> list[Any]:
-        """A vector or scalar of integers as Python's: numbers, symbols of sizes, and symbols of what the data says."""
+        """A vector or scalar of integers as Python's: numbers, symbols of sizes, and symbols of what the data says.
+
+        Raises `ResourceLimit` for more of the last than any operator has a use for: each costs more than those before.
+        """
         if isinstance(x, Known):
             return [int(n) for n in x.array.ravel()]
         if isinstance(x, Sizes):
             return list(x.array.ravel())
+        count = x.numel()
+        if isinstance(count, int) and count > limits.COMPUTED_SIZES:
+            at = "" if self.node is None else f"{location_of(self.node)}: "
+            text = f"{at}{count:,} sizes that a run computes are more than the {limits.COMPUTED_SIZES} that are taken"
+            raise ResourceLimit(text, hint="a program can set convert.limits.COMPUTED_SIZES")
         x = x if x.dtype == torch.int64 else x.to(torch.int64)
         return list((x if x.dim() == 1 else x.reshape(-1)).tolist()) if x.dim() else [x.item()]
 

@@ -24,6 +24,7 @@ from convert.passes.decide_branches import decide_branches
 from convert.report import Report
 from convert.source import Source
 
+from .dims import check_dims
 from .functions import all_nodes, check_functions, drop_overruled_functions, inline_functions
 from .lazy_proto import ByteSpan, parse_model
 from .lift import fix_inputs, fix_values, lift_opset
@@ -75,6 +76,7 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
         report.note("training information in the file was left out")
     flatten_inputs(model, options)
     fix_values(model, options, report)
+    check_dims(model)
     find_facts(model)
     lift_opset(model)
     write_in_onnx(model, report)

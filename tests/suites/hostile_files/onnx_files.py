@@ -174,6 +174,8 @@ def _sizes() -> dict[str, onnx.ModelProto]:
         "100,000 outputs": model_of([Node("Split", ["x"], [f"o{i}" for i in range(20_000)], num_outputs=20_000)],
                                     outputs=[Info(f"o{i}", 1, None) for i in range(20_000)],
                                     inputs=[Info("x", 1, [20_000])]),
+        "20,000 pads that are computed": model_of([Node("Pad", ["x", "n"], ["y"])],
+                                                  inputs=[Info("x", 1, [4]), Info("n", 7, [20_000])]),
         "100,000 inputs": model_of([Node("Sum", [f"x{i}" for i in range(20_000)], ["y"])],
                                    inputs=[Info(f"x{i}", 1, [1]) for i in range(20_000)]),
     }  # fmt: skip
@@ -304,3 +306,7 @@ def onnx_files(folder: Path, canary: Canary) -> Iterator[Case]:
         if not good.exists():
             good.write_bytes(model_of([Node("Neg", ["x"], ["y"])]).SerializeToString())
         yield Case(name, path, good=good)
+        if "computed" in name:
+            for form in ("torch", "torch-code", "tf-frozen", "keras", "caffe2"):
+                words = ("--to", form, "-o", {"keras": "m.keras", "torch": "m.pt2"}.get(form, "m"))
+                yield Case(f"{name}, to {form}", path, words, good, verbs=("convert",))
