@@ -23,6 +23,8 @@ _PASSING = frozenset(
     }
 )  # fmt: skip
 _COMPARING = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min"})
+_STEPS = {"Round": (-1.5, -0.5, 0.5, 1.5, 2.5), "Floor": (-1.0, 0.0, 2.0), "Ceil": (-1.0, 0.0, 2.0)}
+"""Numbers at which what rounds otherwise gives another result: half way, which no random number is, and whole ones."""
 _KEYS = ("keys_strings", "keys_int64s", "keys_floats", "keys_tensor", "cats_strings", "cats_int64s", "pool_strings",
          "pool_int64s", "stopwords", "string_vocabulary", "int64_vocabulary")  # fmt: skip
 _TREES = ("TreeEnsemble", "TreeEnsembleRegressor", "TreeEnsembleClassifier")
@@ -96,6 +98,8 @@ def _compared(node: ir.Node, index: int) -> list[Any]:
         return [node.attributes["threshold"].value] if "threshold" in node.attributes else []
     if node.op_type in ("Cast", "NonZero"):
         return [0.0] if node.op_type == "NonZero" or node.outputs[0].dtype == ir.DataType.BOOL else []
+    if node.op_type in _STEPS:
+        return list(_STEPS[node.op_type]) if index == 0 else []
     if node.op_type not in _COMPARING and not (node.op_type == "Clip" and index == 0):
         return []
     tensors = [constant(v) for i, v in enumerate(node.inputs) if i != index and v is not None]

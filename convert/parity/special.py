@@ -27,7 +27,7 @@ ROWS = 4
 def special_array(value: ir.Value, plain: np.ndarray, limited: bool, denormals: bool = True) -> np.ndarray:
     """`plain` with special values: a NaN in the first row along the first axis, infinities in the second, a row of
     zeros, and denormals (or what is there) in those after it; one NaN where there are no rows. Integers have the limits
-    of their dtype, unless `limited`.
+    of their dtype and a number beyond those of the next narrower one, unless `limited`.
     """
     array = plain.copy()
     if not array.size:
@@ -36,7 +36,9 @@ def special_array(value: ir.Value, plain: np.ndarray, limited: bool, denormals: 
         if limited or not array.ndim or RANGE_KEY in value.metadata_props or reaches_shapes(value):
             return array
         ends = np.iinfo(array.dtype)
-        pool = [ends.max, 0, ends.min] if ends.min == 0 else [ends.max, -1, ends.min, 0, ends.min + 1]
+        # What the next narrower dtype does not hold, nor, of 64 bits, float32.
+        beyond = [(1 << ends.bits // 2) + 5] if ends.bits > 8 else []
+        pool = [ends.max, 0, *beyond, 0] if ends.min == 0 else [ends.max, -1, ends.min, *beyond, 0, ends.min + 1]
         return np.resize(np.array(pool, array.dtype), array.shape)
     if limited or value.dtype is None or not value.dtype.is_floating_point() or numpy_dtype(value.dtype).kind != "f":
         return array

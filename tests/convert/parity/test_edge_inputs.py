@@ -72,7 +72,12 @@ def test_rows_of_nan_infinities_zeros_and_denormals(dtype: type) -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "expected"),
-    [(np.int8, [127, -1, -128, 0, -127, 127, -1]), (np.uint8, [255, 0, 0, 255, 0, 0, 255])],
+    [
+        (np.int8, [127, -1, -128, 0, -127, 127, -1]),
+        (np.uint8, [255, 0, 0, 255, 0, 0, 255]),
+        (np.int16, [32767, -1, -32768, 261, 0, -32767, 32767]),
+        (np.uint16, [65535, 0, 261, 0, 65535, 0, 261]),
+    ],
 )
 def test_integers_have_their_limits_in_turn(dtype: type, expected: list[int]) -> None:
     value = ir.Value(name="x", type=ir.TensorType(ir.DataType.from_numpy(np.dtype(dtype))))

@@ -195,7 +195,7 @@ def test_rows_of_special_values() -> None:
     integers = ir.Value(name="i", type=ir.TensorType(I64), shape=ir.Shape([7]))
     ends = np.iinfo(np.int64)
     kept = np.arange(7)
-    limits = [ends.max, -1, ends.min, 0, ends.min + 1, ends.max, -1]
+    limits = [ends.max, -1, ends.min, (1 << 32) + 5, 0, ends.min + 1, ends.max]
     assert special_array(integers, kept, False).tolist() == limits
     assert special_array(integers, kept, True).tolist() == kept.tolist()
     assert special_array(integers, np.array(5), False).tolist() == 5
