@@ -84,6 +84,10 @@ def candidate_calls(module: nn.Module, options: Options) -> Iterator[tuple[Call,
         return
     specs = {names[i] if s.name is None else s.name: s for i, s in enumerate(options.inputs)}
     arrays = {names[k] if isinstance(k, int) else k: a for k, a in options.examples.items()}
+    # A configuration may be wrong about the rank of what a model takes; an example is not.
+    specs = {
+        n: s for n, s in specs.items() if not (s.assumed and s.shape and n in arrays and len(s.shape) != arrays[n].ndim)
+    }
     left = [n for n in names if n not in arrays and (n not in specs or specs[n].shape is None)]
     if left and len(names) > 1:
         raise UsageError(

@@ -11,12 +11,13 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 import torch
+from convert.frontends.pytorch.inputs.examples import candidate_calls
 from convert.frontends.pytorch.runner import runner
 from torch import nn
 
 import convert
 from convert.errors import UsageError
-from convert.options import Options
+from convert.options import DimSpec, InputSpec, Options
 from convert.report import Report
 from convert.source import Source
 from tests.support.pytorch_tools import agrees, noise, read, run, shape_of
@@ -262,3 +263,11 @@ def test_windows_and_heads_reshape_with_a_dynamic_batch() -> None:
     model = read(Wrapped(), "x:float32[batch,length,8]")
     for size in ((1, 5, 8), (3, 9, 8)):
         agrees(Wrapped(), model, noise(*size))
+
+
+def test_an_example_has_the_rank_that_it_has_whatever_a_configuration_says() -> None:
+    wrong = InputSpec("input", "float32", (DimSpec(name="batch"), DimSpec(name="samples")), assumed=True)
+    options = Options(inputs=(wrong,), examples={"input": np.zeros((2, 1, 8), np.float32)})
+    call, _ = next(candidate_calls(nn.Conv1d(1, 2, 3), options))
+    assert call["input"].tensor.shape == (2, 1, 8)
+    assert [wish.name for wish in call["input"].wishes.values()] == ["batch"]
