@@ -21,7 +21,7 @@ from convert.report import Report
 from convert.source import Source
 
 from .common.modes import note_fast_path
-from .export.both_ways import read_all_ways
+from .export.apart_ways import read_all_ways
 from .export.capture import capture, inference
 from .export.captured import Capture
 from .export.decisions import deciding

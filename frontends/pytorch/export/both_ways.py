@@ -18,11 +18,11 @@ from convert.graph.values import draws_numbers, known_dims, nodes_of
 
 from .decisions import HOLDS, decision_of
 
-_KEY = "convert.decision"
+DECISION_KEY = "convert.decision"
 """Metadata of the node whose output says how a decision goes, until the captures are one graph."""
 
 MOST_WAYS = 8
-"""So many captures are made at the most: three decisions that do not depend on each other."""
+"""So many captures are made at the most: three decisions, or more that do not depend on each other."""
 
 
 def mark_decision(g: Graph, node: torch.fx.Node, outcome: ir.Value) -> None:
@@ -30,11 +30,11 @@ def mark_decision(g: Graph, node: torch.fx.Node, outcome: ir.Value) -> None:
     holds = g.Equal(outcome, g.const(HOLDS, g.dtype(outcome)))
     maker = holds.producer()
     assert maker is not None
-    maker.metadata_props[_KEY] = str(decision_of(node))
+    maker.metadata_props[DECISION_KEY] = str(decision_of(node))
 
 
-def read_all_ways(read: Callable[[list[bool]], ir.Model]) -> ir.Model:
-    """The graph with every way that decisions on data may go; `read` gives that of one path.
+def read_each_way(read: Callable[[list[bool]], ir.Model], first: ir.Model) -> ir.Model:
+    """The graph with every way that decisions on data may go; `read` gives that of one path, `first` of yes to all.
 
     Raises `Unsupported` where there are too many ways, or where they do not have the same outputs.
     """
@@ -45,21 +45,17 @@ def read_all_ways(read: Callable[[list[bool]], ir.Model]) -> ir.Model:
         count += 1
         if count > MOST_WAYS:
             raise Unsupported(f"forward may go more than {MOST_WAYS} ways")
-        model = read(path)
-        for place in reversed(range(len(path), len(_decisions(model)))):
+        model = read(path) if path else first
+        for place in reversed(range(len(path), len(decisions_of(model)))):
             other = from_here([*path, *[True] * (place - len(path)), False])
             _merge(model, other, place)
         return model
 
-    model = from_here([])
-    for node in _decisions(model).values():
-        if not node.outputs[0].uses():
-            model.graph.remove(node, safe=True)
-    return model
+    return from_here([])
 
 
-def _decisions(model: ir.Model) -> dict[int, ir.Node]:
-    return {int(n.metadata_props[_KEY]): n for n in model.graph if _KEY in n.metadata_props}
+def decisions_of(model: ir.Model) -> dict[int, ir.Node]:
+    return {int(n.metadata_props[DECISION_KEY]): n for n in model.graph if DECISION_KEY in n.metadata_props}
 
 
 def _merge(model: ir.Model, other: ir.Model, place: int) -> None:
@@ -68,14 +64,14 @@ def _merge(model: ir.Model, other: ir.Model, place: int) -> None:
     if ends[0] != ends[1] or model.metadata_props != other.metadata_props:
         raise Unsupported("the two ways have other inputs or outputs, or hold for other sizes")
     for each in (model, other):
-        _join_equal_nodes(each)
-    same = _equal_values(model, other)
+        join_equal_nodes(each)
+    same = equal_values(model, other)
     own_outputs, theirs = list(model.graph.outputs), [same.get(v, v) for v in other.graph.outputs]
     other.graph.outputs.clear()
     for value, own in same.items():
         ir.convenience.replace_all_uses_with(value, own)
     differs = [i for i, (a, b) in enumerate(zip(own_outputs, theirs, strict=True)) if a is not b]
-    decided = _decisions(model)[place]
+    decided = decisions_of(model)[place]
     if not differs:
         return
     moved = [n for n in other.graph if not all(o in same for o in n.outputs)]
@@ -83,7 +79,7 @@ def _merge(model: ir.Model, other: ir.Model, place: int) -> None:
     kept = [n for n in model.graph if not all(id(o) in common for o in n.outputs) and n is not decided]
     if id(decided.outputs[0]) not in common:
         raise Unsupported("what decides is computed in another way on each way")
-    _take_over(model, moved)
+    take_over(model, moved)
     results = []
     for i in differs:
         a, b = own_outputs[i], theirs[i]
@@ -95,19 +91,19 @@ def _merge(model: ir.Model, other: ir.Model, place: int) -> None:
         model.graph.outputs[i] = value
     model.graph.remove(kept, safe=False)
     other.graph.remove(moved, safe=False)
-    names = _names(model, [*kept, *moved])
+    names = free_names(model, [*kept, *moved])
     for i in differs:
         own_outputs[i].name = next(names)  # the If has it now
     branches = {
-        "then_branch": _branch("then_branch", kept, [own_outputs[i] for i in differs], names),
-        "else_branch": _branch("else_branch", moved, [theirs[i] for i in differs], names),
+        "then_branch": branch_of("then_branch", kept, [own_outputs[i] for i in differs], names),
+        "else_branch": branch_of("else_branch", moved, [theirs[i] for i in differs], names),
     }
     node = ir.Node("", "If", [decided.outputs[0]], [ir.AttrGraph(n, g) for n, g in branches.items()], outputs=results)
-    node.metadata_props.update({k: v for k, v in decided.metadata_props.items() if k != _KEY})
+    node.metadata_props.update({k: v for k, v in decided.metadata_props.items() if k != DECISION_KEY})
     model.graph.append(node)
 
 
-def _branch(name: str, nodes: list[ir.Node], outputs: list[ir.Value], names: Iterator[str]) -> ir.Graph:
+def branch_of(name: str, nodes: list[ir.Node], outputs: list[ir.Value], names: Iterator[str]) -> ir.Graph:
     """A graph of these nodes; what it gives without having made it goes through an Identity."""
     made, given = {o for n in nodes for o in n.outputs}, []
     nodes = list(nodes)
@@ -122,7 +118,7 @@ def _branch(name: str, nodes: list[ir.Node], outputs: list[ir.Value], names: Ite
     return ir.Graph([], given, nodes=nodes, name=name)
 
 
-def _names(model: ir.Model, besides: Sequence[ir.Node] = ()) -> Iterator[str]:
+def free_names(model: ir.Model, besides: Sequence[ir.Node] = ()) -> Iterator[str]:
     """Names that nothing in the model has, nor what the nodes `besides` make."""
     taken = {v.name for n in nodes_of(model.graph) for v in n.outputs} | set(model.graph.initializers)
     taken |= {v.name for n in besides for inner in _with_inner(n) for v in inner.outputs}
@@ -130,9 +126,9 @@ def _names(model: ir.Model, besides: Sequence[ir.Node] = ()) -> Iterator[str]:
     return (n for n in (f"way_{i}" for i in range(1 << 30)) if n not in taken)
 
 
-def _take_over(model: ir.Model, nodes: list[ir.Node]) -> None:
+def take_over(model: ir.Model, nodes: list[ir.Node]) -> None:
     """Give what `nodes` of another model make and read names of their own in this one, weights among them."""
-    names = _names(model)
+    names = free_names(model)
     weights: dict[ir.Value, ir.Value] = {}
     for node in nodes:
         for inner in _with_inner(node):
@@ -154,12 +150,12 @@ def _with_inner(node: ir.Node) -> Iterator[ir.Node]:
             yield from nodes_of(attribute.as_graph())
 
 
-def _equal_values(model: ir.Model, other: ir.Model) -> dict[ir.Value, ir.Value]:
+def equal_values(model: ir.Model, other: ir.Model) -> dict[ir.Value, ir.Value]:
     """The values of `other` that `model` has as well, each with its own: ends, weights, and results of equal nodes."""
     same: dict[ir.Value, ir.Value] = dict(zip(other.graph.inputs, model.graph.inputs, strict=True))
-    weights = {_content_key(v): v for v in reversed(list(model.graph.initializers.values()))}  # the first of equals
+    weights = {content_key(v): v for v in reversed(list(model.graph.initializers.values()))}  # the first of equals
     for value in other.graph.initializers.values():
-        found = weights.get(_content_key(value))
+        found = weights.get(content_key(value))
         if found is not None:
             same[value] = found
     known = {key: n for n in model.graph if (key := _node_key(n, {})) is not None}
@@ -170,12 +166,12 @@ def _equal_values(model: ir.Model, other: ir.Model) -> dict[ir.Value, ir.Value]:
     return same
 
 
-def _join_equal_nodes(model: ir.Model) -> None:
+def join_equal_nodes(model: ir.Model) -> None:
     """Leave one of nodes that compute the same, so that whichever the other capture reads has its equal in this one."""
     given = set(model.graph.outputs)
     weights: dict[tuple[Any, ...], ir.Value] = {}
     for value in model.graph.initializers.values():
-        kept = weights.setdefault(_content_key(value), value)
+        kept = weights.setdefault(content_key(value), value)
         if kept is not value and value not in given:
             ir.convenience.replace_all_uses_with(value, kept)
     known: dict[tuple[Any, ...], ir.Node] = {}
@@ -190,12 +186,20 @@ def _join_equal_nodes(model: ir.Model) -> None:
 
 def _node_key(node: ir.Node, same: dict[ir.Value, ir.Value]) -> tuple[Any, ...] | None:
     """Equal for nodes that compute the same; None for one with a graph in it, or that is drawn or gives nothing."""
-    if draws_numbers(node) or any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values()):
+    if not is_comparable(node):
         return None
-    inputs = tuple(None if v is None else id(same.get(v, v)) for v in node.inputs)
+    return attributes_of(node), tuple(None if v is None else id(same.get(v, v)) for v in node.inputs)
+
+
+def is_comparable(node: ir.Node) -> bool:
+    """Whether nodes that look like it compute the same: none that is drawn, and none with a graph in it."""
+    return not draws_numbers(node) and not any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values())
+
+
+def attributes_of(node: ir.Node) -> tuple[Any, ...]:
+    """What a node does with its inputs."""
     attributes = tuple(sorted((n, _attribute_key(a)) for n, a in node.attributes.items()))
-    place = node.metadata_props.get(_KEY, "")
-    return node.domain, node.op_type, inputs, attributes, place
+    return node.domain, node.op_type, attributes, node.metadata_props.get(DECISION_KEY, "")
 
 
 def _attribute_key(attribute: ir.Attr) -> str:
@@ -203,7 +207,7 @@ def _attribute_key(attribute: ir.Attr) -> str:
     return value.tobytes().hex() if isinstance(value, ir.TensorProtocol) else repr(value)
 
 
-def _content_key(value: ir.Value) -> tuple[Any, ...]:
+def content_key(value: ir.Value) -> tuple[Any, ...]:
     """Equal for weights that are one array in memory, and for small constants of the same content."""
     tensor = value.const_value
     assert tensor is not None

@@ -23,7 +23,7 @@ from .patches.checks import BETWEEN
 _MARK = "convert: decision "
 HOLDS = 2
 """What the tensor that is marked is where the condition holds; 1 where it does not."""
-_MOST = 6
+_MOST = 16
 """Decisions in one capture: a loop on data would ask without end."""
 
 
