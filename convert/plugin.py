@@ -149,7 +149,8 @@ class Frontend(Protocol):
     and only text (`sr=16000`) fixes a value. One that reads files of weights without their code lists these in
     `list_weights(source, options, report)`, which gives None for other files. `READS`: kinds by option. What a library
     starts threads for that are all of the program's, or writes while it is imported, is done before a file is read, in
-    `prepare(source, options)`: reading is confined, and so are the threads that it starts.
+    `prepare(source, options)`: reading is confined, and so are the threads that it starts. `find_contradiction(source)`
+    says what is wrong in a file that a rule has stumbled over, or "".
     """
 
     KINDS: Mapping[str, str]
