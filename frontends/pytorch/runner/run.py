@@ -134,7 +134,9 @@ def named_call(
 
     def call(tensors: dict[str, torch.Tensor]) -> Any:
         args, kwargs = arrange_arguments(module, tensors)
-        return module(*args, **kwargs)
+        # PyTorch writes where the places of a sparse tensor point, beyond its memory too.
+        with torch.sparse.check_sparse_tensor_invariants(True):
+            return module(*args, **kwargs)
 
     return _stateful_call(call, module, [p.name for p in parameters_of(module)]), module
 
