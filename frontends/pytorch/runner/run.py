@@ -141,6 +141,17 @@ def named_call(
     return _stateful_call(call, module, [p.name for p in parameters_of(module)]), module
 
 
+def _copied(module: torch.nn.Module) -> torch.nn.Module:
+    """A deep copy; of sparse tensors, which deepcopy does not take, a clone each."""
+    memo: dict[int, Any] = {}
+    for part in module.modules():
+        for tensor in (*part._parameters.values(), *part._buffers.values(), *part.__dict__.values()):
+            if isinstance(tensor, torch.Tensor) and tensor.layout != torch.strided:
+                clone = tensor.detach().clone()
+                memo[id(tensor)] = torch.nn.Parameter(clone, False) if isinstance(tensor, torch.nn.Parameter) else clone
+    return copy.deepcopy(module, memo)
+
+
 def _stateful_call(
     call: Callable[[dict[str, torch.Tensor]], Any], module: torch.nn.Module, names: Iterable[Any]
 ) -> Callable[[dict[str, torch.Tensor]], dict[str, Any]]:
@@ -161,7 +172,7 @@ def _stateful_call(
 
 def widened_module(module: torch.nn.Module, owned: bool) -> torch.nn.Module:
     """The module in float64: itself if it is `owned`, else a copy."""
-    return (module if owned else copy.deepcopy(module)).double()
+    return (module if owned else _copied(module)).double()
 
 
 def _widened_script(module: torch.jit.ScriptModule, owned: bool) -> torch.jit.ScriptModule:

@@ -1,0 +1,30 @@
+"""Sparse tensors that a module keeps: dense in the graph, and as they were in the module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+import convert
+
+
+class Mixes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.own = nn.Parameter((torch.eye(3) * 2).to_sparse())
+        self.register_buffer("rows", (torch.eye(3) + 1).to_sparse_csr())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sparse.mm(self.own, x.T).T.sin() + (self.get_buffer("rows") @ x.T).T
+
+
+def test_sparse_weights_are_verified_and_stay_sparse(tmp_path: Path) -> None:
+    module = Mixes()
+    report = convert.convert(module, "onnx", tmp_path / "m.onnx", inputs=torch.randn(2, 3))
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS", report.verdict.reason
+    assert any("sparse tensors rows, own are dense" in note for note in report.notes)
+    assert (module.own.layout, module.own.dtype) == (torch.sparse_coo, torch.float32)
+    assert module.get_buffer("rows").layout == torch.sparse_csr
