@@ -43,6 +43,22 @@ def sizes_by_name(inputs: Sequence[ir.Value], tensors: Sequence[torch.Tensor]) -
     return {name: tensor.shape[place] for value, tensor in pairs for place, name in _named_dims(value)}
 
 
+def equal_dims(inputs: Sequence[ir.Value]) -> list[list[tuple[int, int]]]:
+    """The dims that have one name, as the places of their inputs and their own; without names that one dim has."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for at, value in enumerate(inputs):
+        for place, name in _named_dims(value):
+            found.setdefault(name, []).append((at, place))
+    return [places for places in found.values() if len(places) > 1]
+
+
+def require_equal(dims: Sequence[Sequence[tuple[int, int]]], tensors: Sequence[torch.Tensor]) -> None:
+    """Ask that the dims of each group are equal, which makes one symbol of theirs."""
+    for (at, place), *others in dims:
+        for other, its in others:
+            torch._check(tensors[at].shape[place] == tensors[other].shape[its])
+
+
 def require(conditions: Sequence[str], sizes: Mapping[str, Any]) -> None:
     """Ask for the conditions of symbols of sizes by their names, which makes guards of them.
 

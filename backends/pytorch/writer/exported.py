@@ -27,7 +27,15 @@ from ..dtypes import torch_dtype
 from ..emit import Emitter, check, named_tensors
 from ..network import Network
 from ..passes.legalize import legalize
-from ..size_conditions import conditions_of, expressible, note_unmet, require, sizes_by_name
+from ..size_conditions import (
+    conditions_of,
+    equal_dims,
+    expressible,
+    note_unmet,
+    require,
+    require_equal,
+    sizes_by_name,
+)
 from ..state import Buffer, new_content
 from .any_batch import any_batch
 from .inplace import write_over
@@ -81,17 +89,26 @@ class Forward(Network):
     """The network with a forward that emits the graph; its arguments are called as the inputs are.
 
     A state in `buffers` is no argument and no output: it is read when a call begins, and written when it ends.
-    conditions: on the sizes of its arguments, asked first.
+    conditions: on the sizes of its arguments, asked first. names_are_equal: dims of one name are, which is asked too.
     """
 
-    def __init__(self, model: ir.Model, buffers: Sequence[Buffer] = (), conditions: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        model: ir.Model,
+        buffers: Sequence[Buffer] = (),
+        conditions: Sequence[str] = (),
+        *,
+        names_are_equal: bool = False,
+    ) -> None:
         super().__init__(model, {b.place: b.initial for b in buffers})
         graph = model.graph
         stored = [graph.inputs[b.input] for b in buffers]
         kept = {b.output for b in buffers}
         fed = fed_inputs(model, buffers)
+        equal = equal_dims(fed) if names_are_equal else []
 
         def forward(*tensors: torch.Tensor) -> dict[str, torch.Tensor]:
+            require_equal(equal, tensors)
             require(conditions, sizes_by_name(fed, tensors))
             emitter = Emitter(self)
             before = [self.get_buffer(b.place).clone() for b in buffers]  # views of it outlive what is written to it
@@ -128,8 +145,10 @@ def _apart(outputs: dict[str, torch.Tensor], inputs: Sequence[torch.Tensor]) -> 
 
 
 def export_model(model: ir.Model, buffers: Sequence[Buffer] = (), conditions: Sequence[str] = ()) -> ExportedProgram:
-    """Capture the model with the dynamic dims of its inputs. Raises `Unsupported`, also where one cannot stay so."""
-    module = Forward(model, buffers, conditions).eval()
+    """Capture the model with the dynamic dims of its inputs. Raises `Unsupported`, also where one cannot stay so.
+
+    Dims of one name may differ if the graph can do with it: a program would refuse what the source takes.
+    """
     inputs = fed_inputs(model, buffers)
     for value in inputs:
         if not isinstance(value.type, ir.TensorType):
@@ -139,7 +158,13 @@ def export_model(model: ir.Model, buffers: Sequence[Buffer] = (), conditions: Se
     sizes = example_sizes(model)
     examples = tuple(_example(v, sizes) for v in inputs)
     with quiet(), whole_rnn(), any_batch():
-        program = _captured(inputs, module, examples)
+        try:
+            program = _captured(inputs, Forward(model, buffers, conditions).eval(), examples)
+        except ConvertError:
+            if not equal_dims(inputs):
+                raise
+            module = Forward(model, buffers, conditions, names_are_equal=True).eval()
+            program = _captured(inputs, module, examples)
     _name_inputs(program, [str(v.name) for v in inputs])
     for graph_module in program.graph_module.modules():
         if isinstance(graph_module, torch.fx.GraphModule):
