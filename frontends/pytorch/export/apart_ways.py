@@ -94,6 +94,7 @@ def _merged(
         other = read([answer != (place == p) for p in range(count)])
         _check_ends(model, other, count)
         seams.append(_seam(model, other))
+    _check_apart(seams)
     _check_opposite(model, opposite, seams)
     for place, seam in enumerate(seams):
         _write(model, place, seam, answer, seams[place + 1 :])
@@ -147,6 +148,18 @@ def _alike(pa: ir.Node, pb: ir.Node, a: ir.Value, b: ir.Value) -> bool:
         return False
     absent = [[v is None for v in n.inputs] for n in (pa, pb)]
     return absent[0] == absent[1] and len(pa.outputs) == len(pb.outputs) and a.index() == b.index()
+
+
+def _check_apart(seams: Sequence[Seam]) -> None:
+    """Raise `Unsupported` where two decisions change one value: what it is where both go the other way is not known.
+
+    Whether Python has counted an even number of them, for one.
+    """
+    changed: set[ir.Value] = set()
+    for seam in seams:
+        if not changed.isdisjoint(seam.theirs):
+            raise Unsupported("several decisions on data decide one value")
+        changed.update(seam.theirs)
 
 
 def _check_opposite(model: ir.Model, opposite: ir.Model, seams: Sequence[Seam]) -> None:
