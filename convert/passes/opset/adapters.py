@@ -16,8 +16,10 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.values import is_used
 from convert.passes.opset.broadcasts import lower_extremum, lower_sum
-from convert.passes.opset.compare_schemas import short_mask
+from convert.passes.opset.compare_schemas import COUNTED_FROM_ZERO, short_mask
 from convert.passes.opset.old_adapters import (
+    axis_from_zero,
+    count_axis_from_zero,
     drop_neutral,
     lower_clip,
     lower_constant_to_initializer,
@@ -149,6 +151,7 @@ def _lower_split(g: Graph, node: ir.Node, target: int) -> Results:
         chunk = -(-dim // count)
         sizes = [max(0, min(chunk, dim - i * chunk)) for i in range(count)]
     given = [data, np.array(sizes, dtype=np.int64)] if target >= 13 else [data]
+    axis = axis_from_zero(node, axis) if target < 11 else axis
     attributes = {"axis": axis, "split": None if target >= 13 else sizes}
     made = g.node("Split", given, attributes, outputs=count)
     return [made] if count == 1 else made
@@ -346,6 +349,7 @@ LOWERINGS: dict[str, tuple[int, Adapter]] = {
     "Dropout": (12, _lower_dropout),
     "GridSample": (20, _lower_grid_sample),
     "Attention": (24, _lower_attention),
+    **dict.fromkeys(COUNTED_FROM_ZERO - {"Split"}, (11, count_axis_from_zero)),
     **dict.fromkeys(("Max", "Min"), (8, lower_extremum)),
     **dict.fromkeys(("Sum", "Mean"), (8, lower_sum)),
 }

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from convert.graph.node_inference import type_proto
 from convert.graph.tensors import dtype_name
-from convert.graph.values import known_dims
+from convert.graph.values import known_dims, rank
 
 # Operators whose meaning changed at an opset although a node may look the same on both sides of it.
 _REDEFINED = {
@@ -25,6 +25,9 @@ _REDEFINED = {
     "PRelu": 7,
 }
 
+COUNTED_FROM_ZERO = frozenset(("ArgMax", "ArgMin", "Compress", "Concat", "Flatten", "Split"))
+"""Operators whose axis may be counted from the last dim since opset 11; onnxruntime refuses some that do so before."""
+
 # Attribute values that came later than the attribute.
 _LATE_VALUES = {
     ("Pad", "mode", "wrap"): 19,
@@ -36,6 +39,11 @@ _LATE_VALUES = {
     ("ScatterND", "reduction", "max"): 18,
     ("ScatterND", "reduction", "min"): 18,
 }
+
+
+def _counts_back(node: ir.Node) -> bool:
+    """Whether the axis is counted from a last dim that is known."""
+    return node.attributes.get_int("axis", 0) < 0 and bool(rank(node.inputs[0]))
 
 
 @cache
@@ -58,6 +66,8 @@ def fits_version(node: ir.Node, version: int, target: int) -> bool:
     old = onnx.defs.get_schema(node.op_type, target, "")
     if new.since_version == old.since_version:
         return True
+    if node.op_type in COUNTED_FROM_ZERO and target < 11 and _counts_back(node):
+        return False
     if _is_redefined(node.op_type, version, target) or _freer(node, version, target):
         return False
     if wrong_types(node, old) or not _inputs_fit(node, new, old):

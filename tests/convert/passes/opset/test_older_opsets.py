@@ -41,6 +41,16 @@ def case(name: str, inputs: list[np.ndarray], build: Build, *opsets: int) -> Non
     CASES.append((name, inputs, build, opsets))
 
 
+for what, back in {
+    "Flatten": lambda g, x: g.Flatten(x, axis=-2),
+    "Flatten to a column": lambda g, x: g.Flatten(x, axis=3),
+    "ArgMax": lambda g, x: g.ArgMax(x, axis=-2),
+    "ArgMin": lambda g, x: g.ArgMin(x, axis=-1, keepdims=0),
+    "Compress": lambda g, x: g.Compress(x, np.array([True, False, True]), axis=-2),
+    "Concat": lambda g, x: g.Concat(x, x, axis=-3),
+    "Split": lambda g, x: g.Split(x, np.array([1, 2]), axis=-2, outputs=2)[0],
+}.items():
+    case(f"{what}, counted from the end", [normal(2, 3, 4)], back, *((9, 10) if what == "Compress" else (7, 10)))
 PLACES = np.array([[1], [3], [1], [0], [1], [3]])
 ROWS = normal(6, 3)
 for how in ("add", "mul", "max", "min"):
@@ -186,6 +196,17 @@ def test_lowered(row: tuple[str, list[np.ndarray], Build, tuple[int, ...]]) -> N
             assert got.dtype == want.dtype
             assert got.shape == want.shape
             np.testing.assert_allclose(got, want, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("operator", ["ArgMax", "Concat", "Flatten"])
+def test_no_axis_is_counted_from_the_end_before_opset_11(operator: str) -> None:
+    """The specifications have it from 11 on; that onnxruntime takes most of them says nothing of other readers."""
+    g = Graph(opset=22)
+    x = g.input("x", T.FLOAT, (2, 3, 4))
+    g.output(g.node(operator, [x, x] if operator == "Concat" else [x], {"axis": -1}))
+    model = g.model()
+    convert_opset(model, 10)
+    assert [n.attributes.get_int("axis") for n in model.graph] == [2]
 
 
 def test_batch_first_before_opset_14() -> None:
