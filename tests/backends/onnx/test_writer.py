@@ -17,6 +17,7 @@ from convert.backends import onnx as backend
 from convert.backends.onnx.writer import write_model
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
 
 from convert.errors import Unsupported, UsageError
 from convert.graph import Graph
@@ -53,16 +54,20 @@ def test_node_tests_compute_the_same(opset: int, tmp_path: Path) -> None:
             refused += 1
             continue
         onnx.checker.check_model(str(path))
-        after = session(path)
-        assert [i.name for i in after.get_inputs()] == [i.name for i in original.get_inputs()], name
-        assert [(o.name, o.type) for o in after.get_outputs()] == [(o.name, o.type) for o in original.get_outputs()], (
-            name
-        )
-        for got, expected in zip(after.run(None, feeds), wanted, strict=True):
+        try:
+            after = session(path)
+            assert [i.name for i in after.get_inputs()] == [i.name for i in original.get_inputs()], name
+            assert [(o.name, o.type) for o in after.get_outputs()] == [
+                (o.name, o.type) for o in original.get_outputs()
+            ], name
+            found = after.run(None, feeds)
+        except NoKernel:  # of so old an operator
+            found = run_evaluator(path, feeds)
+        for got, expected in zip(found, wanted, strict=True):
             assert_same(got, expected, 1e-4)
         ran += 1
     # Most of what onnxruntime runs is expressible; the share grows with the opset.
-    assert ran >= {11: 110, 13: 125, 17: 135, 20: 160, 23: 160, 25: 160, 26: 160}[opset], (ran, refused)
+    assert ran >= {7: 85, 9: 105, 11: 110, 13: 125, 17: 135, 20: 160, 23: 160, 25: 160, 26: 160}[opset], (ran, refused)
 
 
 def run_evaluator(path: Path, feeds: dict[str, Any]) -> Any:
