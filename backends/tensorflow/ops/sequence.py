@@ -9,6 +9,7 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from convert.errors import Unsupported
+from convert.graph.values import rank as graph_rank
 
 from ..constants import tf_dtype
 from ..emit import Dim, Emitter, Value
@@ -95,18 +96,19 @@ def concat_from_sequence(t, sequence, *, axis, new_axis):
     if isinstance(sequence, KnownSequence):
         items = [tf.convert_to_tensor(x) for x in sequence.items]
         return tf.stack(items, axis) if new_axis else tf.concat(items, axis)
-    if sequence.shape.rank is None:
+    whole = None if t.node is None else graph_rank(t.node.outputs[0])
+    of_parts = sequence.shape.rank if whole is None else whole - int(bool(new_axis))
+    if of_parts is None:
         raise Unsupported("ConcatFromSequence of tensors of unknown rank")
 
     def part(i):
-        x = element_at(sequence, i)
+        x = tf.ensure_shape(element_at(sequence, i), [None] * of_parts)
         return tf.expand_dims(x, axis) if new_axis else x
 
     def step(i, y):
         return i + 1, tf.concat([y, part(i)], axis)
 
-    rank = sequence.shape.rank + int(bool(new_axis))
-    free = tf.TensorShape([None] * rank)
+    free = tf.TensorShape([None] * (of_parts + int(bool(new_axis))))
     count = length_of(sequence)
     return tf.while_loop(lambda i, y: i < count, step, (1, part(0)), shape_invariants=(tf.TensorShape([]), free))[1]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 _KERAS_SUBGRAPHS = "Keras's functional models have no subgraphs"
 _KERAS_SEQUENCES = "Keras has no sequences and optionals of tensors"
 _DATA = "a result whose shape depends on the data"
-_WINDOWS = "SAME_LOWER or ceil_mode with a stride, over a dim of dynamic size"
+_WINDOWS = "SAME_LOWER, or ceil_mode with a stride as long as the window, over a dim of dynamic size"
 _INLINER = "the model's functions cannot be inlined"  # onnx's inliner, which has to know the type of what it converts
 
 _CONTROL = [

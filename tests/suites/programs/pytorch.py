@@ -15,7 +15,5 @@ _ANY = {
     "outer and kron": "takes only one size of a dim",
     "both_names": "wrote to memory that this tensor may or may not share",
 }
-_NO_RANK = "ConcatFromSequence of tensors of unknown rank"
-_TENSORFLOW = {**_ANY, "list_of_tensors": _NO_RANK, "Greedy": _NO_RANK}
-REFUSED: dict[str, dict[str, str]] = {"onnx": _ANY, "tf": _TENSORFLOW, "tf-frozen": _TENSORFLOW}
+REFUSED: dict[str, dict[str, str]] = {"onnx": _ANY, "tf": _ANY, "tf-frozen": _ANY}
 """What a format does not take, by program, with the reason; most of it the reader refuses, whatever the format."""
