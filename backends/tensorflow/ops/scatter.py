@@ -77,6 +77,8 @@ def _scatter_multiply(x: tf.Tensor, places: tf.Tensor, updates: tf.Tensor) -> tf
 
 @onnx_op("ScatterND", f"{LITE}::ScatterND")
 def scatter_nd(t, x, indices, updates, *, reduction):
+    if t.rank(indices) == 1:  # one place, which TensorFlow takes for a list of places of one dim
+        indices, updates = tf.expand_dims(indices, 0), tf.expand_dims(updates, 0)
     return scatter_updates(
         t, tf.convert_to_tensor(x), tf.convert_to_tensor(wrap_negative_nd(t, x, indices)), updates, reduction
     )

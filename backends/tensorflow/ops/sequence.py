@@ -102,7 +102,8 @@ def concat_from_sequence(t, sequence, *, axis, new_axis):
         raise Unsupported("ConcatFromSequence of tensors of unknown rank")
 
     def part(i):
-        x = tf.ensure_shape(element_at(sequence, i), [None] * of_parts)
+        x = element_at(sequence, i)
+        x.set_shape([None] * of_parts)
         return tf.expand_dims(x, axis) if new_axis else x
 
     def step(i, y):

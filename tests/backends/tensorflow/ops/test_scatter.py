@@ -16,6 +16,8 @@ ROWS = [
     case("ScatterND", f32(4, 3), i64(2, 2, low=-3, high=3), f32(2), reduction="add"),
     *(case("ScatterND", f32(4, 3), const([[1], [1]]), f32(2, 3), reduction=r) for r in ("mul", "max", "min")),
     case("ScatterND", boolean(4), const([[1], [2]]), boolean(2)),
+    case("ScatterND", f32(4, 3), const([-3]), f32(3)).named("one place"),
+    case("ScatterND", f32(4, 3, 2), const([2, -1]), f32(2), reduction="add").named("one place of two dims"),
 ]
 
 
