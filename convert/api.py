@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from convert import plugin
 from convert.arguments import make_options, unread_options
-from convert.contradictions import hold_against_file
 from convert.destination import destination, exists_error
 from convert.errors import ConvertError, ParityError, UsageError, convert_errors
 from convert.files.companions import copy_companions
@@ -21,7 +20,7 @@ from convert.files.output_place import check_apart, check_replaceable
 from convert.files.scratch import scratch_folder
 from convert.files.sniff import sniff
 from convert.interpreter import paused_garbage_collection
-from convert.model_reading import list_weights, read_model
+from convert.model_reading import hold_against_read_file, list_weights, read_model
 from convert.options import Options
 from convert.parts import convert_parts
 from convert.report import Report, Tensor
@@ -117,7 +116,7 @@ def convert(
     graph = model.clone() if verified else None
     _apply_layout(model, chosen, report)
     if dry_run:
-        with report.stage("check"), hold_against_file(opened, was_read=True):
+        with report.stage("check"), hold_against_read_file(opened, chosen):
             backend.check(model, form.name, chosen)
         report.unverified = "nothing was written: a dry run"
         return report
@@ -137,7 +136,7 @@ def convert(
         _warm_up(report, form.kind, [form.name])
     with atomic_replacement(place, force=force, read=read) as temporary:
         size = f"{form.name}, {bytes_text(report.weight_bytes)} of weights"
-        with report.stage("write", size), paused_garbage_collection(), hold_against_file(opened, was_read=True):
+        with report.stage("write", size), paused_garbage_collection(), hold_against_read_file(opened, chosen):
             backend.write(model, temporary, form.name, chosen, report)
         del model
         report.output_bytes = size_of(temporary)

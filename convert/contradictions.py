@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from convert import plugin
 from convert.errors import BadInput, ConvertError, as_convert_error, is_defect
 from convert.source import Source
 
@@ -13,13 +12,12 @@ _DOUBT = "is the file damaged? if it runs elsewhere this is a defect of convert:
 
 
 @contextmanager
-def hold_against_file(source: Source, *, was_read: bool) -> Iterator[None]:
+def hold_against_file(source: Source, find: Callable[[], str] | None = None) -> Iterator[None]:
     """Inside, an error that would be called a defect of convert is held against the file that it is of.
 
-    Files say shapes and options more than once, and a rule relies on what the others say. was_read: the frontend has
-    read the file, which its own specification may then be asked about (`find_contradiction` of the frontend). Models
-    in memory and what this run has written are no stranger's. Raises `BadInput` where the file is at fault, else what
-    came, with the question added.
+    Files say shapes and options more than once, and a rule relies on what the others say. find: what the file says
+    that its own specification forbids, or "", asked of a file that was read. Models in memory and what this run has
+    written are no stranger's. Raises `BadInput` where the file is at fault, else what came, with the question added.
     """
     try:
         yield
@@ -27,15 +25,9 @@ def hold_against_file(source: Source, *, was_read: bool) -> Iterator[None]:
         problem = as_convert_error(error)
         if source.path is None or source.own or not is_defect(problem):
             raise
-        if reason := _reason(source) if was_read else "":
+        if reason := find() if find is not None else "":
             message = f"{source.label} contradicts itself: {reason}"
             raise BadInput(message, hint="export it again, or mend what it says there") from error
         known = isinstance(error, ConvertError)
         message = problem.message if known else f"what {source.label} holds was not foreseen: {problem.message}"
         raise ConvertError(message, hint=_DOUBT) from error
-
-
-def _reason(source: Source) -> str:
-    """What the frontend finds in the file that no model of its framework may say; "" where it does not look."""
-    find = getattr(plugin.frontend_for(source), "find_contradiction", None)
-    return "" if find is None else find(source)

@@ -8,6 +8,7 @@ by the checks of the frontends. This holds where one of them is wrong, in a prog
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
 from convert import plugin
@@ -26,8 +27,14 @@ _T = TypeVar("_T")
 
 def read_model(source: Source, options: Options, report: Report) -> ir.Model:
     """The shared graph of `source`. Raises as `read` of its frontend does."""
-    with hold_against_file(source, was_read=False):
+    with hold_against_file(source):
         return _apart(source, options, lambda: plugin.frontend_for(source).read(source, options, report))
+
+
+def hold_against_read_file(source: Source, options: Options) -> AbstractContextManager[None]:
+    """`hold_against_file`, with the question to the frontend what no model of its framework may say."""
+    find = getattr(plugin.frontend_for(source), "find_contradiction", None)
+    return hold_against_file(source, None if find is None else lambda: _apart(source, options, lambda: find(source)))
 
 
 def list_weights(source: Source, options: Options, report: Report) -> list[Tensor] | None:

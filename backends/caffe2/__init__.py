@@ -57,7 +57,7 @@ def check(model: ir.Model, format: str, options: Options) -> None:
 def write(model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
     """Write the folder `path`. Raises `Unsupported` before anything is written."""
     from convert.graph.names import rename_ends
-    from convert.passes.size_checks import note_lost_checks
+    from convert.passes.size_checks import checked_conditions, note_lost_checks
 
     from .emit import emit
     from .legalize import legalize
@@ -65,7 +65,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     from .writer.writer import write_folder
 
     rename_ends(model, FORMATS[format].names, report)
-    note_lost_checks(model, "Caffe2", report)
+    note_lost_checks(checked_conditions(model), "Caffe2", report)
     legalize(model, options.dump_passes)
     profile = PROFILE.of(options)
     net = emit(model, aten=profile == "aten")

@@ -12,23 +12,31 @@ import onnx_ir as ir
 import torch
 
 from convert.errors import Unsupported
-from convert.graph.metadata import SIZE_CHECK_KEY
-from convert.passes.size_checks import size_checks
-from convert.report import Report
+from convert.parity.size_guards import Arithmetic, value_of
 
-_BINARY: dict[type[ast.AST], Callable[..., Any]] = {
+_OPERATORS: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod, ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.And: operator.and_, ast.Or: operator.or_,
-}  # fmt: skip
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "min": torch.sym_min, "max": torch.sym_max, "Min": torch.sym_min, "Max": torch.sym_max, "abs": abs
+    ast.Mod: operator.mod, ast.USub: operator.neg, ast.Not: torch.sym_not, ast.Eq: operator.eq,
+    ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
 
 
-def conditions_of(model: ir.Model) -> list[str]:
-    """What the checks of sizes in a model ask, each once: `batch >= 4`, `height % 8 == 0`."""
-    return list(dict.fromkeys(node.metadata_props[SIZE_CHECK_KEY] for node in size_checks(model)))
+def _least(*values: Any) -> Any:
+    return functools.reduce(torch.sym_min, values)
+
+
+def _largest(*values: Any) -> Any:
+    return functools.reduce(torch.sym_max, values)
+
+
+SYMBOLS = Arithmetic(
+    _OPERATORS,
+    {"min": _least, "max": _largest, "Min": _least, "Max": _largest, "abs": abs},
+    functools.partial(functools.reduce, operator.and_),
+    functools.partial(functools.reduce, operator.or_),
+    numbers=(int,),
+)
+"""For integers that may be symbols of sizes: what is asked of those would be a guard."""
 
 
 def expressible(conditions: Sequence[str], inputs: Sequence[ir.Value]) -> list[str]:
@@ -75,12 +83,6 @@ def expressions(conditions: Sequence[str], sizes: Mapping[str, Any]) -> list[Any
     return [condition.node.expr for condition in found if isinstance(condition, torch.SymBool)]
 
 
-def note_unmet(lost: Sequence[str], form: str, report: Report) -> None:
-    """Tell the user of sizes that the target takes although the model is not made for them."""
-    if lost:
-        report.note(f"{form} cannot refuse sizes: give it only such as meet {' and '.join(lost)}")
-
-
 def _named_dims(value: ir.Value) -> Iterator[tuple[int, str]]:
     for place, dim in enumerate(value.shape or ()):
         if isinstance(dim, ir.SymbolicDim) and dim.value is not None:
@@ -90,28 +92,6 @@ def _named_dims(value: ir.Value) -> Iterator[tuple[int, str]]:
 def _evaluated(text: str, sizes: Mapping[str, Any]) -> Any:
     """A condition on integers or on symbols of sizes; None for one that has other names or other arithmetic."""
     try:
-        return _value(ast.parse(text, mode="eval").body, sizes)
-    except (Unsupported, SyntaxError, ArithmeticError, RecursionError):
+        return value_of(text, sizes, SYMBOLS)
+    except ValueError:
         return None
-
-
-def _value(node: ast.expr, sizes: Mapping[str, Any]) -> Any:
-    match node:
-        case ast.Constant(value=int(number)):
-            return number
-        case ast.Name(id=name) if name in sizes:
-            return sizes[name]
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            return _BINARY[type(op)](_value(left, sizes), _value(right, sizes))
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, sizes)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return torch.sym_not(_value(operand, sizes))
-        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _BINARY:
-            return _BINARY[type(op)](_value(left, sizes), _value(right, sizes))
-        case ast.BoolOp(op=op, values=values):
-            return functools.reduce(_BINARY[type(op)], [_value(v, sizes) for v in values])
-        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
-            found = [_value(a, sizes) for a in arguments]
-            return _FUNCTIONS[name](*found) if name == "abs" else functools.reduce(_FUNCTIONS[name], found)
-    raise Unsupported(f"{ast.unparse(node)!r} is no arithmetic on sizes")

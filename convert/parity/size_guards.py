@@ -6,14 +6,24 @@ import ast
 import itertools
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+_MOST_POWER, _MOST_BASE = 64, 2**40  # of files from anywhere
+
+
+def _power(base: Any, power: Any) -> Any:
+    if abs(power) > _MOST_POWER or abs(base) > _MOST_BASE:
+        raise ValueError(f"{base} ** {power} is too large a power")
+    return base**power
+
 
 _OPERATORS: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod, ast.USub: operator.neg, ast.Not: operator.not_,
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
-    ast.GtE: operator.ge, ast.Div: operator.truediv,
+    ast.GtE: operator.ge, ast.Div: operator.truediv, ast.Pow: _power,
 }  # fmt: skip
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": min, "max": max, "abs": abs, "Min": min, "Max": max, "round": round, "math.trunc": math.trunc,
@@ -21,7 +31,21 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "torch.sym_float": float,
 }  # fmt: skip
 _REACH, _MOST_TRIES, _MOST_ROUNDS = 33, 4000, 8
-_MOST_POWER, _MOST_BASE = 64, 2**40  # of files from anywhere
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """What the operators, the functions and the words `and` and `or` of a condition are computed with."""
+
+    operators: Mapping[type, Callable[..., Any]]
+    functions: Mapping[str, Callable[..., Any]]
+    all_of: Callable[[Iterable[Any]], Any] = all
+    any_of: Callable[[Iterable[Any]], Any] = any
+    numbers: tuple[type, ...] = (int, float)
+
+
+PYTHON = Arithmetic(_OPERATORS, _FUNCTIONS)
+"""For sizes that are numbers."""
 
 
 def evaluate(text: str, sizes: Mapping[str, int]) -> int:
@@ -30,32 +54,41 @@ def evaluate(text: str, sizes: Mapping[str, int]) -> int:
     Raises ValueError for anything but + - * / // % **, comparisons, and, or, not, and `_FUNCTIONS` of known names.
     """
     try:
-        return operator.index(_value(ast.parse(text, mode="eval").body, sizes))
+        return operator.index(value_of(text, sizes))
+    except TypeError as error:
+        raise ValueError(f"{text!r} cannot be evaluated: {error}") from None
+
+
+def value_of(text: str, sizes: Mapping[str, Any], arithmetic: Arithmetic = PYTHON) -> Any:
+    """The value of an expression of sizes, which may be symbols if the arithmetic is theirs; nothing else is executed.
+
+    Raises ValueError for what the arithmetic does not have.
+    """
+    try:
+        return _value(ast.parse(text, mode="eval").body, sizes, arithmetic)
     except (SyntaxError, TypeError, ArithmeticError, MemoryError, RecursionError) as error:
         raise ValueError(f"{text!r} cannot be evaluated: {error}") from None
 
 
-def _value(node: ast.expr, sizes: Mapping[str, int]) -> Any:
+def _value(node: ast.expr, sizes: Mapping[str, Any], by: Arithmetic) -> Any:
+    def part(inner: ast.expr) -> Any:
+        return _value(inner, sizes, by)
+
     match node:
-        case ast.Constant(value=int(number) | float(number)):
+        case ast.Constant(value=number) if isinstance(number, by.numbers):
             return number
         case ast.Name(id=name) if name in sizes:
             return sizes[name]
-        case ast.BinOp(left=left, op=ast.Pow(), right=right):
-            base, power = _value(left, sizes), _value(right, sizes)
-            if abs(power) > _MOST_POWER or abs(base) > _MOST_BASE:
-                raise ValueError(f"{ast.unparse(node)!r} is too large a power")
-            return base**power
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _OPERATORS[type(op)](_value(left, sizes), _value(right, sizes))
-        case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
-            return _OPERATORS[type(op)](_value(operand, sizes))
-        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
-            return _OPERATORS[type(op)](_value(left, sizes), _value(right, sizes))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in by.operators:
+            return by.operators[type(op)](part(left), part(right))
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in by.operators:
+            return by.operators[type(op)](part(operand))
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in by.operators:
+            return by.operators[type(op)](part(left), part(right))
         case ast.BoolOp(op=op, values=values):
-            return (all if isinstance(op, ast.And) else any)(_value(v, sizes) for v in values)
-        case ast.Call(func=function, args=arguments, keywords=[]) if (name := ast.unparse(function)) in _FUNCTIONS:
-            return _FUNCTIONS[name](*(_value(a, sizes) for a in arguments))
+            return (by.all_of if isinstance(op, ast.And) else by.any_of)(map(part, values))
+        case ast.Call(func=function, args=arguments, keywords=[]) if (name := ast.unparse(function)) in by.functions:
+            return by.functions[name](*map(part, arguments))
     raise ValueError(f"{ast.unparse(node)!r} is no arithmetic on sizes")
 
 

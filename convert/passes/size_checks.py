@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
 
 from convert.graph import Graph
@@ -55,9 +57,13 @@ def drop_size_checks(model: ir.Model) -> bool:
     return bool(found)
 
 
-def note_lost_checks(model: ir.Model, target: str, report: Report) -> None:
+def checked_conditions(model: ir.Model) -> list[str]:
+    """What the checks of a model ask, each once: `batch >= 4`, `height % 8 == 0`."""
+    return list(dict.fromkeys(node.metadata_props[SIZE_CHECK_KEY] for node in size_checks(model)))
+
+
+def note_lost_checks(lost: Sequence[str], target: str, report: Report) -> None:
     """Tell the user of sizes that the target takes although the model is not made for them."""
-    lost = dict.fromkeys(node.metadata_props[SIZE_CHECK_KEY] for node in size_checks(model))
     if lost:
         report.note(f"{target} cannot refuse sizes: give it only such as meet {' and '.join(lost)}")
 

@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 
 from convert.errors import ConvertError, Unsupported
 from convert.options import Options
+from convert.passes.size_checks import checked_conditions, note_lost_checks
 from convert.report import Report
 
 from ..code.emitter import record
@@ -18,7 +19,7 @@ from ..code.source import source_of
 from ..emit import check
 from ..network import Network
 from ..passes.legalize import legalize
-from ..size_conditions import conditions_of, expressible, note_unmet
+from ..size_conditions import expressible
 from ..state import Buffer
 from .exported import example_sizes, fed_inputs, quiet
 from .whole_rnn import whole_rnn
@@ -32,11 +33,11 @@ _STORED = (
 
 def write_code(model: ir.Model, path: Path, options: Options, report: Report, buffers: Sequence[Buffer] = ()) -> None:
     """Write `model.py` and `model.safetensors` into the folder `path`. Raises `Unsupported`."""
-    asked = conditions_of(model)
+    asked = checked_conditions(model)
     conditions = expressible(asked, fed_inputs(model, buffers))
     legalize(model, options.dump_passes)
     check(model)
-    note_unmet([text for text in asked if text not in conditions], "a model in code", report)
+    note_lost_checks([text for text in asked if text not in conditions], "a model in code", report)
     code, state = code_of(model, buffers, conditions)
     path.mkdir()
     (path / "model.py").write_text(code, encoding="utf-8")

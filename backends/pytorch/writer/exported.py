@@ -21,21 +21,14 @@ from convert.errors import ConvertError, Unsupported
 from convert.graph.values import nodes_of
 from convert.options import Options
 from convert.parity.inputs import fed_shape, feed_sizes, size_facts
+from convert.passes.size_checks import checked_conditions, note_lost_checks
 from convert.report import Report
 
 from ..dtypes import torch_dtype
 from ..emit import Emitter, check, named_tensors
 from ..network import Network
 from ..passes.legalize import legalize
-from ..size_conditions import (
-    conditions_of,
-    equal_dims,
-    expressible,
-    note_unmet,
-    require,
-    require_equal,
-    sizes_by_name,
-)
+from ..size_conditions import equal_dims, expressible, require, require_equal, sizes_by_name
 from ..state import Buffer, new_content
 from .any_batch import any_batch
 from .inplace import write_over
@@ -62,7 +55,7 @@ def captured(
     model: ir.Model, options: Options, report: Report, form: str, buffers: Sequence[Buffer] = ()
 ) -> ExportedProgram:
     """The program of `model`, for what notes call `form`. Raises `Unsupported`."""
-    asked = conditions_of(model)
+    asked = checked_conditions(model)
     conditions = expressible(asked, fed_inputs(model, buffers))
     legalize(model, options.dump_passes)
     check(model)
@@ -72,7 +65,7 @@ def captured(
         if not conditions:
             raise
         conditions, program = [], export_model(model, buffers)
-    note_unmet([text for text in asked if text not in conditions], form, report)
+    note_lost_checks([text for text in asked if text not in conditions], form, report)
     return program
 
 

@@ -96,8 +96,10 @@ def concat_from_sequence(t, sequence, *, axis, new_axis):
     if isinstance(sequence, KnownSequence):
         items = [tf.convert_to_tensor(x) for x in sequence.items]
         return tf.stack(items, axis) if new_axis else tf.concat(items, axis)
+    of_parts = sequence.shape.rank
     whole = None if t.node is None else graph_rank(t.node.outputs[0])
-    of_parts = sequence.shape.rank if whole is None else whole - int(bool(new_axis))
+    if of_parts is None and whole is not None:
+        of_parts = whole - int(bool(new_axis))
     if of_parts is None:
         raise Unsupported("ConcatFromSequence of tensors of unknown rank")
 

@@ -16,9 +16,8 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.values import is_used
 from convert.passes.opset.broadcasts import lower_extremum, lower_sum
-from convert.passes.opset.compare_schemas import COUNTED_FROM_ZERO, short_mask
+from convert.passes.opset.compare_schemas import COUNTED_FROM_ZERO, axis_from_zero, short_mask
 from convert.passes.opset.old_adapters import (
-    axis_from_zero,
     count_axis_from_zero,
     drop_neutral,
     lower_clip,

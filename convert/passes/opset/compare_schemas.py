@@ -25,7 +25,7 @@ _REDEFINED = {
     "PRelu": 7,
 }
 
-COUNTED_FROM_ZERO = frozenset(("ArgMax", "ArgMin", "Compress", "Concat", "Flatten", "Split"))
+COUNTED_FROM_ZERO = frozenset(("ArgMax", "ArgMin", "Compress", "Concat", "Flatten", "OneHot", "Split"))
 """Operators whose axis may be counted from the last dim since opset 11; onnxruntime refuses some that do so before."""
 
 # Attribute values that came later than the attribute.
@@ -41,9 +41,10 @@ _LATE_VALUES = {
 }
 
 
-def _counts_back(node: ir.Node) -> bool:
-    """Whether the axis is counted from a last dim that is known."""
-    return node.attributes.get_int("axis", 0) < 0 and bool(rank(node.inputs[0]))
+def axis_from_zero(node: ir.Node, axis: int) -> int:
+    """The axis of a node counted from the first dim, where the rank is known; of a OneHot it is one of its output."""
+    dims = rank(node.outputs[0] if node.op_type == "OneHot" else node.inputs[0])
+    return axis % dims if axis < 0 and dims else axis
 
 
 @cache
@@ -66,7 +67,8 @@ def fits_version(node: ir.Node, version: int, target: int) -> bool:
     old = onnx.defs.get_schema(node.op_type, target, "")
     if new.since_version == old.since_version:
         return True
-    if node.op_type in COUNTED_FROM_ZERO and target < 11 and _counts_back(node):
+    axis = node.attributes.get_int("axis", 0)
+    if node.op_type in COUNTED_FROM_ZERO and target < 11 and axis_from_zero(node, axis) != axis:
         return False
     if _is_redefined(node.op_type, version, target) or _freer(node, version, target):
         return False

@@ -9,8 +9,8 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.graph.values import rank
 from convert.passes.opset.broadcasts import repeated_to_one_shape
+from convert.passes.opset.compare_schemas import axis_from_zero
 from convert.semantics.slices import slice_of
 
 Results = Sequence[ir.Value | None] | None
@@ -113,17 +113,9 @@ def lower_top_k(g: Graph, node: ir.Node, target: int) -> Results:
 
 def count_axis_from_zero(g: Graph, node: ir.Node, target: int) -> Results:
     """An axis before opset 11 is counted from the first dim; onnxruntime does not load a Flatten that counts back."""
-    axis = axis_from_zero(node, node.attributes.get_int("axis", 0))
-    if axis == node.attributes.get_int("axis", 0):
-        return None
-    made = g.node(node.op_type, node.inputs, {**node.attributes, "axis": axis}, outputs=len(node.outputs))
-    return made if isinstance(made, list) else [made]
-
-
-def axis_from_zero(node: ir.Node, axis: int) -> int:
-    """The axis of the first input of a node counted from its first dim, where its rank is known."""
-    dims = rank(node.inputs[0])
-    return axis % dims if axis < 0 and dims else axis
+    given = node.attributes.get_int("axis", 0)
+    axis = axis_from_zero(node, given)
+    return None if axis == given else [g.node(node.op_type, node.inputs, {**node.attributes, "axis": axis})]
 
 
 def drop_neutral(g: Graph, node: ir.Node, target: int) -> Results:

@@ -47,8 +47,8 @@ def emit_resize(
         method = Interpolation("nearest", attributes["coordinate_transformation_mode"], attributes["nearest_mode"])
         rows = list(zip(g.shape(x)[2:], output_size, strict=True))
         if not all(_takes_the_nearest(length, wanted, method) for length, wanted in rows):
-            for axis, wanted in enumerate(output_size, 2):
-                x = _interpolated_axis(g, x, axis, wanted, None, method)
+            for axis, (length, wanted) in enumerate(rows, 2):
+                x = x if length == wanted else _interpolated_axis(g, x, axis, wanted, None, method)
             return x
     if all(isinstance(n, int) for n in output_size):  # a batch of any size needs no computed shape then
         sizes = g.const(np.array(output_size, dtype=np.int64))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 import numpy as np
@@ -25,11 +25,14 @@ def computed(row: Case, variant: int) -> list[np.ndarray]:
 
 
 class RowsTogether:
-    """The outputs of rows, thirty to a program: to capture one costs five times as much as an operator in it."""
+    """The outputs of rows, thirty to a program: to capture one costs five times as much as an operator in it.
 
-    def __init__(self, rows: Sequence[Case], variant: int) -> None:
+    No program has rows of two groups.
+    """
+
+    def __init__(self, groups: Iterable[Sequence[Case]], variant: int) -> None:
         self._variant = variant
-        self._batches = [rows[at : at + 30] for at in range(0, len(rows), 30)]
+        self._batches = [rows[at : at + 30] for rows in groups for at in range(0, len(rows), 30)]
         self._place = {id(row): i for i, batch in enumerate(self._batches) for row in batch}
 
     def outputs(self, row: Case) -> list[np.ndarray]:

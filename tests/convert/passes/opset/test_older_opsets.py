@@ -48,9 +48,15 @@ for what, back in {
     "ArgMin": lambda g, x: g.ArgMin(x, axis=-1, keepdims=0),
     "Compress": lambda g, x: g.Compress(x, np.array([True, False, True]), axis=-2),
     "Concat": lambda g, x: g.Concat(x, x, axis=-3),
+    "OneHot": lambda g, x: g.OneHot(g.ArgMax(x, axis=1), np.array([5]), np.array([0, 1], np.float32), axis=-2),
     "Split": lambda g, x: g.Split(x, np.array([1, 2]), axis=-2, outputs=2)[0],
 }.items():
-    case(f"{what}, counted from the end", [normal(2, 3, 4)], back, *((9, 10) if what == "Compress" else (7, 10)))
+    case(
+        f"{what}, counted from the end",
+        [normal(2, 3, 4)],
+        back,
+        *((9, 10) if what in ("Compress", "OneHot") else (7, 10)),
+    )
 PLACES = np.array([[1], [3], [1], [0], [1], [3]])
 ROWS = normal(6, 3)
 for how in ("add", "mul", "max", "min"):
