@@ -25,9 +25,9 @@ LISTS = {
 }
 
 
-def _model(node: onnx.NodeProto, dims: list[int], held: dict[str, np.ndarray], given: list[str]) -> onnx.ModelProto:
+def _model(node: onnx.NodeProto, dims: list[int], lists: dict[str, np.ndarray], given: list[str]) -> onnx.ModelProto:
     ends = [oh.make_tensor_value_info("x", 1, dims), *(oh.make_tensor_value_info(n, 7, [MANY]) for n in given)]
-    weights = [onnx.numpy_helper.from_array(array, name) for name, array in held.items()]
+    weights = [onnx.numpy_helper.from_array(array, name) for name, array in lists.items()]
     graph = oh.make_graph([node], "g", ends, [oh.make_tensor_value_info("y", 1, None)], weights)
     return oh.make_model(graph, opset_imports=[oh.make_opsetid("", 20)], ir_version=9)
 
@@ -38,10 +38,10 @@ def test_inputs(operator: str, known: bool) -> None:
     places = TAKEN[operator]
     names = [f"n{i}" if i in places else "x" if i == 0 else "" for i in range(max(places) + 1)]
     lists = [f"n{i}" for i in places]
-    held = {name: np.ones(MANY, np.int64) for name in lists} if known else {}
+    constants = {name: np.ones(MANY, np.int64) for name in lists} if known else {}
     node = oh.make_node(operator.removesuffix("Axes"), names, ["y"])
     with pytest.raises(ResourceLimit, match="20,000 numbers"):
-        convert.inspect(_model(node, [2, 3, 4, 4], held, [] if known else lists))
+        convert.inspect(_model(node, [2, 3, 4, 4], constants, [] if known else lists))
 
 
 @pytest.mark.parametrize("operator", LISTS)
