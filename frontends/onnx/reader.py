@@ -31,6 +31,7 @@ from .lift import fix_inputs, fix_values, lift_opset
 from .nested import flatten_inputs
 from .notes import check_notes
 from .runtime_operators import find_facts, give_domain, write_in_onnx
+from .strict import contradiction_in
 from .weights import check_tensor, dense_tensor, external_files, external_tensor, mapped_tensor
 
 Weights = dict[str, ir.TensorProtocol]
@@ -60,6 +61,8 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     give_domain(proto, all_nodes(proto.graph.node))
     check_functions(proto)
     _check(proto)
+    if contradiction := contradiction_in(proto.SerializeToString()):
+        report.note(f"the model contradicts itself, as ONNX's inference sees it, and may run nowhere: {contradiction}")
     proto = inline_functions(proto)
     try:
         model = ir.serde.deserialize_model(proto)

@@ -50,6 +50,31 @@ def test_inferred_facts_replace_stale_ones() -> None:
     assert graph.node(0).outputs[0].shape == ir.Shape([2, 3, 4])
 
 
+@pytest.mark.parametrize(
+    ("node", "declared", "reason"),
+    [
+        (("Relu", ["x"]), info("y", [4, 5]), "Relu: Inferred shape and existing shape differ in dimension 0"),
+        (("Relu", ["x"]), info("y", [2, 3], INT64), "Relu: Inferred elem type differs from existing elem type"),
+        (("MatMul", ["x", "x"]), info("y", ["a", "b"]), "MatMul: Incompatible dimensions for matrix multiplication"),
+        (("Where", ["x", "x", "x"]), info("y", [2, 3]), "Where: condition typestr: B, has unsupported type"),
+    ],
+)
+def test_what_cannot_be_is_said(node: tuple[str, list[str]], declared: onnx.ValueInfoProto, reason: str) -> None:
+    report = Report("test")
+    read(model([helper.make_node(*node, ["y"])], [info("x", [2, 3])], [declared]), report=report)
+    (note,) = report.notes
+    assert note.partition("may run nowhere: ")[2].startswith(reason)
+
+
+def test_what_is_left_open_is_no_contradiction() -> None:
+    report = Report("test")
+    nodes = [helper.make_node("Relu", ["x"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
+    proto = model(nodes, [info("x", ["batch", 3])], [info("y", [1, None])])  # its batch was opened at the input alone
+    proto.graph.value_info.append(info("h", ["n", "m"]))
+    read(proto, report=report)
+    assert not report.notes
+
+
 def test_initializers_listed_as_inputs_are_no_inputs() -> None:
     proto = weighted()
     proto.ir_version = 3
