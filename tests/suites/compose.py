@@ -32,7 +32,7 @@ from tests.suites.compose_program import Program
 
 SECONDS = 240.0
 BAD = ("wrong", "error", "crashed")
-ALL = ("onnx", "tf", "tf-frozen", "keras", "tflite", "caffe2")
+ALL = ("onnx", "tf", "tf-frozen", "keras", "tflite", "caffe2", "torch")
 
 
 @dataclass

@@ -26,7 +26,7 @@ from tests.suites.compose_judge import fault, is_blind
 from tests.suites.compose_program import Feeds, Program
 from tests.support.run_targets import run_target
 
-TARGETS = ("onnx", "tf", "tf-frozen", "keras", "tflite", "caffe2")
+TARGETS = ("onnx", "tf", "tf-frozen", "keras", "tflite", "caffe2", "torch")
 KINDS = {"pytorch": compose_torch, "onnx": compose_onnx}
 
 
@@ -274,6 +274,10 @@ def _run_lite(path: Path, feeds: Feeds, names: list[str]) -> Feeds:
     return run_target("tflite", path, feeds)
 
 
+def _run_program(path: Path, feeds: Feeds, names: list[str]) -> Feeds:
+    return run_target("torch", path, feeds)
+
+
 class Caffe2:
     """A real Caffe2 that stays: jobs go in, outputs come out."""
 
@@ -341,5 +345,5 @@ def _run_caffe2(path: Path, feeds: Feeds, names: list[str]) -> Feeds:
 
 RUN: dict[str, Callable[[Path, Feeds, list[str]], Feeds]] = {
     "onnx": run_onnx, "tf": _run_saved_model, "tf-frozen": _run_frozen, "keras": _run_keras, "tflite": _run_lite,
-    "caffe2": _run_caffe2,
+    "caffe2": _run_caffe2, "torch": _run_program,
 }  # fmt: skip

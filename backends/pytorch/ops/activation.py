@@ -21,10 +21,11 @@ def leaky_relu(t, x, *, alpha):
 
 @onnx_op("PRelu")
 def prelu(t, x, slope):
-    if x.dtype.is_floating_point and slope.dim() and all(n == 1 for n in slope.shape):
-        return F.prelu(x, slope if slope.dim() == 1 else slope.reshape(1))
-    if x.dtype.is_floating_point and x.dim() > 1 and slope.dim() == x.dim() - 1 and slope.numel() == slope.shape[0]:
-        return F.prelu(x, slope.reshape(-1))
+    if x.dtype.is_floating_point and slope.dim() and all(isinstance(n, int) for n in slope.shape):
+        if slope.numel() == 1:
+            return F.prelu(x, slope if slope.dim() == 1 else slope.reshape(1))
+        if x.dim() > 1 and slope.dim() == x.dim() - 1 and slope.numel() == slope.shape[0]:
+            return F.prelu(x, slope.reshape(-1))
     return torch.where(wide(x) < 0, wide(x) * wide(slope), wide(x))
 
 

@@ -60,8 +60,8 @@ def _centered(x: Any, zero: Any, axis: Any) -> Any:
     if zero is None:
         return x
     zero = zero.to(torch.int32)
-    if zero.dim() == 1 and zero.numel() != 1:
-        zero = zero.unsqueeze(-1) if axis == -2 else zero
+    if zero.dim() == 1 and axis == -2:
+        zero = zero.unsqueeze(-1)
     return x - zero
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from ..common import along, halves_in_float32
 from ..rules import onnx_op
@@ -60,7 +63,10 @@ def rms_normalization(t, x, scale, *, axis, epsilon, stash_type):
 
 @onnx_op("GroupNormalization")
 def group_normalization(t, x, scale, bias, *, epsilon, num_groups, stash_type):
-    return F.group_norm(x, num_groups, scale, bias, epsilon)
+    values = math.prod(x.shape[2:], start=x.shape[1] // num_groups)
+    # A layer refuses a batch of one with one value to a group, of which ONNX gives the bias.
+    norm = F.group_norm if statically_known_true(values > 1) else torch.group_norm
+    return norm(x, num_groups, scale, bias, epsilon)
 
 
 @onnx_op("LRN")

@@ -76,8 +76,8 @@ def qlinear_matmul(t, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
 
 def _centered(x: Any, scale: Any, zero: Any, axis: Any) -> Any:
     x, scale, zero = (v.to(torch.float64) for v in (x, scale, zero))
-    if axis == -2 and zero.dim() == 1 and zero.numel() != 1:
-        scale, zero = scale.unsqueeze(-1), zero.unsqueeze(-1)
+    if axis == -2 and zero.dim() == 1:
+        scale, zero = (v.unsqueeze(-1) if v.dim() == 1 else v for v in (scale, zero))
     return x - zero, scale
 
 

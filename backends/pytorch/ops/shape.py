@@ -14,6 +14,8 @@ from ..dtypes import torch_dtype
 from ..rules import host, onnx_op
 from ..values import Known, sizes_of
 
+_ANY_ONE = "Squeeze without axes of dims that only the run tells: the rank of its result depends on which are 1"
+
 
 @onnx_op("Shape")
 def shape(t, x, *, start, end):
@@ -78,7 +80,9 @@ def flatten(t, x, *, axis):
 @host("axes")
 def squeeze(t, x, axes=None):
     if axes is None or axes.shape[0] == 0:  # as onnxruntime, which takes none for all that are of size 1
-        return x.reshape([n for n in x.shape if not (isinstance(n, int) and n == 1)])
+        if not all(isinstance(n, int) for n in x.shape):
+            raise Unsupported(_ANY_ONE, hint="say the sizes with --input, or name the axes in the model")
+        return x.reshape([n for n in x.shape if n != 1])
     known = t.static(axes)
     if known is None:
         return _squeezed(t, x, axes)

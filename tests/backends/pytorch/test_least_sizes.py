@@ -1,0 +1,54 @@
+"""Rules that tell a case by its sizes: no program may be for batches beyond 1 because of the question."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx.parser
+import onnx_ir as ir
+import onnxruntime
+import pytest
+import torch
+from convert.backends.pytorch.writer.code import code_of
+from convert.backends.pytorch.writer.exported import export_model
+
+from convert.errors import Unsupported
+
+HEAD = '<ir_version: 10, opset_import: ["" : 21]> graph '
+GRAPHS = {
+    "slopes like the input": "(float[b, 3] x) => (float[b, 3] y) { s = Neg (x) y = PRelu (x, s) }",
+    "one value to a group": """(float[b, 3] x) => (float[b, 3] y)
+        <float[3] scale = {1, 2, 3}, float[3] bias = {4, 5, 6}>
+        { y = GroupNormalization <num_groups = 3> (x, scale, bias) }""",
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_batch_of_one_is_taken(name: str) -> None:
+    proto = onnx.parser.parse_model(HEAD + GRAPHS[name])
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    program = export_model(ir.from_proto(proto))
+    for batch in (1, 2, 5):
+        feed = {"x": np.random.default_rng(batch).uniform(-9, 9, (batch, 3)).astype(np.float32)}
+        found = program.module()(*map(torch.from_numpy, feed.values()))["y"].detach().numpy()
+        rounding = 1e-3 if "group" in name else 1e-6  # a rounding of x, times 1 / sqrt(epsilon)
+        np.testing.assert_allclose(found, session.run(["y"], feed)[0], rtol=1e-5, atol=rounding)
+
+
+def test_a_group_of_one_value_in_code() -> None:
+    """nn.GroupNorm refuses it, in a batch of one."""
+    text, state = code_of(ir.from_proto(onnx.parser.parse_model(HEAD + GRAPHS["one value to a group"])))
+    module: dict = {}
+    exec(text, module)
+    network = module["Model"]()
+    network.load_state_dict(state)
+    found = network(torch.tensor([[7.0, 8.0, 9.0]])).detach().numpy()
+    np.testing.assert_allclose(found, [[4, 5, 6]], rtol=1e-3)
+
+
+def test_a_squeeze_of_whatever_is_one() -> None:
+    """onnxruntime gives another rank for a batch of one; a program has one rank."""
+    proto = onnx.parser.parse_model(HEAD + "(float[b, 1, 3] x) => (float[b, 3] y) { y = Squeeze (x) }")
+    with pytest.raises(Unsupported, match=r"Squeeze without axes"):
+        export_model(ir.from_proto(proto))
+    proto = onnx.parser.parse_model(HEAD + "(float[2, 1, 3] x) => (float[2, 3] y) { y = Squeeze (x) }")
+    assert export_model(ir.from_proto(proto)).module()(torch.ones(2, 1, 3))["y"].shape == (2, 3)
