@@ -183,7 +183,7 @@ def _capture_call(module: nn.Module, call: Call, report: Report, messages: Seque
     """Capture with the dims of `call` dynamic where the model allows it; a dim that it ties to its size is reported."""
     done = _export(module, call, report)
     fixed = _fixed_dims(done)
-    if any(call[name].wishes[place].asked for name, place in fixed):
+    if any(call[name].wishes[place].required for name, place in fixed):
         raise Unsupported(
             "forward uses associative_scan along a dim that was to be dynamic: it is written out for one length",
             hint="give a number for that dim in --input, or use torch.scan",
@@ -212,7 +212,7 @@ def _fixed_dims(done: Capture) -> list[Place]:
         for place in example.wishes
         if _is_fixed(program, name, place)
         or (mapped and _is_bounded(program, name, place))
-        or (not example.wishes[place].asked and admitted_sizes(done, name, place) == [example.tensor.shape[place]])
+        or (not example.wishes[place].required and admitted_sizes(done, name, place) == [example.tensor.shape[place]])
     ]
 
 

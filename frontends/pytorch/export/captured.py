@@ -24,7 +24,7 @@ from .branches import Branch, changes_when_short
 from .dims import finite_bound, is_fixed
 from .guards import sized_guards
 
-_SIZES = range(1, 65)
+_SHORT, _AROUND = 64, 32
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def short_branches(done: Capture) -> list[Branch]:
 
 
 def count_admitted(done: Capture) -> int:
-    """How many sizes up to 64 the dims have that the user wants dynamic, one at a time; the fewest of any dim."""
+    """How many of the sizes that are tried the dims have that the user wants dynamic; the fewest of any dim."""
     counts = [
         len(admitted_sizes(done, name, place))
         for name, example in done.call.items()
@@ -55,7 +55,10 @@ def count_admitted(done: Capture) -> int:
 
 
 def admitted_sizes(done: Capture, name: str, place: int) -> list[int]:
-    """The sizes up to 64 of a dim, and of its equals, for which the guards hold with the example's other sizes."""
+    """The sizes of a dim, and of its equals, for which the guards hold with the example's other sizes.
+
+    Tried are short ones and those around the example's: of a text in blocks that is 96 long no short one may do.
+    """
     node = next((n for n in done.program.graph.nodes if n.op == "placeholder" and n.name == name), None)
     if node is None:
         return []
@@ -74,9 +77,10 @@ def _admitted_sizes(done: Capture, dim: Any, at: tuple[str, int]) -> list[int]:
     low = 1 if low is None or low <= 2 else low
     sizes = {(n, p): size for n, e in done.call.items() for p, size in enumerate(e.tensor.shape)}
     same = _places(done).get(dim.node.expr, [at])
+    around = range(max(sizes[at] - _AROUND, _SHORT + 1), sizes[at] + _AROUND + 1)
     return [
         size
-        for size in _SIZES
+        for size in (*range(1, _SHORT + 1), *around)
         if low <= size <= (size if high is None else high)
         and _holds(done.program, {**sizes, **dict.fromkeys(same, size)})
     ]

@@ -81,7 +81,7 @@ def _free_groups(call: Call) -> list[list[Place]]:
     groups: dict[tuple[str, bool], list[Place]] = {}
     for name, example in call.items():
         for place, wish in example.wishes.items():
-            if not wish.asked or wish.assumed:
+            if not wish.required:
                 groups.setdefault((name, place == 0), []).append((name, place))
     # Of a vector of one element it is least certain that it has an element for each row.
     return sorted(groups.values(), key=lambda group: call[group[0][0]].tensor.dim() > 1)

@@ -31,6 +31,11 @@ class DynamicDim:
     fixed: int | None = None
     assumed: bool = False
 
+    @property
+    def required(self) -> bool:
+        """Whether the user would miss it: what a configuration asks for is given up where forward has one length."""
+        return self.asked and not self.assumed
+
 
 @dataclass(frozen=True)
 class Example:

@@ -10,6 +10,8 @@ import onnx_ir as ir
 import pytest
 import torch
 from convert.frontends import pytorch as frontend
+from convert.frontends.pytorch.export.capture import _capture_call
+from convert.frontends.pytorch.inputs.examples import DynamicDim, Example
 from torch import nn
 
 from convert.arguments import make_options
@@ -177,3 +179,25 @@ def test_lengths_need_not_be_known(name: str) -> None:
         want = function(x)
         for got, expected in zip(run(model, x.numpy()), want if isinstance(want, Sequence) else [want], strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+def in_blocks_of_eight(x: torch.Tensor) -> torch.Tensor:
+    """Has weights for one number of blocks, as random attention has places for one."""
+    if x.shape[0] % 8 or x.shape[0] // 8 != 12:
+        raise ValueError("not twelve blocks")
+    return x.reshape(-1, 8, 3).sum(1) * torch.arange(12.0)[:, None]
+
+
+def test_one_length_beyond_64_is_a_fixed_one() -> None:
+    x = torch.randn(96, 3)
+    model, notes = read(in_blocks_of_eight, [x])
+    assert shapes(model) == [[96, 3]]
+    assert [n for n in notes if "is fixed at 96: forward is written for one size" in n]
+    np.testing.assert_allclose(run(model, x.numpy())[0], in_blocks_of_eight(x), rtol=1e-5)
+
+
+def test_a_dim_that_a_configuration_asks_for_is_fixed_where_one_length_does() -> None:
+    wishes = {0: DynamicDim("sequence", asked=True, assumed=True)}
+    module = Calling(in_blocks_of_eight).eval()
+    done = _capture_call(module, {"tensors_0": Example(torch.randn(96, 3), wishes)}, Report("convert"), [])
+    assert not done.call["tensors_0"].wishes
