@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,8 @@ from convert.parity.inputs import generate_feeds
 from convert.passes.opset.convert import convert_opset
 from convert.reference.half_precision import largest_finite, wide_outputs
 from convert.report import Report
-from convert.runners.onnx import import_onnxruntime
+
+from .kernel_dtypes import has_kernel
 
 LEAST_OPSET = 13
 _DTYPES = {"float16": ir.DataType.FLOAT16, "bfloat16": ir.DataType.BFLOAT16}
@@ -143,11 +143,11 @@ class _Narrowing:
         if "Quantize" in node.op_type:
             return "it quantizes"
         if self.dtype == ir.DataType.BFLOAT16 and node.op_type in _HANDING_ON and self._hands_on_weights(node):
-            return None if _has_kernel(node.op_type, self.dtype) else ""
+            return None if has_kernel(node.op_type, self.dtype) else ""
         if self.dtype == ir.DataType.BFLOAT16 and node.op_type in (*_HANDING_ON, *_RESULT):
             return ""
-        if not _has_kernel(node.op_type, self.dtype) and (
-            self.dtype == ir.DataType.BFLOAT16 or not _has_kernel(node.op_type, _FLOAT)
+        if not has_kernel(node.op_type, self.dtype) and (
+            self.dtype == ir.DataType.BFLOAT16 or not has_kernel(node.op_type, _FLOAT)
         ):
             return "onnxruntime has no kernel"
         return None
@@ -242,23 +242,3 @@ class _Narrowing:
         for index, output in enumerate(self.graph.outputs):
             if output is value:
                 self.graph.outputs[index] = made
-
-
-@cache
-def _kernels() -> frozenset[tuple[str, str]]:
-    """The operators of ONNX that the installed onnxruntime has kernels for, with each dtype."""
-    import_onnxruntime()
-    from onnxruntime.capi import _pybind_state
-
-    found = _pybind_state.get_all_opkernel_def() if hasattr(_pybind_state, "get_all_opkernel_def") else []
-    return frozenset(
-        (kernel.op_name, dtype) for kernel in found if not kernel.domain for dtypes in kernel.type_constraints.values()
-        for dtype in dtypes
-    )  # fmt: skip
-
-
-def _has_kernel(operator: str, dtype: ir.DataType) -> bool:
-    """Whether there is a kernel; so is one where onnxruntime does not tell. A function of ONNX's is made of others."""
-    known = _kernels()
-    names = {name for name, _ in known}
-    return not known or operator not in names or (operator, f"tensor({dtype.name.lower()})") in known

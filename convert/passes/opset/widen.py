@@ -23,13 +23,20 @@ _ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div"})
 """Operators of several numbers, whose results in a wider integer wrap to those in the narrow one; not in floats."""
 
 _ANY = frozenset({
-    "Abs", "ArgMax", "ArgMin", "BatchNormalization", "Ceil", "Clip", "Compress", "Conv", "Einsum", "Equal", "Erf",
-    "Exp", "Expand", "Floor", "Gelu", "Gemm", "Greater", "GreaterOrEqual", "HardSigmoid", "IsInf", "IsNaN",
-    "LeakyRelu", "Less", "LessOrEqual", "Log", "LogSoftmax", "MatMul", "Max", "Min", "Mod", "Neg", "OneHot", "PRelu",
-    "Pad", "Pow", "Range", "Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Relu",
-    "ReverseSequence", "Round", "Sigmoid", "Sign", "Softmax", "Softplus", "Sqrt", "Tanh", "TopK", "Unique", "Where",
+    "Abs", "Acos", "Acosh", "ArgMax", "ArgMin", "Asin", "Asinh", "Atan", "Atanh", "AveragePool",
+    "BatchNormalization", "Ceil", "Clip", "Compress", "Conv", "ConvTranspose", "Cos", "Cosh", "CumSum",
+    "DeformConv", "Det", "Einsum", "Elu", "Equal", "Erf", "Exp", "Expand", "Floor", "GRU", "Gelu", "Gemm",
+    "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "Greater", "GreaterOrEqual", "GridSample", "HardSigmoid",
+    "HardSwish", "InstanceNormalization", "IsInf", "IsNaN", "LSTM", "LeakyRelu", "Less", "LessOrEqual", "Log",
+    "LogSoftmax", "LpNormalization", "LpPool", "MatMul", "Max", "MaxPool", "MaxRoiPool", "MaxUnpool", "Min", "Mish",
+    "Mod", "Neg", "NegativeLogLikelihoodLoss", "OneHot", "PRelu", "Pad", "Pow", "RNN", "Range", "Reciprocal",
+    "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Relu", "ReverseSequence", "RoiAlign", "Round", "Selu",
+    "Sigmoid", "Sign", "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "ThresholdedRelu",
+    "TopK", "Unique", "Where",
 })  # fmt: skip
-_SUMS = frozenset({"Einsum", "Gemm", "MatMul", "ReduceSum", "Range", "Pow", "Mod", "Exp", "Log", "ReduceMean"})
+_SUMS = frozenset(
+    {"CumSum", "Einsum", "Gemm", "MatMul", "ReduceSum", "Range", "Pow", "Mod", "Exp", "Log", "ReduceMean"}
+)
 _TAKEN = _ARITHMETIC | _ANY
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from convert.backends import onnx as backend
 from onnx import TensorProto, helper
@@ -295,3 +296,20 @@ def test_options_without_what_they_belong_to_are_noted(tmp_path: Path) -> None:
     assert report.notes == [
         "--keep-io changes nothing without --dtype", "--block-size changes nothing without --quantize int4"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("operator", "loads"), [("Sigmoid", False), ("Reshape", True)])
+def test_a_model_in_bfloat16_that_onnxruntime_does_not_load_is_told(operator: str, loads: bool, tmp_path: Path) -> None:
+    ends = [helper.make_tensor_value_info(n, TensorProto.BFLOAT16, [6]) for n in ("x", "y")]
+    inputs = "x" if operator == "Sigmoid" else "x shape"
+    shape = helper.make_tensor("shape", TensorProto.INT64, [1], [6])
+    proto = model([node(operator, inputs, "y")], ends[:1], ends[1:], [shape] if loads else [])
+    path, report = written(proto, tmp_path / "y.onnx")
+    told = [note for note in report.notes if "does not load the file" in note]
+    assert told == [] if loads else operator in told[0]
+    try:
+        onnxruntime.InferenceSession(str(path))
+    except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
+        assert not loads
+    else:
+        assert loads

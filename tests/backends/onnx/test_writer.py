@@ -205,7 +205,7 @@ def test_wrong_types_for_an_old_opset_are_named() -> None:
         [array("axis", 0, np.int64)],
     )
     with pytest.raises(Unsupported, match="does not take bfloat16"):
-        backend.check(read(proto), "onnx", Options(extra={"opset": 13}))
+        backend.check(read(proto), "onnx", Options(extra={"opset": 11}))
 
 
 def test_lowering_happens_inside_subgraphs(tmp_path: Path) -> None:
