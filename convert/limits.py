@@ -85,7 +85,7 @@ NODE_OUTPUTS = 32_768
 """outputs: of one operator, such as Split; each takes some kilobytes and a fraction of a millisecond several times"""
 
 TENSOR_DIMS = 256
-"""dims: of a tensor, and sizes, axes or steps that an ONNX operator is given for them; numpy and PyTorch know 64"""
+"""dims: of a tensor, and sizes, axes or steps that an operator is given for them; numpy and PyTorch know 64"""
 
 COMPUTED_SIZES = 512
 """numbers: of a tensor that a run computes, each of which PyTorch's capture makes a size of; tensors have 64 dims"""

@@ -28,7 +28,15 @@ _T = TypeVar("_T")
 def read_model(source: Source, options: Options, report: Report) -> ir.Model:
     """The shared graph of `source`. Raises as `read` of its frontend does."""
     with hold_against_file(source):
-        return _apart(source, options, lambda: plugin.frontend_for(source).read(source, options, report))
+        return _apart(source, options, lambda: _read(source, options, report))
+
+
+def _read(source: Source, options: Options, report: Report) -> ir.Model:
+    from convert.graph.dim_counts import check_dims
+
+    model: ir.Model = plugin.frontend_for(source).read(source, options, report)
+    check_dims(model)
+    return model
 
 
 def hold_against_read_file(source: Source, options: Options) -> AbstractContextManager[None]:

@@ -20,6 +20,7 @@ from convert.graph.metadata import EXACT_KEY, MODULE_KEY, OPERATOR_KEY, SOURCE_K
 from convert.graph.node_inference import infer
 from convert.graph.tensors import dims_of, tensor_of
 from convert.graph.values import Dim, known_dims
+from convert.rules.dim_lists import refuse_dims
 
 OPSET = 23
 """The canonical opset of the shared graph: LayerNormalization, Gelu, Attention … are one node each."""
@@ -263,6 +264,8 @@ def location_of(node: ir.Node) -> Location:
 
 
 def _shape(shape: Sequence[Dim] | None) -> ir.Shape | None:
+    if shape is not None and len(shape) > limits.TENSOR_DIMS:
+        refuse_dims(f"the {len(shape):,} dims of a tensor")
     return None if shape is None else ir.Shape(shape)
 
 

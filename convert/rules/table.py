@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from convert.errors import DEFECT, ConvertError, Location, Problem, ResourceLimit, Unsupported, is_lack_of_memory
+from convert.rules.dim_lists import check_lists
 from convert.rules.rule_errors import is_own, place_of_error, shown_call
 
 REQUIRED: Any = inspect.Parameter.empty
@@ -152,8 +153,8 @@ class Rules:
         `schema` is given where the name alone does not tell it (an ATen overload); else the table looks it up.
 
         Raises `Unsupported` with the location if there is no rule, the rule does not name an argument that is not at
-        its default, or the rule itself says so; any other exception becomes a `ConvertError` with the location, a
-        MemoryError a `ResourceLimit`.
+        its default, or the rule itself says so, `ResourceLimit` for lists of more numbers than tensors have dims; any
+        other exception becomes a `ConvertError` with the location, a MemoryError a `ResourceLimit`.
         """
         at = at or Location(operator)
         positional, keyword = list(args), dict(attributes or {})
@@ -161,7 +162,10 @@ class Rules:
             if operator not in self.entries:
                 raise Unsupported(self._why(operator))
             entry = self.entries[operator]
-            positional, keyword = bind_arguments(entry, schema or self.schema(operator), args, attributes or {})
+            schema = schema or self.schema(operator)
+            positional, keyword = bind_arguments(entry, schema, args, attributes or {})
+            names = entry.positional if schema is None else [a.name for a in schema.positional]
+            check_lists([*zip(names, positional, strict=False), *keyword.items()], at)
             return entry.rule(out, *positional, **keyword)
         except Unsupported as error:
             raise error.with_location(at) from error

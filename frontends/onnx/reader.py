@@ -16,6 +16,7 @@ from onnx_ir.passes import common
 
 from convert.errors import BadInput, Location, Unsupported
 from convert.graph.builder import check_output_count
+from convert.graph.dim_counts import check_dims
 from convert.graph.metadata import FILES_KEY
 from convert.graph.shape_inference import SMALL
 from convert.graph.tensors import dims_of
@@ -24,7 +25,6 @@ from convert.passes.decide_branches import decide_branches
 from convert.report import Report
 from convert.source import Source
 
-from .dims import check_dims
 from .functions import all_nodes, check_functions, drop_overruled_functions, inline_functions
 from .lazy_proto import ByteSpan, parse_model
 from .lift import fix_inputs, fix_values, lift_opset

@@ -92,7 +92,7 @@ def _frozen(path: Path, feed: Feed) -> list[np.ndarray]:
 
     graph_def = tf.compat.v1.GraphDef.FromString(path.read_bytes())
     read = {name.split(":")[0] for node in graph_def.node for name in node.input}
-    last = [node.name for node in graph_def.node if node.name not in read and node.op != "NoOp"]
+    last = [node.name for node in graph_def.node if node.name not in read and node.op not in ("NoOp", "Const")]
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(graph_def, name="")
         with tf.compat.v1.Session(graph=graph) as session:

@@ -258,6 +258,25 @@ def _changed_graphs(folder: Path) -> Iterator[Case]:
     graph.versions.producer = 1 << 30
     graph.versions.min_consumer = 1 << 30
     yield save("a version of 2^30", graph)
+    for operator, types in {
+        "StridedSlice": ("T", "Index"),
+        "Tile": ("T", "Tmultiples"),
+        "Pad": ("T", "Tpaddings"),
+    }.items():
+        graph = load()
+        last = graph.node[-1].name
+        ones = graph.node.add(op="Const", name="ones")
+        tensor = ones.attr["value"].tensor
+        ones.attr["dtype"].type = tensor.dtype = 3
+        for size in (20_000, 2)[: 1 + (operator == "Pad")]:
+            tensor.tensor_shape.dim.add(size=size)
+        tensor.int_val.append(1)
+        node = graph.node.add(
+            op=operator, name="long", input=[last, *["ones"] * (3 if operator == "StridedSlice" else 1)]
+        )
+        for name, kind in zip(types, (1, 3), strict=True):
+            node.attr[name].type = kind
+        yield save(f"20,000 numbers of a {operator}", graph)
 
 
 def tensorflow_files(folder: Path, canary: Canary) -> Iterator[Case]:

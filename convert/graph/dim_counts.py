@@ -1,4 +1,7 @@
-"""How many dims there are: what an operator is given for each of them, such as pads, is counted before it is used."""
+"""How many dims there are: what an operator is given for each of them, such as pads, is counted before it is used.
+
+Frontends that have rules count before each rule (`convert/rules/dim_lists.py`); here a whole graph is looked at.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from convert import limits
-from convert.errors import ResourceLimit
-from convert.graph import location_of
+from convert.graph.builder import location_of
+from convert.rules.dim_lists import refuse_dims
 
 _INPUTS = {
     "AffineGrid": (1,), "CenterCropPad": (1, 2), "Col2Im": (1, 2), "ConstantOfShape": (0,), "Expand": (1,),
@@ -30,16 +33,11 @@ def check_dims(model: ir.Model) -> None:
     """
     for value in (*model.graph.inputs, *model.graph.outputs, *model.graph.initializers.values()):
         if value.shape is not None and len(value.shape) > limits.TENSOR_DIMS:
-            _refuse(f"{value.name!r} has {len(value.shape):,} dims", 1)
+            refuse_dims(f"{value.name!r} has {len(value.shape):,} dims")
     for node in model.graph.all_nodes():
         for what, count in _lists(node):
             if count > 2 * limits.TENSOR_DIMS:
-                _refuse(f"{location_of(node)}: {count:,} numbers in its {what}", 2)
-
-
-def _refuse(what: str, times: int) -> None:
-    most = f"{times * limits.TENSOR_DIMS} that are taken"
-    raise ResourceLimit(f"{what} are more than the {most}", hint="a program can set convert.limits.TENSOR_DIMS")
+                refuse_dims(f"{location_of(node)}: {count:,} numbers in its {what}", 2)
 
 
 def _lists(node: ir.Node) -> Iterator[tuple[str, int]]:

@@ -1,0 +1,44 @@
+"""Lists for dims, of more numbers than any tensor has dims, are refused before a rule goes over them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import convert
+from convert.errors import ResourceLimit
+
+tf = pytest.importorskip("tensorflow")
+MANY = 20_000
+
+
+def _graph(path: Path, operator: str, lists: list[np.ndarray], squeezed: int = 0, rank: int = 2) -> Path:
+    graph = tf.compat.v1.GraphDef()
+    float32, int32 = tf.float32.as_datatype_enum, tf.int32.as_datatype_enum
+    x = graph.node.add(op="Placeholder", name="x")
+    x.attr["dtype"].type = float32
+    x.attr["shape"].shape.CopyFrom(tf.TensorShape([1] * rank).as_proto())
+    y = graph.node.add(op=operator, name="y", input=["x", *(f"n{i}" for i in range(len(lists)))])
+    y.attr["T"].type = float32
+    if squeezed:
+        y.attr["squeeze_dims"].list.i.extend([0] * squeezed)
+    for i, content in enumerate(lists):
+        held = graph.node.add(op="Const", name=f"n{i}")
+        held.attr["dtype"].type = int32
+        held.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(content))
+    path.write_bytes(graph.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("operator", ["Reshape", "Pad", "Transpose", "Tile", "StridedSlice", "Sum", "Squeeze", "Neg"])
+def test_long_lists(operator: str, tmp_path: Path) -> None:
+    ones = np.ones(MANY, np.int32)
+    lists = {"Pad": [np.zeros((MANY, 2), np.int32)], "StridedSlice": [ones] * 3, "Squeeze": [], "Neg": []}
+    squeezed, rank = MANY * (operator == "Squeeze"), 300 if operator == "Neg" else 2
+    path = _graph(tmp_path / "m.pb", operator, lists.get(operator, [ones]), squeezed, rank)
+    with pytest.raises(
+        ResourceLimit, match="dims of a tensor" if operator == "Neg" else f"{operator}, node 'y': .* numbers"
+    ):
+        convert.inspect(path)
