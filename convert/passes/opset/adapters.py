@@ -28,7 +28,14 @@ from convert.passes.opset.old_adapters import (
     lower_slice,
     lower_top_k,
 )
-from convert.passes.opset.old_lifts import lift_clip, lift_dropout, lift_pad, lift_resize
+from convert.passes.opset.old_lifts import (
+    lift_batch_norm,
+    lift_clip,
+    lift_dropout,
+    lift_pad,
+    lift_recurrent,
+    lift_resize,
+)
 from convert.passes.opset.quantize import dequantize, lift_quantize, quantize
 from convert.passes.opset.resize import is_lacking
 from convert.passes.opset.scan import lift_scan
@@ -107,7 +114,9 @@ LIFTS: dict[str, Adapter] = {
     "Pad": lift_pad,
     "Resize": lift_resize,
     "Dropout": lift_dropout,
+    "BatchNormalization": lift_batch_norm,
     "QuantizeLinear": lift_quantize,
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), lift_recurrent),
     **dict.fromkeys(_BROADCASTING, _lift_broadcast),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _lift_softmax),
 }

@@ -1,7 +1,7 @@
-"""Lifts of Clip, Pad, which had numbers as attributes before opset 11, Dropout, and Resize before it told coordinates.
+"""Lifts of what had another form before opset 13: Clip, Pad, Dropout, Resize, batch norms, recurrent layers.
 
-ONNX's version converter makes constants of float32 of the numbers, whatever the dtype of the data is, and leaves a
-Resize to the later defaults.
+Clip and Pad had numbers as attributes: ONNX's version converter makes constants of float32 of them, whatever the dtype
+of the data is. It leaves a Resize to the later defaults.
 """
 
 from __future__ import annotations
@@ -62,6 +62,26 @@ def lift_dropout(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | N
         return None
     empty = g.const(np.zeros((), numpy_dtype(mask.dtype)), mask.dtype)
     return [g.Identity(x), g.Expand(empty, g.Shape(x))]
+
+
+def lift_batch_norm(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+    """BatchNormalization-7 with spatial=0: numbers for each element of a row, where later ones are by channel."""
+    if node.attributes.get_int("spatial", 1) or len(node.outputs) > 1:
+        return None
+    x, scale, bias, mean, variance = node.inputs
+    if variance is None:
+        return None
+    deviation = g.Sqrt(g.Add(variance, g.const(node.attributes.get_float("epsilon", 1e-5), g.dtype(variance))))
+    return [g.Add(g.Mul(g.Div(g.Sub(x, mean), deviation), scale), bias)]
+
+
+def lift_recurrent(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+    """LSTM, GRU and RNN before opset 7, whose `output_sequence` says only that the first output may be left out."""
+    if node.graph is None or node.graph.opset_imports.get("", target) >= 7:
+        return None
+    attributes = {name: a for name, a in node.attributes.items() if name != "output_sequence"}
+    made = g.node(node.op_type, node.inputs, attributes, outputs=len(node.outputs))
+    return made if isinstance(made, list) else [made]
 
 
 def lift_resize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:

@@ -143,6 +143,28 @@ def test_numbers_that_were_attributes_are_of_the_dtype_of_the_data(name: str, dt
     assert_same(run(shared, {"x": x})["y"], run_ort(protos[1], {"x": x.astype(np.float32)})[0].astype(dtype))
 
 
+@pytest.mark.parametrize("spatial", [0, 1])
+def test_a_batch_norm_of_opset_7_may_have_numbers_for_each_element(spatial: int) -> None:
+    rng = np.random.default_rng(2)
+    given = [array(n, rng.uniform(0.5, 2, (3,) if spatial else (3, 4))) for n in ("s", "b", "m", "v")]
+    node = helper.make_node("BatchNormalization", list("xsbmv"), ["y"], spatial=spatial, epsilon=0.01)
+    proto = model([node], [info("x", ["N", 3, 4])], [info("y", ["N", 3, 4])], given, opset=7, ir_version=4)
+    assert_same(run(read(proto), {"x": X})["y"], run_ort(proto, {"x": X})[0], 1e-5)
+
+
+@pytest.mark.parametrize(("name", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_recurrent_layers_of_opset_6(name: str, gates: int) -> None:
+    """Held against the same layer at opset 7, the oldest that onnxruntime has."""
+    rng = np.random.default_rng(3)
+    given = [array("w", rng.normal(size=(1, gates * 5, 4))), array("r", rng.normal(size=(1, gates * 5, 5)))]
+    protos = [
+        model([helper.make_node(name, ["x", "w", "r"], ["y", "h"], hidden_size=5, **more)], [info("x", ["T", 3, 4])],
+              [info("y", None), info("h", [1, 3, 5])], given, opset=opset, ir_version=4)
+        for opset, more in ((6, {"output_sequence": 1}), (7, {}))
+    ]  # fmt: skip
+    assert_same(list(run(read(protos[0]), {"x": X}).values()), run_ort(protos[1], {"x": X}), 1e-5)
+
+
 @pytest.mark.parametrize("rounding", ["floor", "round_prefer_floor"])
 def test_coordinates_that_opset_13_took_away_are_written_in_others(rounding: str) -> None:
     node = helper.make_node(
