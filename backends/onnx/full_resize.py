@@ -7,6 +7,7 @@ of a weighted resize may be one of dims that the kernel does not know: a reshape
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -39,32 +40,60 @@ def _keep_apart(node: ir.Node) -> bool:
         return False
     axes, before = list(range(2, len(shape))), _permutations_before(x)
     if before and "axes" not in node.attributes and _says_nothing_of_first_two(node, shape):
-        # Reshaped to its own dims, which onnxruntime takes for nothing where all of them are known.
-        same = _reshaped(node, x, [0] * len(shape), "same")
-        same.outputs[0].shape = x.shape
-        node.replace_input_with(0, same.outputs[0])
-        node.graph.insert_before(node, same)
-        return True
-    if not any(_makes_other_dims(perm, axes) for perm in before):
+        return _after_same_dims(node, x)
+    channels_last = node.attributes.get_string("mode", "nearest") == "linear"  # the kernel of others knows no such dims
+    if not any(_makes_other_dims(perm, axes, channels_last) for perm in before) or 0 in (known_dims(y) or ()):
         return False
-    if not any(isinstance(d, int) and d for d in shape[:2]):
-        return False
+    if not any(isinstance(d, int) for d in shape[:2]):
+        return _after_same_dims(node, x)
     if "axes" not in node.attributes and _keeps_first_two(node, shape):
         _narrow(node, axes)
     if list(node.attributes.get_ints("axes") or ()) != axes:
         return False
-    first, second = shape[:2]
-    front = [first, -1] if isinstance(first, int) else [-1, second if isinstance(second, int) else -1]
-    inside = _reshaped(node, x, [1, -1, *[0] * len(axes)], "flat")
+    _flatten(node, x, y, shape)
+    return True
+
+
+def _after_same_dims(node: ir.Node, x: ir.Value) -> bool:
+    """Reshape what is resized to its own dims, which onnxruntime takes for nothing where all of them are known."""
+    assert isinstance(node.graph, ir.Graph)
+    assert x.shape is not None
+    same = _reshaped(node, x, [0] * len(x.shape), "same")
+    same.outputs[0].shape = x.shape
+    node.replace_input_with(0, same.outputs[0])
+    node.graph.insert_before(node, same)
+    if "axes" in node.attributes:
+        _widen(node)
+    return True
+
+
+def _flatten(node: ir.Node, x: ir.Value, y: ir.Value, shape: Sequence[Dim]) -> None:
+    """Put the first two dims into one before the Resize, and make two of it behind; [1, 1, H, W] is [H, W] between."""
+    assert isinstance(node.graph, ir.Graph)
+    first, second, *rest = shape
+    after, same = known_dims(y), [0] * len(rest)
+    inner = [*_other_two(first, second), *same]
+    outer = [*([first, -1] if isinstance(first, int) else [-1, second if isinstance(second, int) else -1]), *same]
+    if first == second == 1 and len(rest) > 1 and all(isinstance(d, int) for d in (*rest, *(after or [None]))):
+        inner, outer = [int(d or 0) for d in rest], [int(d or 0) for d in after or ()]
+        node.attributes.pop("axes")
+    inside = _reshaped(node, x, inner, "flat")
     node.replace_input_with(0, inside.outputs[0])
     node.graph.insert_before(node, inside)
-    outside = _reshaped(node, y, [*front, *[0] * len(axes)], "full")
+    outside = _reshaped(node, y, outer, "full")
     node.graph.insert_after(node, outside)
     ir.convenience.replace_all_uses_with(y, outside.outputs[0], replace_graph_outputs=True)
     outside.replace_input_with(0, y)
     outside.outputs[0].name, y.name = y.name, f"{y.name}_flat"
     outside.outputs[0].shape, y.shape = y.shape, None
-    return True
+
+
+def _other_two(first: Dim, second: Dim) -> tuple[int, int]:
+    """Two dims instead of these, that no Transpose makes of them: moving a 1 onnxruntime takes for one."""
+    if first == 1 and isinstance(second, int):
+        least = next((n for n in range(2, math.isqrt(second) + 1) if second % n == 0), None)
+        return (-1, 1) if least is None else (least, second // least)
+    return (1, -1)
 
 
 def _keeps_first_two(node: ir.Node, shape: Sequence[Dim]) -> bool:
@@ -124,10 +153,13 @@ def _reshaped(node: ir.Node, x: ir.Value, target: list[int], name: str) -> ir.No
     return made
 
 
-def _makes_other_dims(perm: list[int], axes: list[int]) -> bool:
-    """Whether the resized dims, in the order before the Transpose, are neither the last ones nor all but the last."""
+def _makes_other_dims(perm: list[int], axes: list[int], channels_last: bool) -> bool:
+    """Whether the resized dims, in the order before the Transpose, are not the last ones, nor all but the last.
+
+    channels_last: whether the kernel knows the latter.
+    """
     moved = sorted(perm[a] for a in axes)
-    return moved not in (axes, [a - 1 for a in axes])
+    return moved != axes and not (channels_last and moved == [a - 1 for a in axes])
 
 
 def _permutations_before(x: ir.Value) -> list[list[int]]:

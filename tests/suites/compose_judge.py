@@ -27,7 +27,7 @@ leaves as they are the numbers that a step before rounds to whole ones, or choos
 
 def seeds(runs: int) -> list[int]:
     """Of `runs` moved runs, and of free ones where rounding is given many chances."""
-    free = [*range(FREE, FREE + 10), *range(FREE_READS, FREE_READS + 2)]
+    free = [*range(FREE, FREE + 24), *range(FREE_READS, FREE_READS + 2)]
     return [*range(1, runs + 1), *(free if runs >= 12 else ())]
 
 

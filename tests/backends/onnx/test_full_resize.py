@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
@@ -94,3 +95,44 @@ def test_a_resize_that_only_the_run_tells_of_is_kept_from_the_transpose_before(t
         feed = {"x": np.random.default_rng(1).normal(size=(batch, 1, 3, 4)).astype(np.float32), "numbers": numbers}
         (want,) = ReferenceEvaluator(source).run(None, feed)
         np.testing.assert_allclose(session.run(None, feed)[0], want, rtol=1e-5, atol=1e-5)
+
+
+PERMUTATIONS = ((0, 2, 3, 1), (0, 3, 1, 2), (0, 1, 3, 2), (1, 0, 2, 3), (3, 0, 1, 2), (2, 3, 0, 1), (3, 2, 1, 0))
+DIMS = ((1, 1, 6, 4), (1, 3, 6, 4), (1, 6, 2, 4), (2, 1, 6, 4), (2, 3, 6, 4), (1, 6, 4, 1))
+
+
+@pytest.mark.parametrize("named", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["known", "named"])
+@pytest.mark.parametrize("dims", [*DIMS[:2], *(pytest.param(d, marks=pytest.mark.slow) for d in DIMS[2:])])
+@pytest.mark.parametrize("mode", ["linear", "cubic", pytest.param("nearest", marks=pytest.mark.slow)])
+def test_a_resize_between_transposes(tmp_path: Path, mode: str, dims: tuple[int, ...], named: bool) -> None:
+    """Every order of dims, with ones among them: moving a dim of 1 is a Reshape to onnxruntime, and back."""
+    rng = np.random.default_rng(len(mode))
+    for perm in PERMUTATIONS:
+        back = [perm.index(i) for i in range(4)]
+        shape = [dims[b] for b in back]
+        for numbers in (np.int64([*dims[:2], 5, 7]), np.int64([5, 7]), np.float32([1, 1, 0.5, 2])):
+            proto = _between_transposes(perm, back, [f"d{i}" for i in range(4)] if named else shape, numbers, mode)
+            feed = {"x": rng.normal(size=shape).astype(np.float32)}
+            plain = onnxruntime.SessionOptions()
+            plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+            (want,) = onnxruntime.InferenceSession(proto.SerializeToString(), plain).run(None, feed)
+            path = tmp_path / f"{perm}{numbers.dtype}{len(numbers)}.onnx"
+            convert.convert(proto, "onnx", path, verify=False)
+            (got,) = onnxruntime.InferenceSession(str(path)).run(None, feed)
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+def _between_transposes(
+    perm: tuple[int, ...], back: list[int], shape: list, numbers: np.ndarray, mode: str
+) -> onnx.ModelProto:
+    rest = ["", "s"] if numbers.dtype == np.float32 else ["", "", "s"]
+    nodes = [
+        helper.make_node("Neg", ["x"], ["n"]),
+        helper.make_node("Transpose", ["n"], ["t"], perm=perm),
+        helper.make_node("Resize", ["t", *rest], ["r"], mode=mode, **({"axes": [2, 3]} if len(numbers) == 2 else {})),
+        helper.make_node("Transpose", ["r"], ["y"], perm=back),
+    ]
+    ends = [[helper.make_tensor_value_info(n, 1, s)] for n, s in (("x", shape), ("y", [None] * 4))]
+    graph = helper.make_graph(nodes, "g", *ends, [numpy_helper.from_array(numbers, "s")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
