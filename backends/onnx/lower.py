@@ -19,6 +19,7 @@ from convert.passes.size_checks import write_size_checks_as_reshapes
 
 from .chained_scales import join_chained_scales
 from .counted_places import keep_counted_places
+from .full_pads import full_pads
 from .full_resize import full_resize
 from .inferred_shapes import write_inferred_shapes
 from .kernel_shapes import write_kernel_shapes
@@ -96,6 +97,7 @@ PASSES = (
     exact_probabilities,
     write_inferred_shapes,
     full_resize,
+    full_pads,
     cast_for_kernels,
     gather_rows_of_strings,
     write_kernel_shapes,

@@ -1,0 +1,57 @@
+"""Writes a Pad of some dims so that onnxruntime's optimizer, which moves a Transpose through it, leaves it whole.
+
+It permutes `pads` as if they were about all dims, also where `axes` says that they are about some (onnxruntime 1.32):
+the file does not load. So they are given for all dims, where the rank is known.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import register_initializer
+from convert.graph.values import constant
+
+
+def full_pads(model: ir.Model) -> bool:
+    """Give the pads of every Pad of a model that has a Transpose for all dims. Whether anything changed."""
+    nodes = [n for n in model.graph.all_nodes() if not n.domain]
+    if not any(n.op_type == "Transpose" for n in nodes):
+        return False
+    found = [n for n in nodes if n.op_type == "Pad" and len(n.inputs) > 3 and n.inputs[3] is not None]
+    changed = [_widen(n) for n in found]
+    return any(changed)
+
+
+def _widen(node: ir.Node) -> bool:
+    x, pads, _, axes = node.inputs[:4]
+    known, graph = constant(axes), node.graph
+    if known is None or pads is None or x is None or x.shape is None or not isinstance(graph, ir.Graph):
+        return False
+    rank, places = len(x.shape), [int(a) for a in np.ravel(known.numpy())]
+    places = [a % rank for a in places]
+    given = [places.index(a) if a in places else -1 for a in range(rank)]
+    order = [*given, *(i if i < 0 else i + len(places) for i in given)]
+    name = f"{node.outputs[0].name}_pads_of_all_dims"
+    if (content := constant(pads)) is not None:
+        full = np.append(content.numpy(), 0)[order]
+        wide = register_initializer(graph, name, ir.tensor(full))
+    else:
+        wide = _gathered(node, graph, pads, order, name)
+    node.replace_input_with(1, wide)
+    node.resize_inputs(3)
+    return True
+
+
+def _gathered(node: ir.Node, graph: ir.Graph, pads: ir.Value, order: list[int], name: str) -> ir.Value:
+    """What is computed, and a 0 behind it, in this order."""
+    zero = register_initializer(graph, f"{name}_zero", ir.tensor(np.zeros(1, np.int64)))
+    places = register_initializer(graph, f"{name}_order", ir.tensor(np.array(order, np.int64)))
+    both = ir.Node("", "Concat", [pads, zero], [ir.AttrInt64("axis", 0)], num_outputs=1, name=f"{name}_both")
+    gather = ir.Node("", "Gather", [both.outputs[0], places], num_outputs=1, name=name)
+    for one, length in ((both, None), (gather, len(order))):
+        out = one.outputs[0]
+        out.name, out.type, out.shape = f"{one.name}_value", ir.TensorType(ir.DataType.INT64), ir.Shape([length])
+        one.metadata_props.update(node.metadata_props)
+    graph.insert_before(node, [both, gather])
+    return gather.outputs[0]
