@@ -62,8 +62,25 @@ def as_declared_type(value: Any, kind: Any) -> Any:
     if kind.kind() == "TupleType":
         return tuple(as_declared_type(v, k) for v, k in zip(value, kind.containedTypes(), strict=True))
     if kind.kind() == "DictType":
-        return {k: as_declared_type(v, kind.containedTypes()[1]) for k, v in value.items()}
+        inner = kind.containedTypes()[1]
+        return {k: as_declared_type(v, inner) for k, v in _by_key(value, nesting(inner)).items()}
     return value
+
+
+def nesting(kind: Any) -> int:
+    """How many lists and tuples a type of TorchScript has around its tensors: so many numbers end their names."""
+    return 1 + nesting(kind.containedTypes()[0]) if kind.kind() in ("ListType", "TupleType") else 0
+
+
+def _by_key(values: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    """A dict whose items of `depth` numbers in their names are in tuples: "left_0" and "left_1" are "left"."""
+    if not depth:
+        return dict(values)
+    groups: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        key = name.rsplit("_", depth)[0]
+        groups.setdefault(key, {})[name[len(key) + 1 :]] = value
+    return {key: _nested_value(parts) for key, parts in groups.items()}
 
 
 def _nested_value(parts: Mapping[str, Any]) -> Any:

@@ -241,9 +241,14 @@ def _contains(walk: Walk, node: Any, args: list[Any]) -> Any:
 def _sort_list(walk: Walk, node: Any, args: list[Any]) -> Any:
     if not isinstance(args[0], List):
         return NotImplemented
-    if not is_known(args[0]) or not all(isinstance(i, (int, float, str)) for i in args[0].state):
+    if not is_known(args[0]) or not all(map(_has_an_order, args[0].state)):
         raise Unsupported("sorting a list of values that are known at run time only")
     return _make_list(walk, sorted(args[0].state, reverse=len(args) > 1 and bool(args[1])))
+
+
+def _has_an_order(item: Any) -> bool:
+    """Whether an item is a number, a text or a tuple of these."""
+    return isinstance(item, (int, float, str)) or (isinstance(item, tuple) and all(map(_has_an_order, item)))
 
 
 def _copy_container(walk: Walk, node: Any, args: list[Any]) -> Any:

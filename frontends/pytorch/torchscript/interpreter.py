@@ -46,7 +46,13 @@ def _with_autocast(graph: Any) -> Any:
         return graph
     graph = graph.copy()
     torch._C._jit_pass_inline(graph)
-    torch._C._jit_pass_autocast(graph)  # type: ignore[attr-defined]
+    try:
+        torch._C._jit_pass_autocast(graph)  # type: ignore[attr-defined]
+    except RuntimeError as error:  # PyTorch does not run such a program either
+        raise Unsupported(
+            f"`with torch.autocast(…)`: {str(error).splitlines()[0]}",
+            hint="give enabled, dtype and cache_enabled as constants, and script the module again",
+        ) from error
     return graph
 
 

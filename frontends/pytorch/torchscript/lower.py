@@ -25,6 +25,7 @@ from ..common.complexes import ComplexPair, input_pair, stack_parts
 from ..common.modes import SEEDED, SEEDED_HINT
 from ..common.state import state_inputs, write_initial_states
 from ..common.values import mark_scalar, onnx_dtype
+from ..inputs.arguments import nesting
 from ..inputs.fixed_values import note_fixed, script_values
 from ..inputs.output_names import output_names
 from .context import ProgramError, Walk
@@ -278,9 +279,11 @@ def _argument_value(walk: Walk, name: str, kind: Any, inputs: Mapping[str, Input
         items = [f"{name}_{i}" for i in range(_list_length(name, given))]
         return List(tuple(_argument_value(walk, item, kind.containedTypes()[0], inputs) for item in items))
     if kind.kind() == "DictType":
-        return Dict(
-            {n.removeprefix(f"{name}_"): _argument_value(walk, n, kind.containedTypes()[1], inputs) for n in given}
-        )
+        inner = kind.containedTypes()[1]
+        members: dict[str, dict[str, Input]] = {}
+        for n in given:
+            members.setdefault(n.rsplit("_", nesting(inner))[0], {})[n] = inputs[n]
+        return Dict({n.removeprefix(f"{name}_"): _argument_value(walk, n, inner, part) for n, part in members.items()})
     if name not in inputs:
         raise UsageError(f"the input {name} ({kind.annotation_str}) is not described", hint=f"give --input {name}:…")
     if kind.kind() in _NUMBERS:

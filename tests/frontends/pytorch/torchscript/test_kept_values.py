@@ -11,6 +11,7 @@ import torch
 from onnx.reference import ReferenceEvaluator
 from torch import Tensor, nn
 
+from convert.errors import Unsupported
 from tests.support.torchscript_tools import agree, converted, scripted
 
 X = (torch.arange(12.0).reshape(3, 4) - 5, 3.5 - torch.arange(20.0).reshape(5, 4), torch.arange(4.0).reshape(1, 4))
@@ -59,6 +60,17 @@ def dicts_of_pairs(x):
     e.clear()
     g: Dict[str, Tensor] = dict()  # noqa: C408
     return d[0] + d[1] * 3 + f["b"] + f["a"] * (len(e) + len(g) + 1)
+
+
+def sorted_tuples(x):
+    pairs = [(2, 1.5), (0, 3.0), (0, -2.0)]
+    named = [("b", (1, 2)), ("a", (0, 5))]
+    for i, f in sorted(pairs):
+        x = x * f + i
+    named.sort(reverse=True)
+    for name, (i, j) in named:
+        x = x * (i + 2) + len(name) - j
+    return x
 
 
 def tuple_at_a_place(x):
@@ -119,6 +131,7 @@ PROGRAMS: dict[Any, list[str]] = {
     objects_that_data_choose: ["x:float32[n,4]"],
     lists_that_are_replaced: ["x:float32[n,4]"],
     dicts_of_pairs: ["x:float32[n,4]"],
+    sorted_tuples: ["x:float32[n,4]"],
     tuple_at_a_place: ["x:float32[n,4]"],
     rests: ["x:float32[n,4]"],
     numbers_of_tensors: ["x:float32[n,4]"],
@@ -126,6 +139,24 @@ PROGRAMS: dict[Any, list[str]] = {
     Complex: ["x:float32[n,4]"],
     Spectrum: ["x:float32[n,4]"],
 }
+
+
+class Switched(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor, narrow: bool = True):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=narrow):
+            return self.layer(x)
+
+
+def test_autocast_that_pytorch_does_not_run_is_refused() -> None:
+    module = scripted(Switched())
+    with pytest.raises(RuntimeError, match="Autocast _enabled argument must be a constant"):
+        module(X[0])
+    with pytest.raises(Unsupported, match="Autocast _enabled argument must be a constant"):
+        converted(module, "x:float32[3,4]")
 
 
 class Narrowed(nn.Module):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Tuple  # noqa: UP035  (TorchScript's own)
+from pathlib import Path
+from typing import Any, Dict, List, Tuple  # noqa: UP035  (TorchScript's own)
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+import convert
 from convert.errors import Unsupported, UsageError
+from tests.support.onnx_support import run_ort
 from tests.support.torchscript_tools import agree, converted, scripted, session
 
 ROWS = [(torch.linspace(-2, 3, n * 4).reshape(n, 4).sin() * 2,) for n in (3, 2, 7, 1)]
@@ -237,3 +240,25 @@ def test_items_of_a_list_are_tuples_by_their_numbers() -> None:
     assert "st_0_0, st_0_1" in error.value.hint
     with pytest.raises(UsageError, match="the inputs st_0_1 of"):
         converted(module, "x:float32[n,3]", "st_0_0:float32[n,3]")
+
+
+def by_name(levels: Dict[str, List[Tensor]], pairs: Dict[str, Tuple[Tensor, Tensor]]) -> Tensor:  # noqa: UP006
+    y = levels["p_2"][1] * 2 - levels["p"][0]
+    for _, (a, b) in pairs.items():
+        y = y + a * b
+    return y
+
+
+@pytest.mark.slow
+def test_items_of_a_dict_may_be_lists_and_tuples(tmp_path: Path) -> None:
+    module = torch.jit.script(by_name)
+    tensors = [torch.randn(2, 3) for _ in range(7)]
+    given = {"p": tensors[:1], "p_2": tensors[1:3]}, {"a": tuple(tensors[3:5]), "b": tuple(tensors[5:])}
+    path = tmp_path / "y.onnx"
+    report = convert.convert(module, "onnx", path, inputs={"levels": given[0], "pairs": given[1]})
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS"
+    names = ["levels_p_0", "levels_p_2_0", "levels_p_2_1", "pairs_a_0", "pairs_a_1", "pairs_b_0", "pairs_b_1"]
+    assert [t.name for t in report.inputs] == names
+    (got,) = run_ort(path, {n: t.numpy() for n, t in zip(names, tensors, strict=True)})
+    np.testing.assert_allclose(got, module(*given).numpy(), rtol=1e-6)
