@@ -109,7 +109,9 @@ def run(
                 enter_worker(limit_options.seconds(), limit_options.bytes(), bytes_held(report.source), places)
             elif kind == BATCH and places is not None:
                 from convert.runners.sandbox import confine_command
+                from convert.runners.warm import keep_warm_processes
 
+                keep_warm_processes(Path(tempfile.gettempdir()), places)
                 confine_command(Path(tempfile.gettempdir()), places)
             with shown_progress(quiet=output_options.quiet or output_options.as_json):
                 done = work(report)

@@ -122,7 +122,7 @@ def _become_worker(pipe: int, folder: Path, bound: int, mask: set[int], places: 
     os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
     if places is not None:
         confine_command(folder, places)
-    allow_warm_processes(folder)
+    allow_warm_processes()
     atexit.register(gc.freeze)  # else the collector goes over the frameworks' objects once more before the end
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)

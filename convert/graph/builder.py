@@ -15,12 +15,12 @@ import onnx
 import onnx_ir as ir
 
 from convert import limits
+from convert.dim_lists import refuse_dims
 from convert.errors import Location, ResourceLimit, UnknownRank
 from convert.graph.metadata import EXACT_KEY, MODULE_KEY, OPERATOR_KEY, SOURCE_KEY
 from convert.graph.node_inference import infer
 from convert.graph.tensors import dims_of, tensor_of
 from convert.graph.values import Dim, known_dims
-from convert.rules.dim_lists import refuse_dims
 
 OPSET = 23
 """The canonical opset of the shared graph: LayerNormalization, Gelu, Attention … are one node each."""

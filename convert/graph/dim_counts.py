@@ -1,6 +1,6 @@
 """How many dims there are: what an operator is given for each of them, such as pads, is counted before it is used.
 
-Frontends that have rules count before each rule (`convert/rules/dim_lists.py`); here a whole graph is looked at.
+Frontends that have rules count before each rule (`convert/dim_lists.py`); here a whole graph is looked at.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from convert import limits
+from convert.dim_lists import refuse_dims
 from convert.graph.builder import location_of
-from convert.rules.dim_lists import refuse_dims
 
 _INPUTS = {
     "AffineGrid": (1,), "CenterCropPad": (1, 2), "Col2Im": (1, 2), "ConstantOfShape": (0,), "Expand": (1,),

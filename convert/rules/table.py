@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from convert.dim_lists import check_lists
 from convert.errors import DEFECT, ConvertError, Location, Problem, ResourceLimit, Unsupported, is_lack_of_memory
-from convert.rules.dim_lists import check_lists
 from convert.rules.rule_errors import is_own, place_of_error, shown_call
 
 REQUIRED: Any = inspect.Parameter.empty

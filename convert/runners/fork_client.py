@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 ADDRESS = "CONVERT_NURSERY"
@@ -16,6 +17,43 @@ ADDRESS = "CONVERT_NURSERY"
 
 _PATIENCE = 30.0  # seconds for a fork; it takes milliseconds
 _IMPORTS = 120.0  # seconds where runtimes may have to be imported before
+
+
+OPEN = b"open"
+"""What is sent over a held connection with the other end of a new one; requests are JSON."""
+
+_connections: dict[str, socket.socket] = {}
+"""Connections over which others are opened, where this process has no sockets of its own any more."""
+
+
+def hold_connection(address: str, connection: socket.socket) -> None:
+    """From here on connections to `address` are opened over this one."""
+    _connections[address] = connection
+
+
+def hold_confined(address: str, folder: Path, places: Sequence[Path]) -> None:
+    """Connect to the warm process at `address`, as long as this one can, and for as long as it is there.
+
+    All that is forked over such a connection is confined as this process is about to be (`confine_command`): a process
+    that is not confined itself would do anything for whatever a file's code asks it. Raises `OSError` without one.
+    """
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.settimeout(_PATIENCE)
+    connection.connect(address)
+    connection.send(json.dumps({"confine": [str(folder), *map(str, places)]}).encode())
+    hold_connection(address, connection)
+
+
+def _connect(address: str) -> socket.socket:
+    holder = _connections.get(address)
+    if holder is None:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.connect(address)
+        return connection
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        socket.send_fds(holder, [OPEN], [theirs.fileno()])
+    return ours
 
 
 def second_address(address: str) -> str:
@@ -92,10 +130,12 @@ def fork(
         "variables": dict(variables or {}),
         "kind": kind,
     }
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        connection = _connect(address)
+    except OSError:
+        return None
     try:
         connection.settimeout(_IMPORTS if variables else _PATIENCE)
-        connection.connect(address)
         socket.send_fds(connection, [json.dumps(request).encode()], [out, err])
         reply = connection.recv(1 << 16)
     except OSError:

@@ -21,13 +21,15 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from convert import plugin
-from convert.runners.fork_client import second_address
+from convert.runners.fork_client import OPEN, second_address
 from convert.runners.marks import MARK, write_mark
-from convert.runners.sandbox import die_with_parent
+from convert.runners.sandbox import confine_command, die_with_parent
+from convert.source import Source
 
 ENTRIES: dict[str, str] = {"task": "convert.batch.child:convert", "run": "convert.runners.child:run"}
 """What a fork may become: module and function, which takes the arguments of its command line. A backend names its own.
@@ -86,8 +88,10 @@ class Variables:
     def __init__(self, second: bool, values: Mapping[str, str]) -> None:
         self.open, self.values, self.kinds = second, dict(values), set[str]()
 
-    def suit(self, wanted: dict[str, str], kind: str) -> bool:
-        """Whether the runtimes here have been told what is wanted."""
+    def suit(self, wanted: dict[str, str], kind: str, *, known: bool) -> bool:
+        """Whether the runtimes here have been told what is wanted; `known`, only what their runner may be told."""
+        if known and wanted and wanted not in _settings(kind):
+            return False
         if self.open and wanted and not self.values:
             self.values = wanted
             os.environ.update(wanted)
@@ -96,6 +100,12 @@ class Variables:
             preload([kind], [])
             gc.freeze()
         return wanted == self.values
+
+
+def _settings(kind: str) -> list[dict[str, str]]:
+    """What the runtimes of a kind may be told."""
+    asked = getattr(plugin.runner_for(kind), "settings", None)
+    return [] if asked is None else list(asked(Source(kind)))
 
 
 def serve(
@@ -108,19 +118,21 @@ def serve(
 ) -> Callable[[], None]:
     """Fork for every client that asks for it; returns in forks only: what the fork is to do.
 
+    listener: where clients connect, or the first client, which opens connections for others (`fork_client.OPEN`).
     second: the runtimes are imported when the first one comes. imported: what they have been told, where they are here.
     idle: seconds without a client after which this process ends, which is not before its child `after` has ended.
     """
     variables = Variables(second, imported)
     with listener, selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
+        listens = bool(listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
         while True:
             serving = len(selector.get_map()) > 1
             events = selector.select(None if serving or idle == math.inf else idle)
             if not events and not (after and os.waitpid(after, os.WNOHANG) == (0, 0)):
                 os._exit(0)
             for key, _ in events:
-                if key.fileobj is listener:
+                if listens and key.fileobj is listener:
                     selector.register(listener.accept()[0], selectors.EVENT_READ)
                 elif isinstance(key.fileobj, int):
                     _notify_client(key, selector)
@@ -159,15 +171,25 @@ def _answer_client(
         data, fds, _, _ = socket.recv_fds(client, 1 << 20, 2)
     except ConnectionError:  # it was killed before it had read our answer
         data, fds = b"", []
-    if not data:  # the client has gone, and its fork with it
+    request = _read_request(data)
+    if data != OPEN and request is None:  # the client has gone, and its fork with it; or it sends what is no request
         for other in list(selector.get_map().values()):
             if isinstance(other.fileobj, int) and other.data[1] is client:
                 signal.pidfd_send_signal(other.fileobj, signal.SIGKILL)
         selector.unregister(client)
         client.close()
+        for fd in fds:
+            os.close(fd)
         return None
-    request = json.loads(data)
-    suits = variables.suit(request["variables"], request["kind"])
+    bounds = key.data  # of what is forked for this client
+    if request is None:
+        for fd in fds:
+            selector.register(socket.socket(fileno=fd), selectors.EVENT_READ, bounds)
+        return None
+    if "confine" in request:
+        selector.modify(client, selectors.EVENT_READ, bounds or request["confine"])
+        return None
+    suits = variables.suit(request["variables"], request["kind"], known=bounds is not None)
     if not suits or thread_count() > 1:
         reason = f"{thread_count()} threads" if suits else "other variables"
         with contextlib.suppress(ConnectionError):  # nor does anybody wait for it: it is let go at the next turn
@@ -178,13 +200,33 @@ def _answer_client(
     nursery = os.getpid()
     pid = os.fork()
     if not pid:
-        return _fork_entry(request, fds, selector, nursery)
+        return _fork_entry(request, fds, selector, nursery, bounds)
     for fd in fds:
         os.close(fd)
     with contextlib.suppress(ConnectionError):
         client.send(json.dumps({"pid": pid}).encode())
     selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, client))
     return None
+
+
+_REQUEST: dict[str, type] = {
+    "entry": str, "arguments": list, "environment": dict, "folder": str, "limit": list, "variables": dict, "kind": str,
+}  # fmt: skip
+"""What a request for a fork has."""
+
+
+def _read_request(data: bytes) -> dict[str, Any] | None:
+    """What a client asks for, None where it is nothing: other clients are served all the same."""
+    try:
+        request = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(request, dict):
+        return None
+    places = request.get("confine")
+    if isinstance(places, list) and places and all(isinstance(place, str) for place in places):
+        return request
+    return request if all(isinstance(request.get(name), kind) for name, kind in _REQUEST.items()) else None
 
 
 def _notify_client(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
@@ -207,10 +249,13 @@ def thread_count() -> int:
 
 
 def _fork_entry(
-    request: dict[str, Any], fds: list[int], selector: selectors.BaseSelector, nursery: int
+    request: dict[str, Any], fds: list[int], selector: selectors.BaseSelector, nursery: int, bounds: list[str] | None
 ) -> Callable[[], None]:
+    """bounds: the folder in which it may write, and places beside which; None where its client is not confined."""
     die_with_parent(nursery)
     os.setsid()
+    if bounds is not None:
+        confine_command(Path(bounds[0]), [Path(place) for place in bounds[1:]])
     gc.enable()
     for key in list(selector.get_map().values()):
         os.close(key.fileobj.detach() if isinstance(key.fileobj, socket.socket) else key.fd)

@@ -21,25 +21,33 @@ from convert import activity, plugin
 from convert.interpreter import paused_garbage_collection
 from convert.report import Report
 from convert.runners import fork_server, program_server
-from convert.runners.fork_client import ADDRESS, second_address
+from convert.runners.fork_client import ADDRESS, hold_confined, hold_connection, second_address
 from convert.runners.sandbox import die_with_parent
 from convert.source import Source
 
-_folders: list[Path] = []
-"""Where sockets are made: one folder where warm processes are allowed, or none."""
+_allowed: list[bool] = []
+"""Whether warm processes are allowed: nothing or True."""
 
 _addresses: dict[tuple[str, str], str] = {}
-"""The socket of the warm process for a runner, and for what its runtimes are told when they are imported."""
+"""What the warm process for a runner is called, and for what its runtimes are told when they are imported."""
 
 
-def allow_warm_processes(folder: Path) -> None:
-    """From here on `warm_up` forks: this process works for one command. folder: its own, for sockets."""
-    _folders[:] = [folder]
+def allow_warm_processes() -> None:
+    """From here on `warm_up` forks: this process works for one command."""
+    _allowed[:] = [True]
+
+
+def keep_warm_processes(folder: Path, places: Sequence[Path]) -> None:
+    """Stay connected to the warm processes of a batch, as this process is about to be confined (`confine_command`)."""
+    if address := os.environ.get(ADDRESS):
+        for one in (address, second_address(address)):
+            with contextlib.suppress(OSError):  # who asks next finds nobody, and starts an interpreter
+                hold_confined(one, folder, places)
 
 
 def are_allowed() -> bool:
     """Whether this process works for one command."""
-    return bool(_folders)
+    return bool(_allowed)
 
 
 def warm_up(kind: str, formats: Sequence[str] = ()) -> None:
@@ -76,7 +84,7 @@ def warm_up_other_settings(kind: str) -> None:
 
 
 def address_of(kind: str, variables: Mapping[str, str]) -> str:
-    """The socket to fork a run of `kind` from, where its runtimes are told `variables`; empty where there is none."""
+    """The warm process to fork a run of `kind` from, whose runtimes were told `variables`; empty if there is none."""
     if mine := _addresses.get(_key(kind, variables)):
         return mine
     found = os.environ.get(ADDRESS, "") or program_server.server_address(_runner_name(kind))
@@ -108,20 +116,18 @@ def _fork_server(kind: str, variables: Mapping[str, str]) -> None:
     key = _key(kind, variables)
     if key in _addresses:
         return
-    address = str(_folders[0] / f"warm.{len(_addresses)}")
-    try:
-        listener = fork_server.listening_socket(address)
-    except OSError:  # the path of the folder for temporary files may be too long for a socket
-        return
+    address = f"warm.{os.getpid()}.{len(_addresses)}"
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     sys.stdout.flush()
     sys.stderr.flush()
     gc.freeze()  # else a collection in a fork writes to every object, and copies the pages that forks share
     worker = os.getpid()
     if os.fork():
-        listener.close()
+        theirs.close()
+        hold_connection(address, ours)
         _addresses[key] = address
         return
-    fork_server.run_and_exit(lambda: _serve(listener, worker, kind, variables))
+    fork_server.run_and_exit(lambda: _serve(theirs, worker, kind, variables))
 
 
 def _stream(descriptor: int) -> TextIO:
@@ -146,25 +152,25 @@ def _let_go(kept: int) -> None:
     os.close(null)
 
 
-def _serve(listener: socket.socket, worker: int, kind: str, variables: Mapping[str, str]) -> None:
+def _serve(client: socket.socket, worker: int, kind: str, variables: Mapping[str, str]) -> None:
     """Serve forks until the worker ends; in a fork, do what it is to do."""
     die_with_parent(worker)
     activity.forget_listeners()  # what forks are doing is no news for whoever watches the worker
     atexit._clear()  # nor is what the worker leaves behind theirs to tidy up
     try:
-        work = _fork_to_do(listener, kind, variables)
+        work = _fork_to_do(client, kind, variables)
     except OSError:  # no more files or processes: who asks next finds nobody, and starts an interpreter
         os._exit(1)
     work()
 
 
-def _fork_to_do(listener: socket.socket, kind: str, variables: Mapping[str, str]) -> Callable[[], None]:
+def _fork_to_do(client: socket.socket, kind: str, variables: Mapping[str, str]) -> Callable[[], None]:
     """What a fork is to do, in the fork; raises `OSError` where the system gives no more of something."""
-    _let_go(listener.fileno())
+    _let_go(client.fileno())
     sys.stdout, sys.stderr = _stream(1), _stream(2)  # a thread that shows progress may have held their locks
     if variables:
         # numpy's and scipy's OpenBLAS start threads when they are loaded, and a process with threads serves no fork.
         os.environ.update(variables, OPENBLAS_NUM_THREADS="1")
         fork_server.preload_rooms([kind], [])
         gc.freeze()
-    return fork_server.serve(listener, imported=variables)
+    return fork_server.serve(client, imported=variables)

@@ -23,6 +23,7 @@ from convert.batch.worker import TaskResult, run
 from convert.runners.fork_client import ADDRESS, ForkedProcess
 from convert.runners.marks import mark_of
 from convert.runners.process import execute
+from convert.runners.sandbox import CALLS, FILES, available_measures
 from convert.source import Source
 from tests.support.batch_tools import rules, tiny
 
@@ -59,8 +60,63 @@ def test_a_client_that_ends_before_it_has_its_answer_ends_nobody_else(tmp_path: 
             assert select.select([client], [], [], 60)[0]  # the answer is there, and nobody reads it
         task = Task("a", tiny(tmp_path / "a.onnx"), "onnx", tmp_path / "out.onnx", {"verify": False})
         assert run(task, None, address).outcome == "converted"
+        for words in (
+            b"{",
+            b"[" * 100_000,
+            b"[]",
+            b'{"confine": 3}',
+            b"{}",
+            json.dumps({**request, "limit": 0}).encode(),
+        ):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+                client.connect(address)
+                socket.send_fds(client, [words], [log.fileno()])
+                client.settimeout(60)
+                assert client.recv(100) == b""
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
             client.connect(address)  # it is still there
+
+
+CONFINED = """
+import json, os, socket, sys
+from pathlib import Path
+from convert.runners import fork_client
+from convert.runners.sandbox import confine_command
+from convert.runners.warm import keep_warm_processes
+
+address, own, elsewhere = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+os.environ[fork_client.ADDRESS] = address
+bounds = (own, [own / "m.onnx"])
+keep_warm_processes(*bounds)
+confine_command(*bounds)
+# What code of a file's own might try.
+fork_client._connections[address].send(json.dumps({"confine": [str(elsewhere)]}).encode())
+log = os.open(own / "log", os.O_RDWR | os.O_CREAT)
+def touch(path, address=address, variables=None):
+    made = fork_client.fork("subprocess:call", ["touch", str(path)], dict(os.environ), log, log, address, variables)
+    if made is not None:
+        made.wait(60)
+    return path.exists()
+second = fork_client.second_address(address)
+print(touch(own / "a"), touch(elsewhere / "a"), touch(own / "b", second, {"HOME": "x"}), touch(elsewhere / "b", second))
+fork_client._connections.clear()
+print(touch(own / "c"), touch(elsewhere / "c"))
+"""
+
+
+@pytest.mark.not_core
+@pytest.mark.skipif(not {FILES, CALLS} <= set(available_measures()), reason="no Landlock or no seccomp here")
+def test_what_a_confined_task_asks_for_is_confined_as_it_is(tmp_path: Path) -> None:
+    """The warm process is not: it would start anything for a task whose file has got code to run."""
+    own, elsewhere = tmp_path / "own", tmp_path / "elsewhere"
+    own.mkdir()
+    elsewhere.mkdir()
+    with fork_server_socket(("onnx",), ("onnx",)) as address:
+        command = [sys.executable, "-c", CONFINED, address, str(own), str(elsewhere)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    # It gets what it needs; nothing elsewhere, no variables that no runtime is told, no new connection.
+    assert done.stdout.split() == ["True", "False", "False", "False", "False", "False"], done.stderr
+    assert not list(elsewhere.iterdir())
 
 
 @pytest.mark.not_core

@@ -18,7 +18,7 @@ FORMATS = ("onnx", "tf", "caffe2")
 
 
 def test_a_sample_goes_to_every_framework_in_one_command(tmp_path: Path) -> None:
-    zoo = Path(__file__).parent / "suites/zoo.py"
+    zoo = Path(__file__).parents[2] / "suites" / "zoo.py"
     subprocess.run([sys.executable, str(zoo), "--save", str(tmp_path / "zoo"), *CHOSEN], check=True)
     done = subprocess.run(
         [sys.executable, "-m", "convert", "batch", str(tmp_path / "zoo/zoo.toml"), *(f"--to={f}" for f in FORMATS),

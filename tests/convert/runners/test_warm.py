@@ -28,7 +28,7 @@ runner.settings = lambda source: [{"SETTING": "1"}, {"SETTING": "0"}]
 runner.is_imported = lambda: sys.argv[3] == "imported"
 (room,) = [room for room in plugin.frontends().values() if "onnx" in room.KINDS]
 room.preload = lambda: __import__("scipy.linalg")  # whose OpenBLAS has threads of its own, unless it is told otherwise
-warm.allow_warm_processes(Path(sys.argv[2]))
+warm.allow_warm_processes()
 held = open(Path(sys.argv[2]) / "held", "w")
 warm.warm_up_other_settings("onnx")
 warm.warm_up("onnx", ["onnx"])
