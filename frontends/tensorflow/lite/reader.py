@@ -32,7 +32,7 @@ from ..runner.names import distinct_names, tensor_names
 from . import ops  # noqa: F401  (fills the table)
 from .file import LiteModel, Operator, Signature, Subgraph, Tensor, parse_lite_model
 from .quantization import INTEGERS, dequantize, quantize
-from .rules import AS_STORED, fused_activation, tflite_op
+from .rules import AS_STORED, activation_behind, tflite_op
 from .state import (
     PASSING,
     RESOURCES,
@@ -321,7 +321,10 @@ class SubgraphWalker:
                 raise
             raise contradiction(error) from error
         results = list(found) if isinstance(found, (list, tuple)) else [found]
-        return [fused_activation(g, results[0], activation), *results[1:]] if activation else results
+        try:
+            return [activation_behind(g, results[0], activation, operator.name), *results[1:]]
+        except Unsupported as error:
+            raise error.with_location(g.location) from error
 
     def _option(self, name: str, value: Any) -> Any:
         return SubgraphRegion(self, value) if name.endswith("subgraph_index") or name == "subgraph" else value

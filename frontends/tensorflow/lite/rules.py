@@ -67,9 +67,20 @@ def fused_activation(g: Graph, x: ir.Value, number: int) -> ir.Value:
     return _ACTIVATIONS[number](g, x)
 
 
+def activation_behind(g: Graph, x: ir.Value, number: int, operator: str) -> ir.Value:
+    """The same behind an operator that is not recurrent, of which LiteRT's kernels do the clipping ones alone.
+
+    They pass over a Tanh, or refuse it as some refuse any, and what the file means nobody has computed.
+    """
+    if number == _TANH or (number and operator in ("CONCATENATION", "L2_NORMALIZATION")):
+        raise Unsupported(f"the fused activation function {number}, which LiteRT's kernels leave out or refuse")
+    return fused_activation(g, x, number)
+
+
+_TANH = 4
 _ACTIVATIONS: dict[int, Callable[[Graph, ir.Value], ir.Value]] = {
     1: lambda g, x: g.Relu(x),
     2: lambda g, x: g.Clip(x, -1.0, 1.0),
     3: lambda g, x: g.Clip(x, 0.0, 6.0),
-    4: lambda g, x: g.Tanh(x),
+    _TANH: lambda g, x: g.Tanh(x),
 }

@@ -287,6 +287,23 @@ def test_lies(edit: Any, tmp_path: Path) -> None:
 # -- files that contradict themselves --------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("operator", "options", "number"),
+    [("ADD", "AddOptions", 4), ("MUL", "MulOptions", 4), ("CONCATENATION", "ConcatenationOptions", 1)],
+)
+def test_activations_that_kernels_pass_over(operator: str, options: str, number: int, tmp_path: Path) -> None:
+    """LiteRT's sum with a fused Tanh is the sum; one of its concatenations passes over any, the other refuses it."""
+    path, other = tmp_path / "m.tflite", {} if options != "ConcatenationOptions" else {"axis": 0}
+    content = [f32(2, 3)]
+    path.write_bytes(lite_operator(operator, options, {"fusedActivationFunction": number, **other}, content, (2, 3)))
+    with pytest.raises(Unsupported, match=f"{operator}, .*the fused activation function {number}, which LiteRT"):
+        read(path)
+    path.write_bytes(lite_operator(operator, options, {"fusedActivationFunction": 0, **other}, content, (2, 3)))
+    plain = as_deployed(path, {"x": f32(2, 3)})
+    path.write_bytes(lite_operator(operator, options, {"fusedActivationFunction": number, **other}, content, (2, 3)))
+    np.testing.assert_array_equal(as_deployed(path, {"x": f32(2, 3)})["y"], plain["y"])
+
+
 @pytest.mark.parametrize("named", [False, True])
 def test_ends_of_one_name_are_all_there(named: bool, tmp_path: Path) -> None:
     """Tensors of one operator of TensorFlow differ behind the colon only; a signature may call both ends the same."""
