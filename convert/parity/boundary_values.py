@@ -127,15 +127,17 @@ def mix_boundary_values(value: ir.Value, array: np.ndarray, seed: int, end: int 
 
     end: the number after the greatest integer that the input may hold, where this is known: 0 and that one are boundary
     values as well. The first set of inputs (seed 0) has words alone, and large numbers only every third. A single
-    element is each of them in turn. Of floats with several in a row whole rows are set too, as a mask of steps asks
-    for; of what a tree reads, half of the columns are drawn around its thresholds; of what is made unique, some
-    elements are others again.
+    element is each of them in turn. Of masks some rows are true everywhere, or nowhere. Of floats with several in a row
+    whole rows are set too, as a mask of steps asks for; of what a tree reads, half of the columns are drawn around its
+    thresholds; of what is made unique, some elements are others again.
     """
     words, floating = array.dtype.kind == "O", array.dtype.kind == "f"
     if not array.size or not (words or seed):
         return array
     rng = np.random.default_rng([17, seed])
     changed = array.copy()
+    if array.dtype.kind == "b" or (end == 2 and array.size > 1):
+        return _with_whole_rows(changed, rng)
     if floating and array.ndim:
         _mix_thresholds(value, changed, rng)
         if any(node.op_type == "Unique" for node, _ in uses_of_content(value)):
@@ -162,6 +164,16 @@ def mix_boundary_values(value: ir.Value, array: np.ndarray, seed: int, end: int 
         chosen = (chosen & (rng.random(array.shape) < 1 / share)) | rows
         drawn = np.where(rows, drawn[..., :1], drawn)
     return np.where(chosen, drawn, changed).astype(array.dtype)
+
+
+def _with_whole_rows(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A mask with some of its rows true, or 1, everywhere and some nowhere, as random ones hardly ever are."""
+    rows = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
+    if len(rows) > 2:
+        order = rng.permutation(len(rows))
+        some = max(1, len(rows) // (2 * _SHARE))
+        rows[order[:some]], rows[order[some : 2 * some]] = True, False
+    return rows.reshape(array.shape)
 
 
 def _mix_thresholds(value: ir.Value, array: np.ndarray, rng: np.random.Generator) -> None:

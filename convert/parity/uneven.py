@@ -14,8 +14,10 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
+from convert.graph import Dim
 from convert.graph.tensors import widened_array
-from convert.parity.boundary_values import may_be_negative
+from convert.graph.values import constant_integers, known_dims
+from convert.parity.boundary_values import may_be_negative, uses_of_content
 from convert.parity.compare import FACTOR
 from convert.parity.distribution import is_small
 from convert.parity.floors import MOST, distance, quantizes
@@ -37,8 +39,8 @@ LARGE, FAR = 16, 2048
 """How much larger the numbers of some rows, and of a set, are: half of them are beyond 10 and 1,000 then."""
 _SIZES = ((65, 129), (9, 129), (9, 65), (9, 0))
 """Rows, and the least size of the first dim behind them: the first of these that is cheap, or else the last."""
-_FEW, _LONGEST = 3, 512
-"""Rows where a dim may be longer, up to a limit that is known, as that of a table of places."""
+_FEW, _LONGEST, _LONGEST_TABLE = 3, 512, 1024
+"""Rows where a dim may be longer, up to a limit that is known; the most rows of a table of places."""
 _PRODUCTS, _ELEMENTS = 1 << 29, 1 << 19
 """Elements of the inputs times weights, about what the convolutions of a model cost, and elements, at the most."""
 
@@ -78,6 +80,52 @@ def far_feed(model: ir.Model, seed: int) -> Feed | None:
     if not is_small(model, feed) or all(arrays[name] is array for name, array in feed.arrays.items()):
         return None
     return replace(feed, label=f"{feed.label}, {FAR} times as large", arrays=arrays, edge=True, uneven=True)
+
+
+def longest_feed(model: ir.Model, seed: int) -> Feed | None:
+    """A feed as long as a table that the graph takes rows of by their place, such as one of positions, goes.
+
+    An error in its last rows shows nowhere else. The dims behind the leading ones are so long, of small models; None
+    where there is no such table, or where another feed is as long. The source may refuse it, as where places begin at
+    2.
+    """
+    bounds, _, guards = size_facts(model)
+    free = free_dims(model)
+    inner = [name for name, leading in free.items() if not leading]
+    tables = [n for n in _rows_taken_by_place(model) if _SIZES[0][1] < n <= _LONGEST_TABLE]
+    if RANK in free or not inner or not tables or _longest(model):
+        return None
+    usual = list(feed_sizes(model, 2))[1]
+    for rows in sorted(tables, reverse=True):
+        most = {name: (bounds.get(name) or [1, None])[1] or rows for name in inner}
+        sizes = fit_sizes({n: min(rows, most[n]) if n in inner else usual[n] for n in free}, guards, bounds)
+        if not broken_guards(guards, sizes):
+            feed = sized_feed(model, seed, complete_sizes(model, sizes))
+            return replace(feed, edge=True) if is_small(model, feed) and _is_cheap(model, feed) else None
+    return None
+
+
+def _rows_taken_by_place(model: ir.Model) -> set[int]:
+    """Lengths along which a Slice with a computed end, or a Gather of computed places, reads what no input changes."""
+    content = {id(node) for value in model.graph.inputs for node, _ in uses_of_content(value)}
+    reached, pending = set(model.graph.inputs), list(model.graph.inputs)
+    while pending:
+        new = {v for node, _ in pending.pop().uses() for v in node.outputs} - reached
+        reached |= new
+        pending += new
+    found: set[Dim] = set()
+    for node in model.graph:
+        data, shape = [*node.inputs, None][0], None
+        if node.op_type in ("Gather", "Slice") and data is not None and data not in reached:
+            shape = known_dims(data)
+        if shape is None or not any(v in reached for v in node.inputs[1:]) or id(node) in content:
+            continue
+        if node.op_type == "Gather":
+            found.add(shape[node.attributes.get_int("axis", 0)])
+        else:
+            axes = constant_integers(node.inputs[3]) if len(node.inputs) > 3 else list(range(len(shape)))
+            found |= {shape[a] for a in axes or ()}
+    return {n for n in found if isinstance(n, int)}
 
 
 def with_unusual_rows(model: ir.Model, feeds: Sequence[Feed], large: bool = True, negative: bool = True) -> list[Feed]:

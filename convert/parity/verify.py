@@ -43,7 +43,7 @@ from convert.parity.saved import input_sets, save_feeds
 from convert.parity.small_elements import hold_small_elements
 from convert.parity.source_runs import RunFailure, run_where_it_runs
 from convert.parity.special_verdict import judge_special, take_special
-from convert.parity.uneven import far_feed, uneven_feed, with_unusual_rows, without_overflow
+from convert.parity.uneven import far_feed, longest_feed, uneven_feed, with_unusual_rows, without_overflow
 from convert.passes.layout.boundary import boundary_permutations
 from convert.runners.process import Outputs, execute, run_all
 from convert.source import Source
@@ -191,7 +191,8 @@ def _feeds(
     special = inputs.special_feed(graph, method.seeds, denormals) if whole else None
     far = far_feed(graph, method.seeds + 2) if whole and large else None
     uneven = uneven_feed(graph, method.seeds + 1, alike, large) if whole else None
-    edges = (special, far, uneven, inputs.smallest_feed(graph, method.seeds))
+    longest = longest_feed(graph, method.seeds + 3) if whole else None
+    edges = (special, far, uneven, inputs.smallest_feed(graph, method.seeds), longest)
     return _common_feeds([*feeds, *(edge for edge in edges if edge is not None)], method)
 
 

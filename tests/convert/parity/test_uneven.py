@@ -16,7 +16,7 @@ from convert.options import Options
 from convert.parity.inputs import Feed, feed_sizes, generate_feeds
 from convert.parity.judge import RunOutputs
 from convert.parity.size_search import _spread_choice
-from convert.parity.uneven import far_feed, uneven_feed, with_unusual_rows, without_overflow
+from convert.parity.uneven import far_feed, longest_feed, uneven_feed, with_unusual_rows, without_overflow
 from convert.parity.verify import verify
 from convert.verdict import FAIL, PASS, Verdict
 from tests.convert.parity.input_models import plain as identity
@@ -325,3 +325,32 @@ def test_sizes_found_by_trial_are_not_all_squares() -> None:
     assert _spread_choice(first, taken, 3, ["h", "w"]) == [first, *taken]
     assert _spread_choice(first, taken, 2, ["h", "w"]) == [first, taken[0]]
     assert _spread_choice(first, taken[:1], 3, ["h", "w"]) == [first, taken[0]]
+
+
+def positions(way: str, rows: int = 300, dims: Sequence[int | str] = ("n", "t")) -> ir.Model:
+    """The rows of a table, by their place, for each of the t elements of a row."""
+    g = Graph()
+    x = g.input("x", ir.DataType.INT64, dims)
+    table = g.const(np.zeros((rows, 2), np.float32))
+    length = g.Shape(x, start=1, end=2)
+    if way == "slice":
+        taken = g.Slice(table, [0], length, [0])
+    elif way == "gather":
+        taken = g.Gather(table, g.Range(np.int64(0), g.Squeeze(length, [0]), np.int64(1)))
+    else:
+        taken = g.Gather(table, x)
+    g.output(g.Add(g.Unsqueeze(g.Cast(x, to=F), [2]), taken), "y")
+    return g.model()
+
+
+def test_a_set_is_as_long_as_a_table_of_positions() -> None:
+    """An error in its last rows shows nowhere else."""
+    for way in ("slice", "gather"):
+        assert shapes(longest_feed(positions(way), 4)) == [(1, 300)]
+    assert longest_feed(positions("content"), 4) is None, "a vocabulary"
+    assert longest_feed(positions("slice", rows=128), 4) is None, "another set is as long"
+    assert longest_feed(positions("slice", rows=2000), 4) is None
+    assert longest_feed(positions("slice", dims=("n", 16)), 4) is None
+    known = positions("slice")
+    known.metadata_props[DIMS_KEY] = json.dumps({"t": [1, 300]})
+    assert longest_feed(known, 4) is None, "that many rows are in the set of many rows"
