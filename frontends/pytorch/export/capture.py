@@ -42,6 +42,7 @@ from .patches.matrix_checks import matrix_checks_without_shortcuts
 from .patches.pools import infer_line_pools
 from .patches.repeats import RepeatsDiffer, repeated_blocks
 from .patches.replacements import CaptureReplacements
+from .patches.sound_codecs import pads_as_numbers
 from .patches.sparse import dense_weights
 from .patches.stack_frames import short_stacks
 from .patches.state_space import scans_of_any_length
@@ -241,6 +242,7 @@ def _export(module: nn.Module, call: Call, report: Report) -> Capture:
         record_branches() as branches,
         watch_seeds() as seeds,
         plain_outputs(module),
+        pads_as_numbers(module),
         dense_weights(module, report),
     ):
         warnings.simplefilter("ignore")

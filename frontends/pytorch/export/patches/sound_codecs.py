@@ -1,0 +1,53 @@
+"""Lets transformers' codecs of sound (EnCodec, Mimi) pad by numbers while they are captured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_METHOD = "_get_extra_padding_for_conv1d"
+_NEEDED = ("kernel_size", "stride", "padding_total")
+
+
+@contextmanager
+def pads_as_numbers(module: nn.Module | None) -> Iterator[None]:
+    """Inside, convolutions that keep their sizes as tensors of one integer have them as Python's.
+
+    What they pad by is arithmetic on these and on a length, and forward decides on it: of tensors, that is data.
+    """
+    layers = [m for m in module.modules() if _is_padded(m)] if module is not None else []
+    before = [(m, dict(m._buffers), dict(vars(m))) for m in layers]
+    for m in layers:
+        for name, value in [*m._buffers.items(), *vars(m).items()]:
+            if _is_number(value):
+                m._buffers.pop(name, None)
+                vars(m)[name] = int(value)
+        vars(m)[_METHOD] = partial(extra_padding, m)
+    try:
+        yield
+    finally:
+        for m, buffers, attributes in before:
+            vars(m).clear()
+            vars(m).update(attributes)
+            m._buffers.clear()
+            m._buffers.update(buffers)
+
+
+def extra_padding(layer: Any, hidden_states: Tensor) -> int:
+    """How many elements the last window of a convolution lacks behind those of `hidden_states`."""
+    length = hidden_states.shape[-1]
+    steps = -((layer.kernel_size - length - layer.padding_total) // layer.stride)
+    return steps * layer.stride + layer.kernel_size - layer.padding_total - length
+
+
+def _is_padded(module: nn.Module) -> bool:
+    return hasattr(type(module), _METHOD) and all(_is_number(module._buffers.get(name)) for name in _NEEDED)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dim() == 0 and value.dtype == torch.int64
