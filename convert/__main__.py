@@ -7,9 +7,13 @@ def start() -> None:
     """Run it, with nothing imported from the folder that the user is in, nor before signals are handled."""
     if not sys.flags.safe_path:
         del sys.path[0]
-    from convert.cli.signals import leave_at_once
+    try:
+        from convert.cli.signals import leave_at_once
 
-    leave_at_once()
+        leave_at_once()
+    except KeyboardInterrupt:  # as it would be said a moment later
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
     from convert.errors import ConvertError
     from convert.interpreter import check_own_folder
 

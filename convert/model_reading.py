@@ -32,10 +32,13 @@ def read_model(source: Source, options: Options, report: Report) -> ir.Model:
 
 
 def _read(source: Source, options: Options, report: Report) -> ir.Model:
-    from convert.graph.dim_counts import check_dims
+    """What the frontend reads, looked at as a whole: what is out of proportion is refused, what cannot run is noted."""
+    from convert.graph import dim_counts, mismatches
 
     model: ir.Model = plugin.frontend_for(source).read(source, options, report)
-    check_dims(model)
+    dim_counts.check_dims(model)
+    if mismatch := mismatches.first_mismatch(model):
+        report.note(f"the model contradicts itself, and may run nowhere: {mismatch}")
     return model
 
 

@@ -18,7 +18,7 @@ import pytest
 from convert import activity, plugin
 from convert.errors import ResourceLimit
 from convert.files.scratch import scratch_folder
-from convert.graph import Graph, dim_counts
+from convert.graph import Graph, dim_counts, mismatches
 from convert.model_reading import list_weights, read_model
 from convert.options import Options
 from convert.report import Report
@@ -36,6 +36,7 @@ def reading(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., An
     """Reads with a frontend whose `read` is the function that is given."""
 
     monkeypatch.setattr(dim_counts, "check_dims", lambda model: None)  # what is read here is no model
+    monkeypatch.setattr(mismatches, "first_mismatch", lambda model: "")
 
     def read(work: Read, source: Source | None = None, **options: Any) -> Any:
         room = SimpleNamespace(KINDS={"onnx": ""}, read=lambda *given: work(), list_weights=lambda *given: work())
@@ -62,7 +63,7 @@ def _connect() -> None:
 
 
 @CONFINED
-@pytest.mark.parametrize("act", ["write", "append", "remove", "folder", "connect"])
+@pytest.mark.parametrize("act", ["write", "append", "remove", "folder", "connect", "packets"])
 def test_what_a_file_does_while_it_is_read_fails(reading: Callable[..., Any], tmp_path: Path, act: str) -> None:
     (tmp_path / "kept").write_text("kept")
     acts: dict[str, Callable[[], object]] = {
@@ -71,6 +72,7 @@ def test_what_a_file_does_while_it_is_read_fails(reading: Callable[..., Any], tm
         "remove": lambda: (tmp_path / "kept").unlink(),
         "folder": lambda: (tmp_path / "new").mkdir(),
         "connect": _connect,
+        "packets": lambda: socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET),
     }
     with pytest.raises(PermissionError):
         reading(acts[act])

@@ -321,6 +321,8 @@ class SubgraphWalker:
                 raise
             raise contradiction(error) from error
         results = list(found) if isinstance(found, (list, tuple)) else [found]
+        if not activation:
+            return results
         try:
             return [activation_behind(g, results[0], activation, operator.name), *results[1:]]
         except Unsupported as error:

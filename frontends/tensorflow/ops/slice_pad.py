@@ -173,6 +173,8 @@ def _concat_vector(g: Graph, items: Sequence[Any]) -> ir.Value:
 def slice_(g: Graph, input: ir.Value, begin: ir.Value, size: ir.Value) -> ir.Value:
     first, count = shape_values.content(begin), shape_values.content(size)
     if first is not None and count is not None and all(isinstance(i, int) for i in (*first, *count)):
+        if min(first, default=0) < 0 or min(count, default=0) < -1:  # which ONNX counts from the end
+            raise Unsupported(f"begin={first.tolist()} and size={count.tolist()}, which TensorFlow refuses")
         ends = [_MAX if n == -1 else b + n for b, n in zip(first, count, strict=True)]
         return _emit_slice(
             g, input, {i: slice(b, e) for i, (b, e) in enumerate(zip(first, ends, strict=True)) if (b, e) != (0, _MAX)}
@@ -200,6 +202,8 @@ def _emit_pad(g: Graph, x: ir.Value, paddings: ir.Value, value: ir.Value | None)
     content = shape_values.content(paddings)
     if content is not None and all(isinstance(p, int) for p in content.ravel()):
         pads = content.astype(np.int64)
+        if pads.size and pads.min() < 0:  # by which ONNX cuts
+            raise Unsupported(f"paddings={pads.tolist()}, which TensorFlow refuses")
         # All of them, not `axes`: onnxruntime 1.31 moves a Transpose past a Pad with axes and gets them wrong.
         return g.Pad(x, pads.T.ravel(), value) if pads.any() else x
     return g.Pad(x, g.Reshape(g.Transpose(int64(g, paddings), perm=[1, 0]), [-1]), value)

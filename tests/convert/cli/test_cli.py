@@ -249,6 +249,19 @@ def test_interrupted_gives_130(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.exit_code == 130
 
 
+def test_interrupted_before_signals_are_handled_is_said_alike() -> None:
+    program = (
+        "import runpy, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'convert.cli.signals': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "runpy.run_module('convert', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 def test_a_defect_of_ours_is_one_paragraph_and_a_traceback_only_with_vv(monkeypatch: pytest.MonkeyPatch) -> None:
     import convert.api
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 import pytest
+from convert.frontends.tensorflow.rules import tf_op
 
+from convert.errors import Unsupported
+from convert.graph import Graph
 from tests.frontends.tensorflow.ops.tf_support import also_with_batch, check, with_batch
 from tests.support.cases import Case, case, f32, params
 
@@ -82,3 +86,18 @@ def test_operator(row: Case) -> None:
 @pytest.mark.parametrize("row", params(with_batch(ROWS)))
 def test_operator_with_dynamic_batch(row: Case) -> None:
     check(row, dynamic=True)
+
+
+@pytest.mark.parametrize(
+    ("operator", "lists"),
+    [("Slice", ([-1, 0], [1, 1])), ("Slice", ([0, 0], [-2, 1])), ("Pad", ([[-1, 0], [0, 0]],))],
+)
+def test_what_tensorflow_refuses_and_onnx_counts_from_the_end(operator: str, lists: tuple[list[object], ...]) -> None:
+    import tensorflow as tf
+
+    with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
+        getattr(tf, operator.lower())(np.ones((2, 3), np.float32), *lists)
+    g = Graph()
+    values = [g.const(np.array(content), ir.DataType.INT32) for content in lists]
+    with pytest.raises(Unsupported, match=f"{operator}.*, which TensorFlow refuses"):
+        tf_op.apply(g, operator, [g.input("x", ir.DataType.FLOAT, (2, 3)), *values])

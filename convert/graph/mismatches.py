@@ -1,0 +1,116 @@
+"""What ONNX's inference lets pass in a graph and no runtime runs: sizes of weights and shapes that cannot be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph.builder import location_of
+from convert.graph.values import known_dims
+
+_SMALL = 4096
+"""Bytes of a constant that is looked at."""
+
+
+def first_mismatch(model: ir.Model) -> str:
+    """The first node of the outermost graph that cannot run at sizes that are known, and why; "" if there is none.
+
+    Branches are left alone: one that is never taken may hold anything.
+    """
+    for node in model.graph:
+        find = _CHECKS.get(node.op_type)
+        if find is not None and not node.domain and (reason := find(node)):
+            return f"{location_of(node)}: {reason}"
+    return ""
+
+
+def _sizes(node: ir.Node, index: int) -> list[int | None] | None:
+    """The sizes of an input, None for those that are not numbers; None without a rank, or without the input."""
+    value = node.inputs[index] if index < len(node.inputs) else None
+    dims = None if value is None else known_dims(value)
+    return None if dims is None else [d if isinstance(d, int) else None for d in dims]
+
+
+def _content(node: ir.Node, index: int) -> np.ndarray | None:
+    value = node.inputs[index] if index < len(node.inputs) else None
+    tensor = None if value is None else value.const_value
+    return None if tensor is None or tensor.nbytes > _SMALL else tensor.numpy()
+
+
+def _differ(one: int | None, other: int | None) -> bool:
+    return one is not None and other is not None and one != other
+
+
+def _conv(node: ir.Node) -> str:
+    x, w, bias = _sizes(node, 0), _sizes(node, 1), _sizes(node, 2)
+    if x is None or w is None or len(x) < 3 or len(w) < 2:
+        return ""
+    across = node.op_type == "ConvTranspose"
+    groups = node.attributes.get_int("group", 1)
+    wanted = w[0] if across else None if w[1] is None else w[1] * groups
+    if _differ(x[1], wanted):
+        return f"{x[1]} channels, and weights for {wanted}"
+    produced = w[0] if not across else None if w[1] is None else w[1] * groups
+    return f"{produced} channels, and a bias of {bias[0]}" if bias and _differ(bias[0], produced) else ""
+
+
+def _gather(node: ir.Node) -> str:
+    x, indices, axis = _sizes(node, 0), _content(node, 1), node.attributes.get_int("axis", 0)
+    if not x or indices is None or not indices.size or not -len(x) <= axis < len(x):
+        return ""
+    size, least, most = x[axis], int(indices.min()), int(indices.max())
+    return "" if size is None or -size <= least <= most < size else f"places {least} to {most} of {size}"
+
+
+def _gemm(node: ir.Node) -> str:
+    w, bias = _sizes(node, 1), _sizes(node, 2)
+    if w is None or len(w) != 2 or not bias:
+        return ""
+    produced = w[0] if node.attributes.get_int("transB", 0) else w[1]
+    return f"{produced} columns, and a bias of {bias[-1]}" if bias[-1] != 1 and _differ(bias[-1], produced) else ""
+
+
+def _layer_normalization(node: ir.Node) -> str:
+    x, axis = _sizes(node, 0), node.attributes.get_int("axis", -1)
+    for index in (1, 2):
+        for size, own in zip(reversed(_sizes(node, index) or []), reversed((x or [])[axis:]), strict=False):
+            if size != 1 and _differ(size, own):
+                return f"{own} elements, and weights for {size}"
+    return ""
+
+
+def _recurrent(node: ir.Node) -> str:
+    x, w = _sizes(node, 0), _sizes(node, 1)
+    if x is None or w is None or len(x) != 3 or len(w) != 3 or not _differ(x[2], w[2]):
+        return ""
+    return f"{x[2]} features, and weights for {w[2]}"
+
+
+def _reshape(node: ir.Node) -> str:
+    x, target = _sizes(node, 0), _content(node, 1)
+    if x is None or None in x or target is None or target.ndim != 1:
+        return ""
+    wanted = [int(n) for n in target]
+    if not node.attributes.get_int("allowzero", 0):
+        if any(n == 0 and i >= len(x) for i, n in enumerate(wanted)):
+            return f"the shape {wanted} of a tensor of {len(x)} dims"
+        wanted = [x[i] or 0 if n == 0 else n for i, n in enumerate(wanted)]
+    count = math.prod(n or 0 for n in x)
+    fits = -1 in wanted or count == math.prod(wanted)
+    return "" if fits else f"{count} elements, and the shape {wanted}"
+
+
+_CHECKS: dict[str, Callable[[ir.Node], str]] = {
+    "Conv": _conv,
+    "ConvTranspose": _conv,
+    "GRU": _recurrent,
+    "Gather": _gather,
+    "Gemm": _gemm,
+    "LSTM": _recurrent,
+    "LayerNormalization": _layer_normalization,
+    "RNN": _recurrent,
+    "Reshape": _reshape,
+}
