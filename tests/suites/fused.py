@@ -39,6 +39,8 @@ class Layer:
     weight: tuple[int, ...]
     channels: int
     attributes: tuple[tuple[str, object], ...] = ()
+    padded: tuple[int, ...] = ()
+    """The pads of a Pad before it: oneDNN takes them for the layer's own."""
 
     @property
     def channel_axis(self) -> int:
@@ -59,6 +61,11 @@ LAYERS = {
     "depthwise_doubled": Layer("Conv", (3, 4, 7, 7), (8, 1, 3, 3), 8, (("group", 4), ("strides", [2, 2]))),
     "depthwise_padded": Layer(
         "Conv", (3, 4, 7, 8), (4, 1, 3, 3), 4, (("group", 4), ("pads", [1] * 4), ("strides", [2, 2]))
+    ),
+    "conv2d_of_more_channels": Layer("Conv", (3, 3, 7, 6), (6, 4, 3, 3), 6, (), (0, 0, 1, 0, 0, 1, 0, 2)),
+    "conv3d_of_more_channels": Layer("Conv", (2, 1, 5, 4, 6), (4, 3, 3, 3, 3), 4, (), (0, 2, 0, 0, 0, 0, 0, 1, 0, 0)),
+    "conv3d_behind_pad": Layer(
+        "Conv", (2, 3, 5, 4, 6), (4, 3, 3, 3, 3), 4, (("pads", [1] * 6),), (0, 0, 2, 1, 1, 0, 0, 0, 1, 1)
     ),
     "transposed1d": Layer("ConvTranspose", (3, 4, 5), (4, 6, 3), 6, (("strides", [2]),)),
     "transposed2d": Layer("ConvTranspose", (3, 4, 5, 4), (4, 6, 3, 3), 6, (("strides", [2, 2]),)),
@@ -136,6 +143,9 @@ def model_of(family: str, added: str, act: str, dtype: str) -> tuple[onnx.ModelP
     nodes = [helper.make_node(layer.operator, inputs, ["h"], **dict(layer.attributes))]
     held = {k: arrays[k] for k in inputs[1:]}
     at = "h"
+    if layer.padded:
+        nodes[0].input[0] = "padded"
+        nodes.insert(0, helper.make_node("Pad", ["x", "pads"], ["padded"]))
     if added in ("vector", "scalar") or (added == "bias" and product):
         row = np.array(0.375) if added == "scalar" else arrays["b"]
         held["a"] = row if product or row.ndim == 0 else row.reshape(-1, *[1] * (len(layer.shape) - 2))
@@ -171,6 +181,8 @@ def model_of(family: str, added: str, act: str, dtype: str) -> tuple[onnx.ModelP
         at = _activate(nodes, held, at, operator, attributes, f"s{number}")
     nodes[-1].output[0] = "y"
     tensors = [helper.make_tensor(k, kind, v.shape, v.ravel().tolist()) for k, v in held.items()]
+    if layer.padded:
+        tensors.append(onnx.numpy_helper.from_array(np.array(layer.padded, np.int64), "pads"))
     x = helper.make_tensor_value_info("x", kind, ["n", *layer.shape[1:]])
     y = helper.make_tensor_value_info("y", kind, None)
     graph = helper.make_graph(nodes, "layer", [x], [y], tensors)
@@ -189,11 +201,12 @@ def _activate(
         nodes.append(helper.make_node("Mul", [at, "slope"], [f"{out}_low"]))
         nodes.append(helper.make_node("Max", [at, f"{out}_low"], [out]))
     elif operator == "Sum":  # of two branches, as a residual connection
-        first = nodes[0]
-        nodes.insert(0, helper.make_node("Neg", ["x"], ["minus"]))
+        place = int(nodes[0].op_type == "Pad")
+        first = nodes[place]
+        nodes.insert(place, helper.make_node("Neg", [first.input[0]], ["minus"]))
         other = helper.make_node(first.op_type, ["minus", *first.input[1:]], ["other"])
         other.attribute.extend(first.attribute)
-        nodes.insert(1, other)
+        nodes.insert(place + 1, other)
         nodes.append(helper.make_node("Mul", ["other", "other"], ["square"]))
         nodes.append(helper.make_node("Add", [at, "square"], [out]))
     else:
@@ -208,6 +221,8 @@ def exact(model: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> np.ndarray:
     wide = onnx.ModelProto()
     wide.CopyFrom(model)
     for tensor in wide.graph.initializer:
+        if tensor.name == "pads":
+            continue
         content = onnx.numpy_helper.to_array(tensor).astype(np.float64)
         tensor.CopyFrom(onnx.numpy_helper.from_array(content, tensor.name))
     del wide.graph.value_info[:]

@@ -28,6 +28,9 @@ def conv(k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
         x, w, window = _apart_from_one_column(x, w, window)
     if not window.has_same_pads:
         x = pad_zeros(x, window.before, window.after)
+    elif len(kernel) == 3 and _is_padded(x):
+        # Under oneDNN the layer takes the pads for all that there are, and adds none of its own (TensorFlow 2.21).
+        x = ops.concatenate([x[:, :1], x[:, 1:]], 1)
     # Layers have either strides or dilations, and depthwise ones equal strides.
     depthwise = group > 1 and w.shape[1] == 1 and len(kernel) < 3
     whole = max(window.dilations) == 1 and not (depthwise and len(set(window.strides)) > 1)
@@ -57,6 +60,14 @@ def conv(k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
             **arguments,
         )
     return y if whole else take_strided(y, window.strides)
+
+
+def _is_padded(x: KerasTensor) -> bool:
+    """Whether a layer that pads made it, with nothing behind it that is gone when the model runs."""
+    operation = x._keras_history.operation
+    while isinstance(operation, (layers.Identity, layers.Dropout)):
+        operation = operation.input._keras_history.operation
+    return isinstance(operation, layers.ZeroPadding3D)
 
 
 def _apart_from_one_column(x: KerasTensor, w: Value, window: KerasWindows) -> tuple[KerasTensor, Value, KerasWindows]:

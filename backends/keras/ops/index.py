@@ -210,12 +210,24 @@ def _pad_constant(k: Emitter, x: KerasTensor, widths: Sequence[Sequence[int]], v
     fill = np.zeros([], x.dtype) if value is None else k.static(value)
     if fill is None:
         raise Unsupported("a fill computed at run time")
-    spatial = 2 < len(x.shape) < 6 and not any(map(any, (widths[0], widths[-1])))
-    if spatial and is_floating(x) and not fill.any():
+    if 2 < len(x.shape) < 6 and is_floating(x) and not fill.any():
+        for axis in (0, len(x.shape) - 1):
+            x = _between_zeros(x, axis, *widths[axis])
         return pad_zeros(x, [b for b, _ in widths[1:-1]], [e for _, e in widths[1:-1]])
     if x.dtype == "bool":
         return ops.cast(ops.pad(ops.cast(x, "int8"), widths, constant_values=int(fill.reshape(()))), "bool")
     return ops.pad(x, widths, constant_values=fill.reshape(()).item())
+
+
+def _between_zeros(x: KerasTensor, axis: int, before: int, after: int) -> KerasTensor:
+    """With zeros around a dim that is not spatial, and no Pad: under oneDNN a convolution behind it takes the pads for
+    its own, and leaves batch and channels as they are (TensorFlow 2.21).
+    """
+    if not before and not after:
+        return x
+    one = ops.sum(ops.zeros_like(x), axis=axis, keepdims=True)
+    parts = [ops.repeat(one, before, axis), x, ops.repeat(one, after, axis)]
+    return ops.concatenate([p for p, n in zip(parts, (before, 1, after), strict=True) if n], axis)
 
 
 def _pad_indices(n: int | None, before: int, after: int, mode: str) -> np.ndarray:

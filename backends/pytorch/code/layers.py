@@ -205,7 +205,7 @@ def _layer_norm(call: Call) -> Layer | None:
 
 def _group_norm(call: Call) -> Layer | None:
     x, groups, w, b, eps = _arguments(call, ("input", "num_groups", "weight", "bias", "eps"))
-    if not _weight(w, 1) or not _weight(b, 1) or not call.target.startswith("torch.nn."):
+    if not _weight(w, 1) or not _weight(b, 1):
         return None
     arguments = {"num_groups": groups, "num_channels": w.fake.shape[0]}
     return Layer("nn.GroupNorm", arguments | _epsilon(eps, x),

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from ..common import along, halves_in_float32
+from ..common import along, halves_in_float32, in_float32
 from ..rules import onnx_op
 
 
@@ -64,9 +64,13 @@ def rms_normalization(t, x, scale, *, axis, epsilon, stash_type):
 @onnx_op("GroupNormalization")
 def group_normalization(t, x, scale, bias, *, epsilon, num_groups, stash_type):
     values = math.prod(x.shape[2:], start=x.shape[1] // num_groups)
-    # A layer refuses a batch of one with one value to a group, of which ONNX gives the bias.
-    norm = F.group_norm if statically_known_true(values > 1) else torch.group_norm
-    return norm(x, num_groups, scale, bias, epsilon)
+    if statically_known_true(values > 1):
+        return F.group_norm(x, num_groups, scale, bias, epsilon)
+    # The layer refuses a batch of one with one value to a group, of which ONNX gives the bias.
+    groups = in_float32(x).reshape(x.shape[0], num_groups, -1)
+    apart = groups - torch.mean(groups, -1, True)
+    y = apart / torch.sqrt(torch.mean(torch.square(apart), -1, True) + epsilon)
+    return y.reshape(x.shape).to(x.dtype) * along(scale, 1, x.dim()) + along(bias, 1, x.dim())
 
 
 @onnx_op("LRN")

@@ -10,8 +10,11 @@ from unittest.mock import patch
 
 import torch
 import torch.fx.experimental.symbolic_shapes as symbolic_shapes
+from torch._C import DispatchKey
+from torch._decomp.decompositions import matmul
 from torch._ops import OpOverload
 from torch._subclasses.fake_impls import conv, op_implementations_dict
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from ..kernels import with_kernels
 
@@ -25,8 +28,9 @@ def any_batch() -> Iterator[None]:
 
     PyTorch chooses a kernel for a convolution to tell the layout of the result, by the size of the batch among others,
     and first puts an input of three dims in one piece, which a slice of channels is for a batch of one alone; for a
-    linear layer, a reshape and a softmax it asks whether the input lies in one piece. The program would have that for a
-    condition, and take no batch of one. What is computed does not depend on it.
+    linear layer, a reshape and a softmax it asks whether the input lies in one piece, for products of matrices and
+    einsums which dims are 1, to fold others. The program would have that for a condition, and take no batch of one.
+    What is computed does not depend on it.
     """
 
     def nothing(*arguments: Any, **named: Any) -> None:
@@ -60,6 +64,53 @@ def _reshape(self: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     return self.new_empty([self.numel() // known if _is_open(n) else n for n in shape])
 
 
+def _matmul(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    if _is_known(self, other):
+        return matmul(self, other)
+    torch._check(self.shape[-1] == other.shape[max(other.dim() - 2, 0)])
+    rows, columns = self.shape[-2:-1], other.shape[-1:] if other.dim() > 1 else ()
+    return self.new_empty([*_broadcast(self.shape[:-2], other.shape[:-2]), *rows, *columns])
+
+
+def _einsum(equation: str, tensors: Sequence[torch.Tensor], *, path: Sequence[int] | None = None) -> torch.Tensor:
+    if _is_known(*tensors):
+        return torch.ops.aten.einsum.default._op_dk(DispatchKey.CompositeImplicitAutograd, equation, tensors, path=path)
+    terms, _, result = equation.partition("->")
+    sizes: dict[str, Any] = {}
+    ahead: list[Any] = []
+    for term, tensor in zip(terms.split(","), tensors, strict=True):
+        front, dots, back = term.partition("...")
+        many = tensor.dim() - len(front) - len(back)
+        if dots:
+            ahead = _broadcast(ahead, tensor.shape[len(front) : len(front) + many])
+        for label, size in zip(
+            front + back, [*tensor.shape[: len(front)], *tensor.shape[len(front) + many :]], strict=True
+        ):
+            sizes[label] = _broadcast([sizes.get(label, 1)], [size])[0]
+    if not equation.count("->"):
+        result = ("..." if "..." in terms else "") + "".join(sorted(c for c in sizes if terms.count(c) == 1))
+    front, dots, back = result.partition("...")
+    return tensors[0].new_empty([*(sizes[c] for c in front), *(ahead if dots else []), *(sizes[c] for c in back)])
+
+
+def _broadcast(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
+    """The dims of both, of which one that is known to be 1 gives way; others are asked to be equal."""
+    rank = max(len(first), len(second))
+    pairs = zip([1] * (rank - len(first)) + [*first], [1] * (rank - len(second)) + [*second], strict=True)
+    found = []
+    for a, b in pairs:
+        one = statically_known_true(a == 1)
+        if not one and not statically_known_true(b == 1):
+            torch._check(a == b)
+        found.append(b if one else a)
+    return found
+
+
+def _is_known(*tensors: torch.Tensor) -> bool:
+    """Whether all sizes are numbers, so that nothing is asked that a program would have for a condition."""
+    return all(isinstance(n, int) for x in tensors for n in x.shape)
+
+
 def _softmax_by(compute: Callable[[torch.Tensor, int, bool], torch.Tensor]) -> Callable[..., torch.Tensor]:
     def softmax(self: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> torch.Tensor:
         if type(self) is torch.Tensor:
@@ -71,6 +122,8 @@ def _softmax_by(compute: Callable[[torch.Tensor, int, bool], torch.Tensor]) -> C
 
 _KERNELS: dict[OpOverload, Callable[..., Any]] = {
     torch.ops.aten.linear.default: _linear,
+    torch.ops.aten.matmul.default: _matmul,
+    torch.ops.aten.einsum.default: _einsum,
     torch.ops.aten.reshape.default: _reshape,
     torch.ops.aten.softmax.int: _softmax_by(torch._softmax),
     torch.ops.aten.log_softmax.int: _softmax_by(torch._log_softmax),

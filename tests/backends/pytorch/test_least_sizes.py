@@ -16,6 +16,12 @@ from convert.errors import Unsupported
 HEAD = '<ir_version: 10, opset_import: ["" : 21]> graph '
 GRAPHS = {
     "slopes like the input": "(float[b, 3] x) => (float[b, 3] y) { s = Neg (x) y = PRelu (x, s) }",
+    "a matrix by batches": """(float[b, 3] x) => (float[2, 1, b, 3] y)
+        <float[2, 1, 3, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 8, 7, 6, 5, 4, 3, 2, 1}> { y = MatMul (x, w) }""",
+    "rows by rows": """(float[b, 3] x) => (float[b, b] y) <int64[1] last = {2}> {
+        column = Unsqueeze (x, last) y = Einsum <equation = "bij,cij->bc"> (column, column)
+    }""",
+    "a part of each row": """(float[b, 3] x) => (float[b] y) { y = Einsum <equation = "...j,...j->..."> (x, x) }""",
     "one value to a group": """(float[b, 3] x) => (float[b, 3] y)
         <float[3] scale = {1, 2, 3}, float[3] bias = {4, 5, 6}>
         { y = GroupNormalization <num_groups = 3> (x, scale, bias) }""",
@@ -30,8 +36,7 @@ def test_a_batch_of_one_is_taken(name: str) -> None:
     for batch in (1, 2, 5):
         feed = {"x": np.random.default_rng(batch).uniform(-9, 9, (batch, 3)).astype(np.float32)}
         found = program.module()(*map(torch.from_numpy, feed.values()))["y"].detach().numpy()
-        rounding = 1e-3 if "group" in name else 1e-6  # a rounding of x, times 1 / sqrt(epsilon)
-        np.testing.assert_allclose(found, session.run(["y"], feed)[0], rtol=1e-5, atol=rounding)
+        np.testing.assert_allclose(found, session.run(["y"], feed)[0], rtol=1e-5, atol=1e-6)
 
 
 def test_a_group_of_one_value_in_code() -> None:
@@ -42,7 +47,7 @@ def test_a_group_of_one_value_in_code() -> None:
     network = module["Model"]()
     network.load_state_dict(state)
     found = network(torch.tensor([[7.0, 8.0, 9.0]])).detach().numpy()
-    np.testing.assert_allclose(found, [[4, 5, 6]], rtol=1e-3)
+    np.testing.assert_array_equal(found, [[4, 5, 6]])
 
 
 def test_a_squeeze_of_whatever_is_one() -> None:
