@@ -9,8 +9,18 @@ import onnx_ir as ir
 
 from convert.errors import BrokenPackage, ConvertError, ResourceLimit, Unsupported, UsageError
 from convert.options import Options
-from convert.parity.inputs import GIVEN, Feed, Spans, closer_spans
+from convert.parity.inputs import (
+    GIVEN,
+    Feed,
+    Spans,
+    closer_spans,
+    complete_sizes,
+    feed_sizes,
+    free_dims,
+    size_facts,
+)
 from convert.parity.judge import RunOutputs, VerifyMethod
+from convert.parity.size_guards import broken_guards, fit_sizes
 from convert.parity.size_search import describe_search, search_sizes
 from convert.source import Source
 
@@ -47,11 +57,13 @@ def run_where_it_runs(
     """What `run` gives, the feeds that it gives it for, and notes on what was not as usual.
 
     Where the source refuses `feeds`, dims that are alike are tried, closer integers, then other sizes of the dynamic
-    dims, then the integers of the user's example, then that example alone. Raises what the source said where nothing
-    helps, or where the inputs are the user's choice.
+    dims, then the integers of the user's example, then that example alone. Where no output has an element, longer dims
+    are tried. Raises what the source said where nothing helps, or where the inputs are the user's choice.
     """
     try:
-        return *_run(run, feeds), []
+        runs, taken = _run(run, feeds)
+        longer = _longer_runs(run, draw, graph) if method.arrays is None and _is_empty(runs) else None
+        return longer or (runs, taken, [])
     except _SourceRefusal as refusal:
         if method.arrays is not None:
             raise refusal.error from None
@@ -95,6 +107,43 @@ def run_where_it_runs(
             pass
     note = f"compared on the example alone: the source runs on no inputs that were drawn ({first.message})"
     return run(given), given, [note]
+
+
+_LONGER = (8, 64, 512)
+_MOST_ELEMENTS = 1 << 21
+
+
+def _is_empty(runs: RunOutputs) -> bool:
+    """Whether no output of the source has an element, on any inputs."""
+    found = runs.source["float32"]
+    return not isinstance(found, Unsupported) and not any(array.size for outputs in found for array in outputs.values())
+
+
+def _longer_runs(run: Run, draw: Draw, graph: ir.Model) -> tuple[RunOutputs, list[Feed], list[str]] | None:
+    """What is run where the dims behind the leading ones are longer, as for the frames of a sound: 8, 64, 512 times.
+
+    None where outputs stay empty, or the source refuses.
+    """
+    free, (bounds, _, guards) = free_dims(graph), size_facts(graph)
+    for factor in _LONGER:
+        sizes = []
+        for usual in feed_sizes(graph, 3, alike=True):
+            wanted = {n: usual[n] * (1 if leading else factor) for n, leading in free.items()}
+            most = {n: (bounds.get(n) or [None, None])[1] for n in free}
+            fitted = fit_sizes({n: min(size, most[n] or size) for n, size in wanted.items()}, guards, bounds)
+            if not broken_guards(guards, fitted):
+                sizes.append(complete_sizes(graph, fitted))
+        feeds = draw(sizes, {}) if sizes else []
+        if not feeds or sum(a.size for feed in feeds for a in feed.arrays.values()) > _MOST_ELEMENTS:
+            return None
+        try:
+            runs, taken = _run(run, feeds)
+        except _SourceRefusal:
+            return None
+        if not _is_empty(runs):
+            shown = " and ".join(", ".join(f"{n}={s[n]}" for n in free) for s in sizes)
+            return runs, taken, [f"at the sizes that are usual no output has an element: compared at {shown}"]
+    return None
 
 
 def _with_integers_of(given: Feed, graph: ir.Model, draw: Draw) -> list[Feed]:
