@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from convert import limits
 from convert.graph import Dim, Graph, Operand
 from convert.graph.values import known_dims
 from convert.passes.layout.table import ELEMENTWISE
@@ -138,13 +139,15 @@ def dim_factors(dims: Sequence[int | str]) -> tuple[int, list[str]]:
 
 
 def dim_product(dims: Sequence[Any]) -> Any:
-    """The product of dims, as an int or a name; None where one is not known."""
+    """The product of dims, as an int or a name; None where one is not known, or of too many names."""
     numbers = [d for d in dims if isinstance(d, int)]
     if 0 in numbers:
         return 0
     if None in dims:
         return None
     number, names = dim_factors(dims)
+    if len(names) > limits.TENSOR_DIMS:  # a square of a square has any number
+        return None
     names.sort(key=lambda name: (not name.endswith("batch"), name))  # one order, as far as can be that of the dims
     return TIMES.join([str(number)] * (number != 1) + names) if names else number
 

@@ -74,7 +74,7 @@ def integer(value: ir.Value, what: str) -> int:
 
 
 def evaluate(g: Graph, operator: str, args: Sequence[Any], attributes: Mapping[str, Any]) -> list[Content] | None:
-    """What is known of the outputs of `operator`, or None."""
+    """What is known of the outputs of `operator`, or None; nothing of many elements, as a Concat doubles them."""
     try:
         found = _TABLE[operator](g, args, attributes) if operator in _TABLE else None
     except (IndexError, ValueError, TypeError, ArithmeticError):
@@ -82,7 +82,8 @@ def evaluate(g: Graph, operator: str, args: Sequence[Any], attributes: Mapping[s
     if found is None:
         return None
     found = found if isinstance(found, list) else [found]
-    return [np.asarray(f, dtype=object) for f in found]
+    arrays = [np.asarray(f, dtype=object) for f in found]
+    return arrays if all(f.size <= _LARGEST for f in arrays) else None
 
 
 def named_dims(g: Graph, value: ir.Value) -> Content | None:
@@ -180,7 +181,10 @@ def _partial_contents(values: Sequence[Any]) -> list[Content] | None:
         if known is None:
             if value.dtype not in _INTEGERS or value.shape is None or not value.shape.is_static():
                 return None
-            known = np.full(tuple(value.shape.numpy()), None, dtype=object)
+            shape = tuple(int(d) for d in value.shape.numpy())
+            if math.prod(shape) > _LARGEST:
+                return None
+            known = np.full(shape, None, dtype=object)
         found.append(known)
     return found if any(i is not None for f in found for i in f.ravel()) else None
 

@@ -42,3 +42,27 @@ def test_long_lists(operator: str, tmp_path: Path) -> None:
         ResourceLimit, match="dims of a tensor" if operator == "Neg" else f"{operator}, node 'y': .* numbers"
     ):
         convert.inspect(path)
+
+
+@pytest.mark.parametrize("operator", ["Mul", "ConcatV2"])
+def test_what_is_known_of_shapes_does_not_double_for_ever(operator: str, tmp_path: Path) -> None:
+    """Sixty squares of a batch without a size, and a list of sizes that each Concat makes twice as long."""
+    graph = tf.compat.v1.GraphDef()
+    int32 = tf.int32.as_datatype_enum
+    x = graph.node.add(op="Placeholder", name="x")
+    x.attr["dtype"].type = tf.float32.as_datatype_enum
+    x.attr["shape"].shape.CopyFrom(tf.TensorShape([None, 3]).as_proto())
+    axis = graph.node.add(op="Const", name="axis")
+    axis.attr["dtype"].type = int32
+    axis.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(np.int32(0)))
+    shape = graph.node.add(op="Shape", name="n", input=["x"])
+    shape.attr["T"].type, shape.attr["out_type"].type = x.attr["dtype"].type, int32
+    last = "n"
+    for i in range(60):
+        node = graph.node.add(op=operator, name=f"n{i}", input=[last, last, *["axis"] * (operator == "ConcatV2")])
+        node.attr["T"].type = int32
+        if operator == "ConcatV2":
+            node.attr["N"].i, node.attr["Tidx"].type = 2, int32
+        last = node.name
+    (tmp_path / "m.pb").write_bytes(graph.SerializeToString())
+    assert convert.inspect(tmp_path / "m.pb").outputs[0].name == last

@@ -258,6 +258,21 @@ def _changed_graphs(folder: Path) -> Iterator[Case]:
     graph.versions.producer = 1 << 30
     graph.versions.min_consumer = 1 << 30
     yield save("a version of 2^30", graph)
+    for operator in ("Mul", "ConcatV2"):
+        graph = load()
+        sizes = graph.node.add(op="Shape", name="sizes0", input=[graph.node[-1].name])
+        sizes.attr["T"].type, sizes.attr["out_type"].type = 1, 3
+        axis = graph.node.add(op="Const", name="axis")
+        axis.attr["dtype"].type = axis.attr["value"].tensor.dtype = 3
+        axis.attr["value"].tensor.tensor_shape.SetInParent()
+        axis.attr["value"].tensor.int_val.append(0)
+        for i in range(60):
+            both = [f"sizes{i}"] * 2 + ["axis"] * (operator == "ConcatV2")
+            node = graph.node.add(op=operator, name=f"sizes{i + 1}", input=both)
+            node.attr["T"].type = 3
+            if operator == "ConcatV2":
+                node.attr["N"].i, node.attr["Tidx"].type = 2, 3
+        yield save(f"sizes that 60 of {operator} double", graph)
     for operator, types in {
         "StridedSlice": ("T", "Index"),
         "Tile": ("T", "Tmultiples"),
