@@ -132,8 +132,21 @@ def leave_out_windows(node: ir.Node) -> bool:
     return changed
 
 
+def shape_of_input(node: ir.Node) -> bool:
+    """Give what a normalization returns the shape of its input, where inference is silent; whether it was.
+
+    ONNX defines these as functions, which are not looked into while a dim has a name.
+    """
+    x, y = node.inputs[0], node.outputs[0]
+    if x is None or x.shape is None or y.shape is not None:
+        return False
+    y.shape, y.type = x.shape, x.type
+    return True
+
+
 _CORRECTIONS = {
     "Resize": resized_by_runtimes,
+    **dict.fromkeys(("GroupNormalization", "MeanVarianceNormalization"), shape_of_input),
     "Einsum": repeat_ones_of_einsum,
     **dict.fromkeys(("AveragePool", "MaxPool", "LpPool"), leave_out_windows),
 }

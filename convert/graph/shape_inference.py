@@ -52,9 +52,12 @@ def _settle(graph: ir.Graph, proto: onnx.GraphProto) -> bool:
         if not twin.domain and correct_inference(node):
             found = True
             twin.domain = _SETTLED
+            ends = {value.name: value for value in proto.output}
             for output in node.outputs:
                 if output.name and not output.is_graph_output():
                     proto.value_info.append(onnx.ValueInfoProto(name=output.name, type=type_proto(output)))
+                elif output.name in ends and not ends[output.name].type.tensor_type.HasField("shape"):
+                    ends[output.name].type.CopyFrom(type_proto(output))
         for inner, body in _bodies(node, twin):
             found |= _settle(inner, body)
     return found

@@ -75,3 +75,24 @@ def test_windows_that_would_start_in_the_pad(operator: str, size: tuple[int, ...
     for value in (*model.graph.outputs, *(o for n in model.graph for o in n.outputs)):
         assert value.shape is not None
         assert tuple(value.shape) == want.shape
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["GroupNormalization <num_groups = 2> (x, s, s)", "MeanVarianceNormalization (x)", "Resize (x, , scales)"],
+)
+@pytest.mark.parametrize("is_output", [False, True])
+def test_what_inference_is_silent_about(call: str, is_output: bool) -> None:
+    """ONNX does not look into functions while a dim has a name: a Mul behind a group norm had no rank."""
+    name = "y" if is_output else "h"
+    behind = "" if is_output else "y = Relu (h)"
+    model = ir.from_onnx_text(
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[n, 4, 5, 6] x) => (float[] y) '
+        f"<float[4] s = {{1, 2, 3, 4}}, float[4] scales = {{1, 1, 2, 2}}> {{ {name} = {call} {behind} }}"
+    )
+    model.graph.outputs[0].shape = None
+    infer_facts(model)
+    shape = model.graph.outputs[0].shape
+    assert shape is not None
+    sizes = [d if isinstance(d, int) else d.value for d in shape]
+    assert sizes == ([None, 4, 10, 12] if "Resize" in call else ["n", 4, 5, 6])
