@@ -56,6 +56,31 @@ def constant_integers(value: ir.Value | None) -> list[int] | None:
     return None if tensor is None else [int(i) for i in tensor.numpy().ravel()]
 
 
+def multiples_among_inputs(node: ir.Node) -> list[int]:
+    """The places of a node's inputs that are another of its inputs times a number which may be above 1.
+
+    The larger of x and c · x is a LeakyRelu where c is at most 1, and where it is more the other way round.
+    """
+    found = []
+    for place, value in enumerate(node.inputs):
+        maker = value.producer() if value is not None else None
+        if maker is None or maker.domain or maker.op_type not in ("Mul", "Div"):
+            continue
+        pairs = [maker.inputs[::-1]] if maker.op_type == "Div" else [maker.inputs, maker.inputs[::-1]]
+        factors = [factor for factor, base in pairs if any(base is other for other in node.inputs)]
+        if any(_may_be_above_one(factor, maker.op_type == "Div") for factor in factors):
+            found.append(place)
+    return found
+
+
+def _may_be_above_one(factor: ir.Value | None, inverse: bool) -> bool:
+    known = constant(factor)
+    if known is None:
+        return True
+    numbers = known.numpy()
+    return not bool(((numbers >= 1) | (numbers < 0)).all() if inverse else (numbers <= 1).all())
+
+
 def int64s(numbers: Iterable[int]) -> np.ndarray:
     """Numbers as ONNX wants its shapes and axes."""
     return np.array(list(numbers), dtype=np.int64)

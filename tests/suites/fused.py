@@ -101,7 +101,8 @@ ACTIVATIONS = {
     "Mish": (("Mish", {}),),
     "Softplus": (("Softplus", {}),),
     "Selu": (("Selu", {}),),
-    "MaxSlope": (("MaxSlope", {}),),
+    "MaxSlope": (("MaxSlope", {"slope": 0.25}),),
+    "MaxMultiple": (("MaxSlope", {"slope": 1.5}),),
     "sum": (("Sum", {}),),
     "sum_and_Relu": (("Sum", {}), ("Relu", {})),
     "sum_and_LeakyRelu": (("Sum", {}), ("LeakyRelu", {"alpha": 0.2})),
@@ -197,7 +198,7 @@ def _activate(
         held |= {"zero": np.array(0.0), "six": np.array(6.0)}
         nodes.append(helper.make_node("Clip", [at, "zero", "six"], [out]))
     elif operator == "MaxSlope":
-        held["slope"] = np.array(0.25)
+        held["slope"] = np.array(attributes["slope"])
         nodes.append(helper.make_node("Mul", [at, "slope"], [f"{out}_low"]))
         nodes.append(helper.make_node("Max", [at, f"{out}_low"], [out]))
     elif operator == "Sum":  # of two branches, as a residual connection

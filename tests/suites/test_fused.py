@@ -14,6 +14,7 @@ SAMPLE = {
         ("matmul", "wider_negative", "none", "float32"),
     ],
     "conv3d": [("conv3d", "none", "LeakyRelu", "float32"), ("conv3d", "none", "MaxSlope", "float32")],
+    "conv2d": [("conv2d", "bias", "MaxMultiple", "float32"), ("conv2d", "none", "MaxMultiple", "float32")],
     "matmul_of_rank_4": [("matmul_of_rank_4", "vector", "none", "float32")],
     "batches_of_one": [("batches_of_one", "vector", "Relu", "float32")],
     "conv2d_of_more_channels": [("conv2d_of_more_channels", "bias", "Relu", "float32")],

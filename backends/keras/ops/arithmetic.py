@@ -12,6 +12,7 @@ from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
 from convert.graph.rounding import is_inexact_divisor, is_rounded
+from convert.graph.values import multiples_among_inputs
 from convert.rules import Rule
 
 from ..constants import Constant
@@ -158,9 +159,15 @@ def variadic_rule(pair: tuple[type[layers.Layer], Callable[..., Any]]) -> Rule:
     return rule
 
 
-onnx_op.same(
-    variadic_rule, Max=(layers.Maximum, ops.maximum), Min=(layers.Minimum, ops.minimum), Sum=(layers.Add, plus)
-)
+onnx_op.same(variadic_rule, Min=(layers.Minimum, ops.minimum), Sum=(layers.Add, plus))
+
+
+@onnx_op("Max")
+def maximum(k, *values):
+    """Of a number and its multiple oneDNN's optimizer makes a LeakyRelu, whatever the factor is (TensorFlow 2.21)."""
+    multiples = multiples_among_inputs(k.node)
+    apart = [ops.squeeze(ops.expand_dims(x, 0), 0) if i in multiples else x for i, x in enumerate(values)]
+    return variadic_rule((layers.Maximum, ops.maximum))(k, *apart)
 
 
 @onnx_op("Mean")

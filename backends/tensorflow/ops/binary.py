@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from convert.graph.rounding import is_inexact_divisor, is_rounded
-from convert.graph.values import known_dims
+from convert.graph.values import known_dims, multiples_among_inputs
 
 from ..emit import Emitter, Value, kept_apart
 from ..rules import LITE, onnx_op
@@ -211,7 +211,10 @@ def bit_shift(t, a, b, *, direction):
 
 @onnx_op("Max")
 def max_(t, *inputs):
-    return reduce(tf.maximum, inputs[1:], tf.convert_to_tensor(inputs[0]))
+    # Of a number and its multiple oneDNN's optimizer makes a LeakyRelu, whatever the factor is (TensorFlow 2.21).
+    multiples = multiples_among_inputs(t.node)
+    first, *others = [kept_apart(x) if i in multiples else x for i, x in enumerate(inputs)]
+    return reduce(tf.maximum, others, tf.convert_to_tensor(first))
 
 
 @onnx_op("Min")

@@ -39,10 +39,7 @@ _SEQUENCES = ["sequence_of_parts", "sequence_filled_in_a_loop", "sequence_mapped
 
 REFUSED: dict[str, dict[str, str]] = {
     "onnx": {"function_of_another_opset": _INLINER},
-    "tf": {
-        "function_of_another_opset": _INLINER,
-        "sequence_filled_in_a_loop": "ConcatFromSequence of tensors of unknown rank",
-    },
+    "tf": {"function_of_another_opset": _INLINER},
     "keras": {
         **dict.fromkeys(_CONTROL, _KERAS_SUBGRAPHS),
         **dict.fromkeys(_SEQUENCES, _KERAS_SEQUENCES),
