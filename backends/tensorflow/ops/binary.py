@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial, reduce
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from convert.graph.rounding import is_inexact_divisor, is_rounded
@@ -177,10 +178,20 @@ def pow_(t, a, b):
             return tf.cast(_integer_power(tf.cast(a, tf.int64), tf.cast(b, tf.int64), natural), a.dtype)
         return _integer_power(a, b, natural)
     if a.dtype == b.dtype:
-        return tf.pow(a, b)
+        y = tf.pow(a, b)
+        return kept_apart(y) if _is_inverse_root(t.static(b)) else y
     if a.dtype.is_floating and b.dtype.size <= a.dtype.size:
         return tf.pow(a, tf.cast(b, a.dtype))
     return tf.cast(tf.pow(tf.cast(a, tf.float64), tf.cast(b, tf.float64)), a.dtype)
+
+
+def _is_inverse_root(exponent: np.ndarray | None) -> bool:
+    """Whether a power is what TensorFlow's optimizer writes as Rsqrt.
+
+    Of a normalization with one, x · r + (b − mean · r), oneDNN's optimizer makes a layer with an epsilon of its own
+    (TensorFlow 2.21).
+    """
+    return exponent is not None and exponent.size == 1 and bool((exponent == -0.5).all())
 
 
 def _integer_power(a: tf.Tensor, b: tf.Tensor, natural: bool) -> tf.Tensor:

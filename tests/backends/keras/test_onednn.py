@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import torch
 
 import convert
 from tests.suites.fused import model_of
@@ -22,6 +23,16 @@ import sys
 import keras, numpy
 numpy.save(sys.argv[3], keras.saving.load_model(sys.argv[1]).predict(numpy.load(sys.argv[2]), verbose=0))
 """
+
+
+def predicted(path: Path, x: np.ndarray, folder: Path) -> np.ndarray:
+    """What the Keras model at a path predicts, with oneDNN on."""
+    given, found = folder / "x.npy", folder / "y.npy"
+    np.save(given, x)
+    command = [sys.executable, "-c", PREDICT, str(path), str(given), str(found)]
+    subprocess.run(command, env={**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1"}, check=True, capture_output=True)
+    loaded: np.ndarray = np.load(found)
+    return loaded
 
 
 PADDED = {
@@ -60,13 +71,32 @@ def test_no_convolution_reads_pads_that_it_would_take_for_its_own(family: str, t
 def test_what_onednn_fuses_wrongly_is_not_fused(family: str, added: str, act: str, tmp_path: Path) -> None:
     model, arrays = model_of(family, added, act, "float32")
     model.opset_import[0].version = 20
-    x, given, found = arrays["x"].astype(np.float32), tmp_path / "x.npy", tmp_path / "y.npy"
+    x = arrays["x"].astype(np.float32)
     onnx.save(model, tmp_path / "m.onnx")
     convert.convert(tmp_path / "m.onnx", "keras", tmp_path / "m.keras", verify=False)
-    np.save(given, x)
-    command = [sys.executable, "-c", PREDICT, str(tmp_path / "m.keras"), str(given), str(found)]
-    subprocess.run(command, env={**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1"}, check=True, capture_output=True)
-    (want,) = onnxruntime_of(model, {"x": x})
-    assert np.load(found).shape == want.shape
+    found, (want,) = predicted(tmp_path / "m.keras", x, tmp_path), onnxruntime_of(model, {"x": x})
+    assert found.shape == want.shape
     assert want.shape in ((1, 5, 32), (1, 6, 2, 4), (3, 6, 7, 6), *PADDED.values())
-    close(np.load(found), want)
+    close(found, want)
+
+
+class Normalization(torch.nn.Module):
+    """x · r + (b − mean · r), where r is g times the variance and 0.1 to the power of -1/2."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("g", torch.linspace(0.5, 2, 8))  # a parameter is a variable in Keras, and not fused
+        self.register_buffer("b", torch.linspace(-1, 1, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mean = x.mean(-1, keepdim=True)
+        r = ((x - mean).pow(2).mean(-1, keepdim=True) + 0.1) ** -0.5 * self.g
+        return x * r + (self.b - mean * r)
+
+
+@pytest.mark.slow
+def test_a_normalization_keeps_its_epsilon(tmp_path: Path) -> None:
+    """oneDNN's layer norm, which TensorFlow makes of one with an Rsqrt, has an epsilon of its own (2.21)."""
+    module, x = Normalization(), torch.randn(3, 5, 8, generator=torch.Generator().manual_seed(0))
+    convert.convert(module, "keras", tmp_path / "m.keras", inputs="x:float32[n,t,8]", verify=False)
+    close(predicted(tmp_path / "m.keras", x.numpy(), tmp_path), module(x).numpy())

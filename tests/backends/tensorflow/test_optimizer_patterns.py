@@ -1,0 +1,79 @@
+"""What TensorFlow's optimizer, with oneDNN, would make another operator of: it stays what it is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from tests.backends.tensorflow.test_onednn import RANDOM, ROOT, call, model, operations, written
+from tests.support.tensorflow_networks import onnxruntime_of
+
+
+@pytest.mark.parametrize(("factor", "apart"), [(1.5, True), (0.25, False)])
+def test_the_larger_of_a_number_and_its_multiple(factor: float, apart: bool, tmp_path: Path) -> None:
+    """oneDNN's optimizer makes a LeakyRelu of it, which it is for factors up to 1.
+
+    `tests.suites.compose --source pytorch --seed 42884`; TensorFlow 2.21.
+    """
+    nodes = [helper.make_node("Mul", ["x", "c"], ["m"]), helper.make_node("Max", ["x", "m"], ["y"])]
+    proto = model(nodes, ["n", 3], ["n", 3], c=np.float32(factor).reshape(()))
+    path = written(proto, tmp_path, "tf-frozen")
+    (found,) = [op for op in operations(path) if op.type == "Maximum"]
+    assert [i.op.type for i in found.inputs] == ["Placeholder", "Squeeze" if apart else "Mul"]
+    x = RANDOM.normal(size=(4, 3)).astype(np.float32)
+    np.testing.assert_allclose(call(path, x), np.maximum(x, factor * x), rtol=1e-6)
+
+
+def normalization(power: float) -> tuple[list, dict[str, np.ndarray]]:
+    """x · r + (b − mean · r), where r is g times a power of the variance and 0.1."""
+    nodes = [
+        helper.make_node("ReduceMean", ["x", "axis"], ["mean"]),
+        helper.make_node("Sub", ["x", "mean"], ["apart"]),
+        helper.make_node("Pow", ["apart", "two"], ["squares"]),
+        helper.make_node("ReduceMean", ["squares", "axis"], ["variance"]),
+        helper.make_node("Add", ["variance", "epsilon"], ["more"]),
+        helper.make_node("Pow", ["more", "power"], ["root"]),
+        helper.make_node("Mul", ["root", "g"], ["r"]),
+        helper.make_node("Mul", ["x", "r"], ["scaled"]),
+        helper.make_node("Mul", ["mean", "r"], ["offset"]),
+        helper.make_node("Sub", ["b", "offset"], ["bias"]),
+        helper.make_node("Add", ["scaled", "bias"], ["y"]),
+    ]
+    numbers = {"two": 2.0, "epsilon": 0.1, "power": power}
+    weights = {name: np.float32(number).reshape(()) for name, number in numbers.items()}
+    vectors = {name: RANDOM.normal(size=8).astype(np.float32) for name in "gb"}
+    return nodes, {**weights, **vectors, "axis": np.array([-1], np.int64)}
+
+
+@pytest.mark.parametrize(("power", "apart"), [(-0.5, True), (-1.0, False)])
+def test_an_inverse_root_is_no_rsqrt(power: float, apart: bool, tmp_path: Path) -> None:
+    """oneDNN's layer norm, which is made of one, has an epsilon of its own: 0.6 off where it is 0.1 (TensorFlow 2.21).
+
+    The processor at hand may have no such kernel.
+    """
+    nodes, weights = normalization(power)
+    path = written(model(nodes, ["n", 5, 8], ["n", 5, 8], **weights), tmp_path, "tf-frozen")
+    powers = [op for op in operations(path) if op.type == "Pow" and op.inputs[0].op.type != "Sub"]
+    assert [[reader.type for reader in op.outputs[0].consumers()] for op in powers] == [
+        ["ExpandDims" if apart else "Mul"]
+    ]
+
+
+@pytest.mark.slow
+def test_a_normalization_keeps_its_epsilon(tmp_path: Path) -> None:
+    nodes, weights = normalization(-0.5)
+    proto = model(nodes, ["n", 5, 8], ["n", 5, 8], **weights)
+    path, x = written(proto, tmp_path, "tf-frozen"), RANDOM.normal(size=(3, 5, 8)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    run = "import sys, numpy; from pathlib import Path; from tests.backends.tensorflow.test_onednn import call; "
+    run += "numpy.save(sys.argv[3], call(Path(sys.argv[1]), numpy.load(sys.argv[2])))"
+    given = [str(path), str(tmp_path / "x.npy"), str(tmp_path / "y.npy")]
+    environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1", "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", run, *given], env=environment, check=True, timeout=300, capture_output=True)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), onnxruntime_of(proto, {"x": x})[0], rtol=1e-4, atol=1e-5)
