@@ -30,6 +30,9 @@ def _static_slice(
     # Two slices of one axis cannot happen, ONNX forbids them.
     spec = [slice(None)] * t.rank(x)
     for axis, b, e, s in zip(axes, begin, end, step, strict=True):
+        size = t.shape(x)[axis]
+        if isinstance(size, int) and s > 0:  # TensorFlow Lite's converter refuses a slice of a dim beyond its end
+            b, e = min(b, size), e if e < size else _FAR
         # What lies further out than any dim is the end of the dim, in either direction.
         start = None if (b >= _FAR and s < 0) or (b <= -_FAR and s > 0) else max(min(b, _FAR), -_FAR)
         stop = None if (e >= _FAR and s > 0) or (e <= -_FAR and s < 0) else max(min(e, _FAR), -_FAR)
@@ -37,7 +40,7 @@ def _static_slice(
         stop = -_FAR if stop == 0 and s > 0 else stop
         if s < 0 and b < -1:
             # Back from before the first element ONNX takes that one, TensorFlow none.
-            start = _at_least_first(t.shape(x)[axis], max(b, -_FAR))
+            start = _at_least_first(size, max(b, -_FAR))
         spec[axis] = slice(start, stop, max(min(s, _FAR), -_FAR))
     return tf.convert_to_tensor(x)[tuple(spec)]
 

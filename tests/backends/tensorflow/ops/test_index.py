@@ -11,6 +11,8 @@ from tests.support.cases import Case, boolean, case, f32, i32, i64, params
 
 ROWS = [
     case("Slice", f32(5, 6), const([1, 2]), const([4, 6])),
+    case("Slice", f32(2), const([1]), const([3]), const([-1]), const([1])).named("beyond the end"),
+    case("Slice", f32(2, 3), const([5, 1]), const([9, 4]), const([0, 1]), const([1, 2])).named("behind the end"),
     case("Slice", f32(5, 6), const([-1]), const([-9]), const([1]), const([-2])),
     case("Slice", f32(5, 6), const([0]), const([2**63 - 1]), const([-1]), const([3])),
     case("Slice", f32(5, 6), const([2**63 - 1]), const([-(2**63)]), const([0]), const([-1])),
