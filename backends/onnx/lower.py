@@ -28,6 +28,7 @@ from .onnxruntime_casts import cast_for_kernels
 from .options import NEWEST, OLDEST
 from .stable_sigmoid import exact_probabilities
 from .string_gathers import gather_rows_of_strings
+from .vector_products import columns_for_vectors
 
 # The IR version that brought a dtype (onnx.proto3, enum DataType).
 _DTYPE_IR = {
@@ -98,6 +99,7 @@ PASSES = (
     write_inferred_shapes,
     full_resize,
     full_pads,
+    columns_for_vectors,
     cast_for_kernels,
     gather_rows_of_strings,
     write_kernel_shapes,
