@@ -31,7 +31,7 @@ import numpy as np
 from tests.suites.compose_program import Program
 
 SECONDS = 240.0
-BAD = ("wrong", "error", "crashed")
+BAD = ("wrong", "error", "crashed", "runtime")
 ALL = ("onnx", "tf", "tf-frozen", "keras", "tflite", "caffe2", "torch")
 
 

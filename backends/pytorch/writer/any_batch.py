@@ -28,9 +28,9 @@ def any_batch() -> Iterator[None]:
 
     PyTorch chooses a kernel for a convolution to tell the layout of the result, by the size of the batch among others,
     and first puts an input of three dims in one piece, which a slice of channels is for a batch of one alone; for a
-    linear layer, a reshape and a softmax it asks whether the input lies in one piece, for products of matrices and
-    einsums which dims are 1, to fold others. The program would have that for a condition, and take no batch of one.
-    What is computed does not depend on it.
+    linear layer, a reshape, a group norm and a softmax it asks whether the input lies in one piece, for products of
+    matrices and einsums which dims are 1, to fold others. The program would have that for a condition, and take no
+    batch of one. What is computed does not depend on it.
     """
 
     def nothing(*arguments: Any, **named: Any) -> None:
@@ -93,6 +93,20 @@ def _einsum(equation: str, tensors: Sequence[torch.Tensor], *, path: Sequence[in
     return tensors[0].new_empty([*(sizes[c] for c in front), *(ahead if dots else []), *(sizes[c] for c in back)])
 
 
+def _group_norm(
+    input: torch.Tensor,
+    num_groups: int,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> torch.Tensor:
+    if _is_known(input):
+        given = (input, num_groups, weight, bias, eps, cudnn_enabled)
+        return torch.ops.aten.group_norm.default._op_dk(DispatchKey.CompositeImplicitAutograd, *given)
+    return input.new_empty(input.shape)
+
+
 def _broadcast(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
     """The dims of both, of which one that is known to be 1 gives way; others are asked to be equal."""
     rank = max(len(first), len(second))
@@ -124,6 +138,7 @@ _KERNELS: dict[OpOverload, Callable[..., Any]] = {
     torch.ops.aten.linear.default: _linear,
     torch.ops.aten.matmul.default: _matmul,
     torch.ops.aten.einsum.default: _einsum,
+    torch.ops.aten.group_norm.default: _group_norm,
     torch.ops.aten.reshape.default: _reshape,
     torch.ops.aten.softmax.int: _softmax_by(torch._softmax),
     torch.ops.aten.log_softmax.int: _softmax_by(torch._log_softmax),

@@ -57,3 +57,17 @@ def test_a_squeeze_of_whatever_is_one() -> None:
         export_model(ir.from_proto(proto))
     proto = onnx.parser.parse_model(HEAD + "(float[2, 1, 3] x) => (float[2, 3] y) { y = Squeeze (x) }")
     assert export_model(ir.from_proto(proto)).module()(torch.ones(2, 1, 3))["y"].shape == (2, 3)
+
+
+def test_a_group_norm_of_maps_of_one_place() -> None:
+    proto = onnx.parser.parse_model(
+        HEAD
+        + "(float[b, 4, h, w] x) => (float[b, 4, 1, h, w] y) <float[4] scale = {1, 2, 3, 4}, int64[1] place = {2}> "
+        "{ u = Unsqueeze (x, place) y = GroupNormalization <num_groups = 1> (u, scale, scale) }"
+    )
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    program = export_model(ir.from_proto(proto))
+    for dims in ((1, 4, 1, 1), (2, 4, 1, 3), (3, 4, 5, 2)):
+        x = np.random.default_rng(0).normal(size=dims).astype(np.float32)
+        found = program.module()(torch.from_numpy(x))["y"].detach().numpy()
+        np.testing.assert_allclose(found, session.run(["y"], {"x": x})[0], rtol=1e-5, atol=1e-5)
