@@ -73,13 +73,18 @@ def _of_as_many_dims(x: Any, other: Any) -> Any:
     return x
 
 
+def kept_apart(x: Any) -> Any:
+    """x with a dim of 1 put in front and taken away, over which TensorFlow's optimizer does not fuse."""
+    return ops.squeeze(ops.expand_dims(x, 0), 0)
+
+
 def _no_bias(a: Any, b: Any) -> tuple[Any, Any]:
     """Both terms of a sum or a difference, so that oneDNN takes neither for the bias of a matrix product."""
     a, b = _of_as_many_dims(a, b), _of_as_many_dims(b, a)
     if _is_scaled_product_of_less(a, b):
-        return ops.squeeze(ops.expand_dims(a, 0), 0), b
+        return kept_apart(a), b
     if _is_scaled_product_of_less(b, a):
-        return a, ops.squeeze(ops.expand_dims(b, 0), 0)
+        return a, kept_apart(b)
     return a, b
 
 

@@ -56,10 +56,11 @@ def constant_integers(value: ir.Value | None) -> list[int] | None:
     return None if tensor is None else [int(i) for i in tensor.numpy().ravel()]
 
 
-def multiples_among_inputs(node: ir.Node) -> list[int]:
+def multiples_among_inputs(node: ir.Node, *, every: bool = False) -> list[int]:
     """The places of a node's inputs that are another of its inputs times a number which may be above 1.
 
-    The larger of x and c · x is a LeakyRelu where c is at most 1, and where it is more the other way round.
+    The larger of x and c · x is a LeakyRelu where c is at most 1, and where it is more the other way round. every: of
+    all numbers.
     """
     found = []
     for place, value in enumerate(node.inputs):
@@ -68,7 +69,7 @@ def multiples_among_inputs(node: ir.Node) -> list[int]:
             continue
         pairs = [maker.inputs[::-1]] if maker.op_type == "Div" else [maker.inputs, maker.inputs[::-1]]
         factors = [factor for factor, base in pairs if any(base is other for other in node.inputs)]
-        if any(_may_be_above_one(factor, maker.op_type == "Div") for factor in factors):
+        if any(every or _may_be_above_one(factor, maker.op_type == "Div") for factor in factors):
             found.append(place)
     return found
 

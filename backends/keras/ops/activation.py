@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from keras import KerasTensor, activations, layers, ops
@@ -12,8 +13,9 @@ from convert.errors import Unsupported
 from convert.rules import Rule
 
 from ..constants import Constant
+from ..emitter import Emitter
 from ..rules import onnx_op
-from ..tensors import halves_in_float32, is_floating
+from ..tensors import halves_in_float32, is_floating, kept_apart
 
 
 def one_zero(x: KerasTensor) -> KerasTensor:
@@ -32,7 +34,7 @@ def activation_rule(name: str) -> Rule:
 
 
 onnx_op.same(activation_rule, Sigmoid="sigmoid", Softplus="softplus", Softsign="softsign", Tanh="tanh")
-onnx_op.same(activation_rule, Mish="mish", HardSwish="hard_silu")
+onnx_op.same(activation_rule, HardSwish="hard_silu")
 
 
 @onnx_op("Relu")
@@ -45,7 +47,21 @@ def leaky_relu(k, x, *, alpha):
     # Keras's layer refuses negative ones, and oneDNN takes any slope for 1 that is fused into a Conv3D without bias.
     if alpha < 0 or len(x.shape) == 5:
         return ops.where(ops.less(x, np.array(0, x.dtype)), ops.multiply(x, np.array(alpha, x.dtype)), x)
-    return k.layer(layers.LeakyReLU, x, negative_slope=alpha)
+    return k.layer(layers.LeakyReLU, _apart_from_sum(k, x), negative_slope=alpha)
+
+
+@onnx_op("Mish")
+def mish(k, x):
+    return activation_rule("mish")(k, _apart_from_sum(k, x))
+
+
+def _apart_from_sum(k: Emitter, x: Any) -> Any:
+    """x, not to be fused with a convolution, its bias and a sum (TensorFlow 2.21).
+
+    oneDNN loses the slope of a LeakyRelu behind these, and TensorFlow has no kernel with a Mish.
+    """
+    maker = k.node.inputs[0].producer() if k.node is not None and k.node.inputs[0] is not None else None
+    return kept_apart(x) if maker is not None and maker.op_type in ("Add", "Sum") else x
 
 
 @onnx_op("PRelu")

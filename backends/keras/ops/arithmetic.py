@@ -18,7 +18,7 @@ from convert.rules import Rule
 from ..constants import Constant
 from ..emitter import Emitter
 from ..rules import onnx_op
-from ..tensors import is_floating, minus, plus
+from ..tensors import is_floating, kept_apart, minus, plus
 
 
 def unary_rule(function: Callable[[Any], Any]):
@@ -164,9 +164,12 @@ onnx_op.same(variadic_rule, Min=(layers.Minimum, ops.minimum), Sum=(layers.Add, 
 
 @onnx_op("Max")
 def maximum(k, *values):
-    """Of a number and its multiple oneDNN's optimizer makes a LeakyRelu, whatever the factor is (TensorFlow 2.21)."""
-    multiples = multiples_among_inputs(k.node)
-    apart = [ops.squeeze(ops.expand_dims(x, 0), 0) if i in multiples else x for i, x in enumerate(values)]
+    """Of a number and its multiple oneDNN's optimizer makes a LeakyRelu, whatever the factor is (TensorFlow 2.21).
+
+    Behind a convolution and a sum that is wrong for any factor.
+    """
+    multiples = multiples_among_inputs(k.node, every=True)
+    apart = [kept_apart(x) if i in multiples else x for i, x in enumerate(values)]
     return variadic_rule((layers.Maximum, ops.maximum))(k, *apart)
 
 
@@ -221,7 +224,7 @@ def power(k, x, exponent):
     if number is not None and number.size == 1 and (number == -0.5).all():
         # TensorFlow's optimizer makes an Rsqrt of it, and oneDNN's of a normalization with one a layer with an epsilon
         # of its own (2.21).
-        y = ops.squeeze(ops.expand_dims(y, 0), 0)
+        y = kept_apart(y)
     return y
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 import torch
+import torch.nn.functional as F
 
 import convert
 from tests.suites.fused import model_of
@@ -100,3 +102,30 @@ def test_a_normalization_keeps_its_epsilon(tmp_path: Path) -> None:
     module, x = Normalization(), torch.randn(3, 5, 8, generator=torch.Generator().manual_seed(0))
     convert.convert(module, "keras", tmp_path / "m.keras", inputs="x:float32[n,t,8]", verify=False)
     close(predicted(tmp_path / "m.keras", x.numpy(), tmp_path), module(x).numpy())
+
+
+class Residual(torch.nn.Module):
+    """Two convolutions, the first with a bias, their sum, and an activation: as in a block with a residual."""
+
+    def __init__(self, activation: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Conv2d(4, 6, 3), torch.nn.Conv2d(4, 6, 3, bias=False)
+        self.activation = activation
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.activation(self.first(x) + self.second(x * 2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "activation",
+    [F.leaky_relu, F.mish, lambda x: torch.maximum(x, x * 0.2), lambda x: torch.maximum(x, x * 1.5), F.relu],
+    ids=["leaky_relu", "mish", "maximum", "maximum_of_more", "relu"],
+)
+def test_an_activation_behind_a_sum_of_convolutions(
+    activation: Callable[[torch.Tensor], torch.Tensor], tmp_path: Path
+) -> None:
+    """oneDNN loses the slope of a LeakyRelu behind these, and TensorFlow has no kernel with a Mish (2.21)."""
+    module, x = Residual(activation).eval(), torch.randn(2, 4, 9, 8, generator=torch.Generator().manual_seed(0))
+    convert.convert(module, "keras", tmp_path / "m.keras", inputs="x:float32[n,4,9,8]", verify=False)
+    close(predicted(tmp_path / "m.keras", x.numpy(), tmp_path), module(x).detach().numpy())

@@ -31,3 +31,11 @@ def test_which_input_may_be_more_than_another(call: str, found: list[int]) -> No
         f"<float more = {{1.5}}, float less = {{0.5}}, float negative = {{-2}}> {{ {call} }}"
     )
     assert multiples_among_inputs(model.graph[-1]) == found
+
+
+def test_every_multiple() -> None:
+    model = ir.from_onnx_text(
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[n] x) => (float[n] y) <float less = {0.5}> '
+        "{ m = Mul (x, less) y = Max (x, m) }"
+    )
+    assert multiples_among_inputs(model.graph[-1], every=True) == [1]
