@@ -36,6 +36,7 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
     ("move_through_reshape.py", "first.graph.remove(first, safe=True)", "first.graph.remove(first, safe=False)"): (
         "it looks whether the node is read, which it is not"
     ),
+    ("randomness.py", "before = -1", "before = ~1"): "no table has so many entries",
     ("min_cut.py", "infinite = sum(prices) + 1", "infinite = sum(prices) | 1"): (
         "all as is or all moved costs half of the sum at most, which is less than the sum too"
     ),

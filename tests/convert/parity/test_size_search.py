@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
 from convert.cli import cli
+from convert.graph import Graph
 from convert.options import Options
 from convert.parity.inputs import free_dims
-from convert.parity.size_search import suggested_sizes
+from convert.parity.size_search import _variants, suggested_sizes
 from convert.report import Report
 from convert.source import Source
 from tests.support.marks import slow_but
@@ -150,3 +152,12 @@ def test_constants_of_the_graph_are_what_is_tried_first(tmp_path: Path) -> None:
     for name, size in expected.items():
         source = Source("onnx", NETWORKS[name](tmp_path / f"{name}.onnx"))
         assert size in suggested_sizes(plugin.frontends()["onnx"].read(source, Options(), Report("read"))), name
+
+
+def test_which_sizes_near_by_are_tried() -> None:
+    g = Graph()
+    g.output(g.Neg(g.input("x", ir.DataType.FLOAT, ["n", "t"])), "y")
+    found = list(_variants(g.model(), {"n": 3, "t": 40}))
+    assert found[0] == {"n": 1, "t": 40}
+    assert [s["t"] for s in found if s["n"] == 3 and s["t"] != 40] == [41, 80, 48, 72, 20] * 2
+    assert {"n": 35, "t": 72} in found
