@@ -184,6 +184,7 @@ def main() -> None:
     for peer in dict.fromkeys(PEERS.values()):
         parser.add_argument(f"--{peer}", metavar="PYTHON")
     args = parser.parse_args()
+    args.output.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     rows: list[dict[str, Any]] = []
     missing: list[str] = []
