@@ -1,0 +1,32 @@
+"""The programs near what optimizers look for: those that one of them took for something else, and all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.suites.near_patterns import FORMS, programs, wrong_programs
+
+TRAPS = [
+    "product: by a vector (0, 2, 1) 1.0",
+    "norm: layer norm in two -1 0.1 ** -0.5",
+    "layer: maximum 1.5 of a product",
+    "layer: maximum / 0.5 of a convolution",
+    "layer: leaky_relu of a sum",
+    "layer: mish of a sum",
+    "pad: a convolution (0, 0, 0, 0, 1, 1) 0.0",
+    "pad: a padded volume (1, 1, 0, 0, 2, 0)",
+]
+"""Each is wrong in onnxruntime 1.32, or in TensorFlow 2.21 with oneDNN, where it is written plainly."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
+def test_known_traps(form: str) -> None:
+    assert wrong_programs(form, TRAPS) == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("onednn", ["1", "0"])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_program(form: str, onednn: str) -> None:
+    assert wrong_programs(form, list(programs()), onednn) == {}
