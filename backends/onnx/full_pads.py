@@ -12,6 +12,8 @@ import onnx_ir as ir
 from convert.graph import register_initializer
 from convert.graph.values import constant
 
+from .all_dims import picked_before
+
 
 def full_pads(model: ir.Model) -> bool:
     """Give the pads of every Pad of a model that has a Transpose for all dims. Whether anything changed."""
@@ -37,21 +39,8 @@ def _widen(node: ir.Node) -> bool:
         full = np.append(content.numpy(), 0)[order]
         wide = register_initializer(graph, name, ir.tensor(full))
     else:
-        wide = _gathered(node, graph, pads, order, name)
+        zero = register_initializer(graph, f"{name}_zero", ir.tensor(np.zeros(1, np.int64)))
+        wide = picked_before(node, pads, zero, order, name)
     node.replace_input_with(1, wide)
     node.resize_inputs(3)
     return True
-
-
-def _gathered(node: ir.Node, graph: ir.Graph, pads: ir.Value, order: list[int], name: str) -> ir.Value:
-    """What is computed, and a 0 behind it, in this order."""
-    zero = register_initializer(graph, f"{name}_zero", ir.tensor(np.zeros(1, np.int64)))
-    places = register_initializer(graph, f"{name}_order", ir.tensor(np.array(order, np.int64)))
-    both = ir.Node("", "Concat", [pads, zero], [ir.AttrInt64("axis", 0)], num_outputs=1, name=f"{name}_both")
-    gather = ir.Node("", "Gather", [both.outputs[0], places], num_outputs=1, name=name)
-    for one, length in ((both, None), (gather, len(order))):
-        out = one.outputs[0]
-        out.name, out.type, out.shape = f"{one.name}_value", ir.TensorType(ir.DataType.INT64), ir.Shape([length])
-        one.metadata_props.update(node.metadata_props)
-    graph.insert_before(node, [both, gather])
-    return gather.outputs[0]

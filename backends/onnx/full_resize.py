@@ -16,6 +16,8 @@ import onnx_ir as ir
 from convert.graph import Dim, register_initializer
 from convert.graph.values import known_dims
 
+from .all_dims import emitted_before, picked_before
+
 # What a Transpose does not pass.
 _BARRIERS = frozenset({"Conv", "ConvTranspose", "Flatten", "Gemm", "MaxPool", "AveragePool", "Reshape"})
 
@@ -185,38 +187,27 @@ def _widen(node: ir.Node) -> bool:
     if x is None or shape is None or graph is None or given is None or roi is not None or not plain:
         return False
     axes = [a % len(shape) for a in node.attributes["axes"].as_ints()]
-    order = np.array([axes.index(a) if a in axes else len(axes) + a for a in range(len(shape))], np.int64)
+    order = [axes.index(a) if a in axes else len(axes) + a for a in range(len(shape))]
     others = [d for a, d in enumerate(shape) if a not in axes]
     name, content = f"{node.outputs[0].name}_{given.name}", given.const_value  # others may share what is given
     if content is not None and (given is scales or all(isinstance(d, int) for d in others)):
-        rest = [1 if given is scales or not isinstance(d, int) else d for d in shape]
-        full = np.concatenate([content.numpy(), np.array(rest, content.numpy().dtype)])[order]
+        own = [1 if given is scales or not isinstance(d, int) else d for d in shape]
+        full = np.concatenate([content.numpy(), np.array(own, content.numpy().dtype)])[order]
         wide = register_initializer(graph, f"{name}_of_all_dims", ir.tensor(full))
     else:
-        wide = _gathered(node, given, ir.tensor(np.ones(len(shape), np.float32)) if given is scales else None, order)
+        rest = _rest(node, given is scales, len(shape), name)
+        wide = picked_before(node, given, rest, order, f"{name}_of_all_dims")
     node.replace_input_with(2 if given is scales else 3, wide)
     node.attributes.pop("axes")
     return True
 
 
-def _gathered(node: ir.Node, given: ir.Value, ones: ir.TensorProtocol | None, order: np.ndarray) -> ir.Value:
-    """What is given, or 1 for a scale and the input's own size for a size, for each dim."""
-    graph, name = node.graph, f"{node.outputs[0].name}_{given.name}"
-    assert isinstance(graph, ir.Graph)
-    made = []
-    if ones is None:
-        made.append(ir.Node("", "Shape", [node.inputs[0]], num_outputs=1, name=f"{name}_own"))
-        rest = made[0].outputs[0]
-    else:
-        rest = register_initializer(graph, f"{name}_ones", ones)
-    both = ir.Node("", "Concat", [given, rest], [ir.AttrInt64("axis", 0)], num_outputs=1, name=f"{name}_both")
-    places = register_initializer(graph, f"{name}_order", ir.tensor(order))
-    wide = ir.Node("", "Gather", [both.outputs[0], places], num_outputs=1, name=f"{name}_of_all_dims")
-    made += [both, wide]
-    lengths = {"Shape": len(order), "Concat": None, "Gather": len(order)}
-    for one in made:
-        out = one.outputs[0]
-        out.name, out.type, out.shape = f"{one.name}_value", given.type, ir.Shape([lengths[one.op_type]])
-        one.metadata_props.update(node.metadata_props)
-    graph.insert_before(node, made)
-    return wide.outputs[0]
+def _rest(node: ir.Node, scaled: bool, rank: int, name: str) -> ir.Value:
+    """For each dim the scale 1, or the size that it has."""
+    assert isinstance(node.graph, ir.Graph)
+    if scaled:
+        return register_initializer(node.graph, f"{name}_ones", ir.tensor(np.ones(rank, np.float32)))
+    shape = ir.Node("", "Shape", [node.inputs[0]], num_outputs=1, name=f"{name}_own")
+    sizes = node.inputs[3]
+    assert sizes is not None
+    return emitted_before(node, shape, sizes, rank)
