@@ -51,7 +51,7 @@ class Feed:
     edge: bool = False
     special: bool = False
     uneven: bool = False
-    """With larger numbers than usual, and maybe of many rows and of sizes that are not alike (`uneven`)."""
+    """Beyond the usual sizes or numbers (`uneven`): where the source refuses it, what follows is run without it."""
 
 
 def given_feed(model: ir.Model, arrays: Mapping[Any, np.ndarray]) -> Feed:

@@ -86,14 +86,14 @@ def longest_feed(model: ir.Model, seed: int) -> Feed | None:
     """A feed as long as a table that the graph takes rows of by their place, such as one of positions, goes.
 
     An error in its last rows shows nowhere else. The dims behind the leading ones are so long, of small models; None
-    where there is no such table, or where another feed is as long. The source may refuse it, as where places begin at
-    2.
+    where there is no such table, where another feed is as long, and where the graph quantizes. The source may refuse
+    it, as where places begin at 2.
     """
     bounds, _, guards = size_facts(model)
     free = free_dims(model)
     inner = [name for name, leading in free.items() if not leading]
     tables = [n for n in _rows_taken_by_place(model) if _SIZES[0][1] < n <= _LONGEST_TABLE]
-    if RANK in free or not inner or not tables or _longest(model):
+    if RANK in free or not inner or not tables or _longest(model) or quantizes(model):
         return None
     usual = list(feed_sizes(model, 2))[1]
     for rows in sorted(tables, reverse=True):
@@ -101,7 +101,8 @@ def longest_feed(model: ir.Model, seed: int) -> Feed | None:
         sizes = fit_sizes({n: min(rows, most[n]) if n in inner else usual[n] for n in free}, guards, bounds)
         if not broken_guards(guards, sizes):
             feed = sized_feed(model, seed, complete_sizes(model, sizes))
-            return replace(feed, edge=True) if is_small(model, feed) and _is_cheap(model, feed) else None
+            cheap = is_small(model, feed) and _is_cheap(model, feed)
+            return replace(feed, edge=True, uneven=True) if cheap else None
     return None
 
 
@@ -123,8 +124,9 @@ def _rows_taken_by_place(model: ir.Model) -> set[int]:
         if node.op_type == "Gather":
             found.add(shape[node.attributes.get_int("axis", 0)])
         else:
-            axes = constant_integers(node.inputs[3]) if len(node.inputs) > 3 else list(range(len(shape)))
-            found |= {shape[a] for a in axes or ()}
+            axes = [*node.inputs, None][3]
+            named = list(range(len(shape))) if axes is None else constant_integers(axes)
+            found |= {shape[a] for a in named or ()}
     return {n for n in found if isinstance(n, int)}
 
 

@@ -192,7 +192,7 @@ def _feeds(
     far = far_feed(graph, method.seeds + 2) if whole and large else None
     uneven = uneven_feed(graph, method.seeds + 1, alike, large) if whole else None
     longest = longest_feed(graph, method.seeds + 3) if whole else None
-    edges = (special, far, uneven, inputs.smallest_feed(graph, method.seeds), longest)
+    edges = (special, far, uneven, longest, inputs.smallest_feed(graph, method.seeds))
     return _common_feeds([*feeds, *(edge for edge in edges if edge is not None)], method)
 
 
