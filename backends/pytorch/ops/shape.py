@@ -14,7 +14,7 @@ from ..dtypes import torch_dtype
 from ..rules import host, onnx_op
 from ..values import Known, sizes_of
 
-_ANY_ONE = "Squeeze without axes of dims that only the run tells: the rank of its result depends on which are 1"
+_ANY_ONE = onnx_op.limit("Squeeze", "no axes, of dims that only the run tells: the rank depends on which are 1")
 
 
 @onnx_op("Shape")

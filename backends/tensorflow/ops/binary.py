@@ -177,11 +177,9 @@ def pow_(t, a, b):
         if a.dtype != b.dtype:
             return tf.cast(_integer_power(tf.cast(a, tf.int64), tf.cast(b, tf.int64), natural), a.dtype)
         return _integer_power(a, b, natural)
-    if a.dtype == b.dtype:
-        y = tf.pow(a, b)
+    if a.dtype == b.dtype or (a.dtype.is_floating and b.dtype.size <= a.dtype.size):
+        y = tf.pow(a, tf.cast(b, a.dtype))
         return kept_apart(y) if _is_inverse_root(t.static(b)) else y
-    if a.dtype.is_floating and b.dtype.size <= a.dtype.size:
-        return tf.pow(a, tf.cast(b, a.dtype))
     return tf.cast(tf.pow(tf.cast(a, tf.float64), tf.cast(b, tf.float64)), a.dtype)
 
 
