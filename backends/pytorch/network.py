@@ -26,7 +26,7 @@ _PART = Naming(
     reserved=(*WORDS, "T_destination", "training", "forward", "train", "eval"),
 )
 _DEPTH = 64
-"""Modules in one another: PyTorch walks over them with Python's recursion."""
+"""Modules in one another: PyTorch and the writer of code walk over them with Python's recursion."""
 
 _PROGRAM = frozenset({
     *dir(torch.fx.GraphModule(nn.Module(), torch.fx.Graph())),
@@ -81,8 +81,6 @@ class Network(nn.Module):
     def _register(self, name: str, content: torch.Tensor, trained: bool) -> str:
         """Put a tensor at the place that its name tells; the place."""
         parts = path_of(name) or ["weight"]
-        if len(parts) > _DEPTH:
-            parts[_DEPTH:] = ["_".join(parts[_DEPTH:])]
         owner: nn.Module = self
         path = []
         for part in parts[:-1]:
@@ -114,9 +112,15 @@ def is_free(name: str) -> bool:
 
 
 def path_of(name: str) -> list[str]:
-    """The modules that a dotted or slashed name tells."""
+    """The modules that a dotted or slashed name tells; what is deeper than modules may be is one name."""
     # Python takes names that are compatible (NFKC) for the same, in the code that PyTorch makes of the program.
-    return [_PART.legal(p) for p in re.split(r"[./]+|::", unicodedata.normalize("NFKC", name)) if p]
+    parts = [_PART.legal(p) for p in re.split(r"[./]+|::", unicodedata.normalize("NFKC", name)) if p]
+    return bounded(parts, "_")
+
+
+def bounded(parts: list[str], mark: str) -> list[str]:
+    """The parts of a name, of which those that are too deep for modules are one, with `mark` between them."""
+    return parts if len(parts) <= _DEPTH else [*parts[:_DEPTH], mark.join(parts[_DEPTH:])]
 
 
 def _weights(graph: ir.Graph) -> Iterator[ir.Value]:

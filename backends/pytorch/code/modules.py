@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import onnx_ir as ir
 
 from convert.graph.metadata import MODULE_KEY
 
-from ..network import path_of
+from ..network import bounded, path_of
+
+_NUMBER = re.compile("0|[1-9][0-9]{0,8}")
+
+
+def number_of(part: str) -> int | None:
+    """The number that a module has in a list of them; None for any other name, such as 007, or ٣, or a thousand 9s."""
+    return int(part) if _NUMBER.fullmatch(part) else None
 
 
 def module_path(node: ir.Node) -> tuple[str, ...]:
@@ -21,6 +30,6 @@ def module_path(node: ir.Node) -> tuple[str, ...]:
     if not name.startswith("/"):
         return ()
     whole = ""
-    for part in name.strip("/").split("/")[:-1]:
+    for part in bounded(name.strip("/").split("/")[:-1], "_"):
         whole = part if not whole or part.startswith(f"{whole}.") else f"{whole}.{part}"
     return tuple(path_of(whole))

@@ -12,6 +12,7 @@ import torch
 
 from . import expressions as py
 from .expressions import ATOM, INFIX, REVERSED, UNARY, grouped, infix, plain, slot
+from .modules import number_of
 from .program import (
     Assign,
     Break,
@@ -313,7 +314,8 @@ def _follows(one: Statement, other: Statement) -> bool:
     ):
         return False
     a, b = one.args[0], other.args[0]
-    return a[:-1] == b[:-1] and a[-1].isdigit() and b[-1].isdigit() and int(b[-1]) == int(a[-1]) + 1
+    before, number = number_of(a[-1]), number_of(b[-1])
+    return a[:-1] == b[:-1] and before is not None and number == before + 1
 
 
 def _for_each(run: Sequence[Any], reads: Any, lists: Any) -> ForEach | None:

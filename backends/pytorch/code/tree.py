@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from .layers import Layer, Path
+from .modules import number_of
 from .program import Call, Literal, Size, Statement, Value, Weight, all_statements, made_by, read_by, values_read
 
 
@@ -53,11 +54,11 @@ class Tree:
 
     def _make_list(self, module: Module) -> None:
         """A module whose children are numbered is a list; for numbers that are missing there is an identity."""
-        names = list(module.children)
-        if not module.path or not all(n.isdigit() and str(int(n)) == n for n in names):
+        numbers = [number_of(n) for n in module.children]
+        if not module.path or not numbers or None in numbers:
             return
-        count = max(map(int, names)) + 1
-        if count > 2 * len(names) + 2 or any(isinstance(c, Weight) for c in module.children.values()):
+        count = max(n for n in numbers if n is not None) + 1
+        if count > 2 * len(numbers) + 2 or any(isinstance(c, Weight) for c in module.children.values()):
             return
         module.form = "list"
         own = {str(i): (*module.path, str(i)) for i in range(count)}

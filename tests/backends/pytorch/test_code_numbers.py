@@ -35,7 +35,7 @@ def network(dtype: type) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
-def _loaded(folder: Path) -> torch.nn.Module:
+def loaded_code(folder: Path) -> torch.nn.Module:
     """The network of a folder of code, with its weights."""
     spec = importlib.util.spec_from_file_location("numbers_in_code", folder / "model.py")
     assert spec is not None
@@ -51,7 +51,7 @@ def _loaded(folder: Path) -> torch.nn.Module:
 def test_numbers_are_those_of_the_graph(dtype: type, bound: float, tmp_path: Path) -> None:
     proto = network(dtype)
     convert.convert(proto, "torch-code", tmp_path / "n.torch", verify=False)
-    model = _loaded(tmp_path / "n.torch")
+    model = loaded_code(tmp_path / "n.torch")
     x: np.ndarray = np.random.default_rng(0).normal(size=(5, 3)).astype(dtype)
     feed = {"x": x, "m": np.array([True, False, True])}
     (want,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, feed)
@@ -68,7 +68,7 @@ def test_a_weight_that_is_an_output_is_a_copy(tmp_path: Path) -> None:
     graph = helper.make_graph([helper.make_node("Mul", ["x", "w"], ["y"])], "ends", [x], [y, w], [weight])
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     convert.convert(proto, "torch-code", tmp_path / "n.torch", verify=False)
-    model = _loaded(tmp_path / "n.torch")
+    model = loaded_code(tmp_path / "n.torch")
     with torch.no_grad():
         model(torch.ones(3))["w"].zero_()
         assert model(torch.ones(3))["y"].tolist() == [1.5, -2, 3]
