@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 
+from convert.graph.misread_attributes import has_misread_attributes, misread_attribute
 from convert.semantics.einsum import axes_of_labels, result_of_equation
 from convert.semantics.interpolation import resized_length
 from convert.semantics.windows import axis_pads, extent, window_count
@@ -31,6 +32,10 @@ def infer(node: ir.Node, schema: onnx.defs.OpSchema) -> None:
             data[value.name] = ir.serde.serialize_tensor(content)
     if any(a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for a in node.attributes.values()):
         return
+    if not node.domain and has_misread_attributes(node.op_type):
+        given = {a.name: a.value for a in node.attributes.values() if isinstance(a.value, (int, str))}
+        if wrong := misread_attribute(node.op_type, given, len(node.outputs)):
+            raise ValueError(f"{node.op_type}: {wrong}")
     try:
         found = onnx.shape_inference.infer_node_outputs(schema, ir.serde.serialize_node(node), types, data)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from convert.errors import BadInput, Location, Unsupported
 from convert.graph.builder import check_output_count
 from convert.graph.dim_counts import check_dims
 from convert.graph.metadata import FILES_KEY
+from convert.graph.misread_attributes import has_misread_attributes, misread_attribute
 from convert.graph.shape_inference import SMALL
 from convert.graph.tensors import dims_of
 from convert.options import Options
@@ -61,11 +62,14 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     give_domain(proto, all_nodes(proto.graph.node))
     check_functions(proto)
     _check(proto)
+    for function in (proto.graph, *proto.functions):
+        _check_attributes(function.node)
+    inlined = inline_functions(proto)
+    _check_attributes(inlined.graph.node)  # a call tells what those of a function's nodes are
     if contradiction := contradiction_in(proto.SerializeToString()):
         report.note(f"the model contradicts itself, as ONNX's inference sees it, and may run nowhere: {contradiction}")
-    proto = inline_functions(proto)
     try:
-        model = ir.serde.deserialize_model(proto)
+        model = ir.serde.deserialize_model(inlined)
     except Exception as error:  # onnx_ir wraps whatever it met
         raise BadInput(f"the ONNX model is broken: {_error_line(error)}", hint=_HINT) from error
     check_notes(model)
@@ -75,7 +79,7 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
         report.note(f"inputs with default values became constants: {', '.join(overridable)}")
     if overruled:
         report.note(f"functions named as operators of ONNX were left out, as runtimes do: {', '.join(overruled)}")
-    if len(proto.training_info):
+    if len(inlined.training_info):
         report.note("training information in the file was left out")
     flatten_inputs(model, options)
     fix_values(model, options, report)
@@ -292,6 +296,16 @@ def _check(proto: onnx.ModelProto) -> None:
         raise BadInput(f"the ONNX model is not valid: {_error_line(error)}", hint=_HINT, doubtful=True) from error
     except (DecodeError, ValueError, RuntimeError) as error:
         raise BadInput(f"the ONNX model cannot be checked: {_error_line(error)}", hint=_HINT, doubtful=True) from error
+
+
+def _check_attributes(nodes: Iterable[onnx.NodeProto]) -> None:
+    """Before inference sees them, which the checker does not keep from those that it crashes over."""
+    for node in all_nodes(nodes):
+        if not node.domain and has_misread_attributes(node.op_type):
+            told = [a for a in node.attribute if not a.ref_attr_name]
+            given = {a.name: a.s.decode("utf-8", "replace") if a.HasField("s") else a.i for a in told}
+            if wrong := misread_attribute(node.op_type, given, len(node.output)):
+                raise BadInput(f"{Location(node.op_type, node.name)}: {wrong}", hint="export it again")
 
 
 def _attach_weights(model: ir.Model, weights: Weights) -> None:
