@@ -7,6 +7,7 @@ from onnx_ir.passes import common
 
 from convert.graph.values import constant_integers, draws_numbers
 from convert.passes import run_passes
+from convert.passes.distinct_axes import name_axes_once
 from convert.passes.fold import fold_constants
 
 
@@ -109,4 +110,4 @@ def drop_unused(model: ir.Model) -> bool:
     return common.RemoveUnusedNodesPass()(model).modified
 
 
-CLEAN = (lift_constants, drop_identities, fold_constants, share_repeated, drop_unused)
+CLEAN = (lift_constants, name_axes_once, drop_identities, fold_constants, share_repeated, drop_unused)

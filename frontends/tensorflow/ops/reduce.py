@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
+from convert.errors import Unsupported
 from convert.graph import Dim, Graph
 from convert.graph.values import known_dims
 
@@ -76,6 +77,8 @@ def _emit_reduce(g: Graph, operator: str, x: ir.Value, axes: ir.Value, keep_dims
     content = shape_values.content(axes)
     if content is not None and content.size == 0:
         return g.Abs(x) if operator == "ReduceL2" else x
+    if content is not None and len(distinct_axes(g, x, content.ravel().tolist())) < content.size:
+        raise Unsupported(f"reduction_indices={content.tolist()}, which TensorFlow refuses: one of them comes twice")
     narrow, dims = x.dtype if x.dtype in _NARROW else None, x.shape
     x = x if narrow is None else g.Cast(x, to=ir.DataType.INT32)
     if content is not None:
@@ -87,6 +90,13 @@ def _emit_reduce(g: Graph, operator: str, x: ir.Value, axes: ir.Value, keep_dims
         if dims is not None and (keep_dims or isinstance(count, int)):
             g.facts(y, shape=[None] * (len(dims) - (0 if keep_dims else int(count or 0))))
     return y if narrow is None else g.Cast(y, to=narrow)
+
+
+def distinct_axes(g: Graph, x: ir.Value, axes: Sequence[int]) -> list[int]:
+    """The axes of `x`, each once, as they are named first."""
+    rank = None if x.shape is None else g.rank(x)
+    named = {int(a) % rank if rank and -rank <= a < rank else a: a for a in reversed(axes)}
+    return [a for a in dict.fromkeys(axes) if a in named.values()]
 
 
 def _reduce_along_computed(

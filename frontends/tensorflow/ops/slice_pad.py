@@ -9,7 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import Unsupported
-from convert.graph import Graph
+from convert.graph import Dim, Graph
+from convert.graph.values import known_dims
 
 from ..common import shape_values
 from ..common.lazy_reshape import LAST_KEY, int64, slice_weight
@@ -173,7 +174,8 @@ def _concat_vector(g: Graph, items: Sequence[Any]) -> ir.Value:
 def slice_(g: Graph, input: ir.Value, begin: ir.Value, size: ir.Value) -> ir.Value:
     first, count = shape_values.content(begin), shape_values.content(size)
     if first is not None and count is not None and all(isinstance(i, int) for i in (*first, *count)):
-        if min(first, default=0) < 0 or min(count, default=0) < -1:  # which ONNX counts from the end
+        # Below zero ONNX counts from the end, and what is beyond the end it leaves out.
+        if min(first, default=0) < 0 or min(count, default=0) < -1 or _is_beyond(known_dims(input), first, count):
             raise Unsupported(f"begin={first.tolist()} and size={count.tolist()}, which TensorFlow refuses")
         ends = [_MAX if n == -1 else b + n for b, n in zip(first, count, strict=True)]
         return _emit_slice(
@@ -186,6 +188,14 @@ def slice_(g: Graph, input: ir.Value, begin: ir.Value, size: ir.Value) -> ir.Val
     if count is not None:
         g.facts(y, shape=[d if d == n or n == -1 else n for d, n in zip(g.shape(y), count, strict=True)])
     return y
+
+
+def _is_beyond(dims: Sequence[Dim] | None, first: np.ndarray, count: np.ndarray) -> bool:
+    """Whether a slice begins or ends behind the end of a dim, as far as their lengths are known."""
+    if dims is None or len(dims) != len(count):
+        return dims is not None
+    ends = [b + max(n, 0) for b, n in zip(first, count, strict=True)]
+    return any(isinstance(length, int) and end > length for length, end in zip(dims, ends, strict=True))
 
 
 @tf_op("Pad")

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
 
+from ...common import shape_values
 from ...common.lazy_reshape import transpose
+from ...ops.reduce import distinct_axes
 from ..rules import dtype_of, emit_tf, tf_rule, tflite_op
 
 
 def _reduction_rule(operator: str) -> Callable[..., ir.Value]:
     def rule(g: Graph, x: ir.Value, axes: ir.Value, *, keep_dims: bool) -> ir.Value:
+        content = shape_values.content(axes)
+        if content is not None and content.size > 1:  # one that comes twice counts once (kernels/internal/reduce.h)
+            axes = g.const(np.array(distinct_axes(g, x, content.ravel().tolist()), np.int32))
         return emit_tf(g, operator, [x, axes], {"keep_dims": keep_dims})
 
     return rule

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 import pytest
+from convert.frontends.tensorflow.rules import tf_op
 
+from convert.errors import Unsupported
+from convert.graph import Graph
 from tests.frontends.tensorflow.ops.tf_support import also_with_batch, check, with_batch
 from tests.support.cases import Case, boolean, case, f32, i32, params
 
@@ -75,3 +79,16 @@ def test_operator(row: Case) -> None:
 @pytest.mark.parametrize("row", params(with_batch(ROWS)))
 def test_operator_with_dynamic_batch(row: Case) -> None:
     check(row, dynamic=True)
+
+
+@pytest.mark.parametrize("axes", [[1, 1], [1, -2]])
+@pytest.mark.parametrize("operator", ["Sum", "Mean", "Max"])
+def test_an_axis_that_is_named_twice_is_refused_as_by_tensorflow(operator: str, axes: list[int]) -> None:
+    import tensorflow as tf
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="duplicate"):
+        getattr(tf.raw_ops, operator)(input=np.ones((2, 3, 4), np.float32), axis=axes)
+    g = Graph()
+    given = [g.input("x", ir.DataType.FLOAT, (2, 3, 4)), g.const(np.array(axes), ir.DataType.INT32)]
+    with pytest.raises(Unsupported, match="which TensorFlow refuses"):
+        tf_op.apply(g, operator, given, {"keep_dims": False})

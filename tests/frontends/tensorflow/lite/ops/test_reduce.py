@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.frontends.tensorflow.lite.ops.lite_support import check, lite_case
+from tests.frontends.tensorflow.lite.ops.lite_files import Result, constant, handmade
+from tests.frontends.tensorflow.lite.ops.lite_support import check, file_case, lite_case
 from tests.support.cases import Case, f32, i32, params
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow makes the files")
@@ -25,6 +26,13 @@ ROWS = [
     lite_case("REDUCE_PROD", lambda x: tf.reduce_prod(x, 2, keepdims=True), X),
     lite_case("REDUCE_ANY", lambda x: tf.reduce_any(x, 1), X > 1),
     lite_case("REDUCE_ALL", lambda x: tf.reduce_all(x, 1), X > -1),
+    *(
+        file_case(
+            name, handmade(name, [X, constant(np.int32(axes))], [Result(shape)], ("Reducer", {"keepDims": keep})), X
+        ).named(f"{axes}")
+        for name in ("SUM", "MEAN", "REDUCE_MAX")
+        for axes, keep, shape in (([1, 1], False, (2, 4)), ([2, -1, 0], True, (1, 3, 1)))
+    ),
     lite_case("ARG_MAX", lambda x: tf.argmax(x, 1, output_type=tf.int32), X),
     lite_case("ARG_MAX", lambda x: tf.argmax(x, -1), X),
     lite_case("ARG_MIN", lambda x: tf.argmin(x, 0), X),
