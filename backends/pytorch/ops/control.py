@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,9 @@ _MOST = 512
 _NESTED = onnx_op.limit("Loop", "a sequence or an optional in a branch or loop that only the run decides")
 
 
-_RANKS = onnx_op.limit("If", "branches that only the run decides between, whose results differ in rank")
+_RANKS = onnx_op.limit(
+    "If", "branches that only the run decides between, whose results differ in rank, or in a size that is 1 in one"
+)
 
 
 @onnx_op("If")
@@ -34,6 +37,7 @@ def if_(t, cond, *, then_branch, else_branch):
     if any(isinstance(v.type, ir.OptionalType) for v in then_branch.graph.outputs):
         raise Unsupported(_NESTED)
     lengths: list[list[int | None]] = []
+    shapes: list[list[Sequence[Any]]] = []
     # What both use is one operand: PyTorch calls them as the tensors are called, and two of one name are none.
     operands = {id(x): x for branch in (then_branch, else_branch) for x in branch.operands.values()}
 
@@ -46,6 +50,7 @@ def if_(t, cond, *, then_branch, else_branch):
             if len(lengths) > 1 and lengths[0] != lengths[-1]:
                 raise Unsupported(_NESTED)
             flat = [(y, v) for value, v in zip(found, t.node.outputs, strict=True) for y in _items(value)]
+            shapes.append([y.shape for y, _ in flat])
             return tuple(y.to(torch_dtype(v.dtype)) for y, v in flat)
 
         return run
@@ -53,6 +58,8 @@ def if_(t, cond, *, then_branch, else_branch):
     try:
         both = function(then_branch), function(else_branch)
         flat = iter(torch.ops.higher_order.cond(cond.reshape(()), *both, tuple(operands.values())))
+        if any(v.uses() for v in t.node.outputs) and any(map(_may_be_one, *shapes[:2])):
+            raise Unsupported(_RANKS)
         return tuple(next(flat) if n is None else [next(flat) for _ in range(n)] for n in lengths[0])
     except RuntimeError as error:
         if "expected same dim" in str(error):
@@ -60,6 +67,15 @@ def if_(t, cond, *, then_branch, else_branch):
         raise
     except KeyError as error:  # PyTorch looks up a size that it has from inside of a branch
         raise Unsupported("branches that only the run decides between, of a size that one of them computes") from error
+
+
+def _may_be_one(first: Sequence[Any], second: Sequence[Any]) -> bool:
+    """Whether a result has a dim that is 1 by one branch only: who reads it takes it for one that is not."""
+    return any(_is_one(a) is not _is_one(b) for a, b in zip(first, second, strict=True))
+
+
+def _is_one(n: Any) -> bool:
+    return isinstance(n, int) and n == 1
 
 
 def _items(value: Any) -> Any:

@@ -32,6 +32,7 @@ from ..size_conditions import equal_dims, expressible, require, require_equal, s
 from ..state import Buffer, new_content
 from .any_batch import any_batch
 from .inplace import write_over
+from .small_sizes import settle_small_sizes
 from .whole_rnn import whole_rnn
 
 _CONSTANT = "a constant that a rule makes inside of a branch or loop that only the run decides"
@@ -60,11 +61,11 @@ def captured(
     legalize(model, options.dump_passes)
     check(model)
     try:
-        program = export_model(model, buffers, conditions)
+        program = export_model(model, buffers, conditions, report)
     except ConvertError:
         if not conditions:
             raise
-        conditions, program = [], export_model(model, buffers)
+        conditions, program = [], export_model(model, buffers, (), report)
     note_lost_checks([text for text in asked if text not in conditions], form, report)
     return program
 
@@ -137,7 +138,12 @@ def _apart(outputs: dict[str, torch.Tensor], inputs: Sequence[torch.Tensor]) -> 
     return found
 
 
-def export_model(model: ir.Model, buffers: Sequence[Buffer] = (), conditions: Sequence[str] = ()) -> ExportedProgram:
+def export_model(
+    model: ir.Model,
+    buffers: Sequence[Buffer] = (),
+    conditions: Sequence[str] = (),
+    report: Report | None = None,
+) -> ExportedProgram:
     """Capture the model with the dynamic dims of its inputs. Raises `Unsupported`, also where one cannot stay so.
 
     Dims of one name may differ if the graph can do with it: a program would refuse what the source takes.
@@ -151,13 +157,14 @@ def export_model(model: ir.Model, buffers: Sequence[Buffer] = (), conditions: Se
     sizes = example_sizes(model)
     examples = tuple(_example(v, sizes) for v in inputs)
     with quiet(), whole_rnn(), any_batch():
+        module = Forward(model, buffers, conditions).eval()
         try:
-            program = _captured(inputs, Forward(model, buffers, conditions).eval(), examples)
+            program, from_two = _captured(inputs, module, examples)
         except ConvertError:
             if not equal_dims(inputs):
                 raise
             module = Forward(model, buffers, conditions, names_are_equal=True).eval()
-            program = _captured(inputs, module, examples)
+            program, from_two = _captured(inputs, module, examples)
     _name_inputs(program, [str(v.name) for v in inputs])
     for graph_module in program.graph_module.modules():
         if isinstance(graph_module, torch.fx.GraphModule):
@@ -165,6 +172,10 @@ def export_model(model: ir.Model, buffers: Sequence[Buffer] = (), conditions: Se
             for node in graph_module.graph.nodes:
                 node.meta.pop("stack_trace", None)  # lines of this program, at places of this machine
     write_over(program.graph_module)
+    with quiet():
+        kept_out = settle_small_sizes(program, module, model, inputs, sizes, from_two=from_two)
+    if kept_out and report is not None:
+        report.note(f"PyTorch captures the network for sizes of {', '.join(kept_out)} from 2 on: 1 is refused")
     return program
 
 
@@ -199,25 +210,25 @@ def _is_output(node: torch.fx.Node) -> bool:
 
 def _captured(
     inputs: Sequence[ir.Value], module: torch.nn.Module, examples: tuple[torch.Tensor, ...]
-) -> ExportedProgram:
-    """A capture that takes no size for another case than the rest, 0 and 1 among them; else one that may."""
+) -> tuple[ExportedProgram, bool]:
+    """A capture that takes no size for another case than the rest, 0 and 1 among them; else one that may, and True."""
     failures = (ConvertError, torch._dynamo.exc.UserError, RuntimeError, ValueError, AssertionError)
     is_dynamic = any(isinstance(d, ir.SymbolicDim) for v in inputs for d in v.shape or ())
     try:
         with torch.fx.experimental._config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
-            return _export(module, examples, _dynamic(inputs, Dim.DYNAMIC))
+            return _export(module, examples, _dynamic(inputs, Dim.DYNAMIC)), False
     except failures as first:
         if not is_dynamic:
             raise _refusal(first, is_dynamic) from first
     try:
-        return _export(module, examples, _dynamic(inputs, Dim.DYNAMIC))
+        return _export(module, examples, _dynamic(inputs, Dim.DYNAMIC)), True
     except failures:
         try:
             program = _export(module, examples, _dynamic(inputs, Dim.AUTO))
         except failures as error:
             raise _refusal(error, is_dynamic) from error
     _check_dynamic(inputs, program)
-    return program
+    return program, True
 
 
 def _export(module: torch.nn.Module, examples: tuple[torch.Tensor, ...], dynamic: Any) -> ExportedProgram:

@@ -1,0 +1,150 @@
+"""Settles by running it for which sizes of 1 and 0 a captured program is right: its guards take those, and no others.
+
+PyTorch takes no size of the example for 0 or 1. Where it asks, as for the layout of what broadcasts, the answer is a
+guard of the program, such as `x.size()[0] != 1`, also if nothing that is computed depends on it; and where it captures
+with sizes from 2 on, what follows from that, as a length of `x[-2:]`, is no guard, and wrong for a size of 1.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+import torch
+from torch.export import ExportedProgram
+
+from convert.parity.inputs import complete_sizes, fed_shape, sized_feed
+from convert.parity.size_guards import broken_guards
+
+from ..dtypes import tensor_from
+
+_DRAWS = 40
+_MOST_DIMS = 4
+_SIZE = re.compile(r"L\['(?:flat_args'\]\[(?P<index>\d+)|(?P<name>[^']+)')\]\.size\(\)\[(?P<axis>\d+)\]")
+
+Sizes = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class _Captured:
+    """What was captured: the module as it runs, the program, and the graph's inputs with the sizes of the example."""
+
+    module: torch.nn.Module
+    program: ExportedProgram
+    model: ir.Model
+    inputs: Sequence[ir.Value]
+    sizes: Sizes
+
+    def meets(self, guard: str, sizes: Sizes) -> bool:
+        """Whether the inputs at these sizes meet a guard, which is arithmetic on `_place`s."""
+        dims = complete_sizes(self.model, sizes)
+        shapes = [fed_shape(v, dims) for v in self.inputs]
+        return not broken_guards([guard], {f"_{i}_{a}": n for i, s in enumerate(shapes) for a, n in enumerate(s)})
+
+    def by_place(self, guard: str) -> str:
+        """A guard with the places of its sizes instead of PyTorch's expressions of those: input and axis."""
+        places = {str(v.name): i for i, v in enumerate(self.inputs)}
+
+        def place(found: re.Match[str]) -> str:
+            index = found["index"] or places.get(found["name"], found["name"])
+            return f"_{index}_{found['axis']}"
+
+        return _SIZE.sub(place, guard)
+
+    def dims(self) -> list[str]:
+        """Those of `sizes` that inputs have as they are."""
+        found = {_name_of(v, a) for v in self.inputs for a in range(len(v.shape or ()))}
+        return [name for name in self.sizes if name in found]
+
+    def not_one(self, name: str) -> str:
+        """The guard, as PyTorch writes it, that keeps 1 out of a dim."""
+        named = ((v, a) for v in self.inputs for a in range(len(v.shape or ())) if _name_of(v, a) == name)
+        value, axis = next(named)
+        return f"L['{value.name}'].size()[{axis}] != 1"
+
+    def is_right(self, sizes: Sizes) -> bool:
+        """Whether the program gives what the module gives, and refuses what it refuses."""
+        arrays = sized_feed(self.model, 0, complete_sizes(self.model, sizes)).arrays
+        wanted, found = (
+            _outputs(forward, [tensor_from(arrays[str(v.name)]) for v in self.inputs])
+            for forward in (self.module, self.program.module())
+        )
+        if wanted is None or found is None:
+            return wanted is found
+        return wanted.keys() == found.keys() and all(_is_same(wanted[k], found[k]) for k in wanted)
+
+
+def settle_small_sizes(
+    program: ExportedProgram,
+    module: torch.nn.Module,
+    model: ir.Model,
+    inputs: Sequence[ir.Value],
+    sizes: Sizes,
+    *,
+    from_two: bool = False,
+) -> list[str]:
+    """Drop the guards that all sizes from 2 on meet, if the program is right where they are not met.
+
+    sizes: by dim, those of the example. What is right is what `module` computes, at the sizes that have a dim of 0 or
+    1; a guard that keeps one out for which the program is not, or which was not tried, stays. `from_two`: the program
+    was captured with sizes from 2 on, and gets a guard for each dim that may not be 1; their names are returned.
+    """
+    captured = _Captured(module, program, model, inputs, sizes)
+    guards = {text: captured.by_place(text) for text in program._guards_code}
+    draw = random.Random(0)
+    usual = [{name: draw.randint(2, 9) for name in sizes} for _ in range(_DRAWS)] if guards else []
+    needless = {t: g for t, g in guards.items() if all(captured.meets(g, drawn) for drawn in (sizes, *usual))}
+    if not needless and not from_two:
+        return []
+    program._guards_code = [t for t in guards if t not in needless]
+    kept_out: list[str] = []
+    for small in _small_sizes(sizes, captured.dims()):
+        if any(small[name] == 1 for name in kept_out):
+            continue
+        unmet = [t for t, g in needless.items() if not captured.meets(g, small)]
+        if (unmet or from_two) and not captured.is_right(small):
+            needless = {t: g for t, g in needless.items() if t not in unmet}
+            kept_out += [n for n in captured.dims() if small[n] == 1][:1] if not unmet else []
+    program._guards_code = [t for t in guards if t not in needless]
+    program._guards_code += [captured.not_one(name) for name in kept_out]
+    return kept_out
+
+
+def _name_of(value: ir.Value, axis: int) -> str | None:
+    """What `sizes` call a dim of an input; None for one of known size."""
+    assert value.shape is not None
+    dim = value.shape[axis]
+    return None if isinstance(dim, int) else dim.value or f"{value.name}.{axis}"
+
+
+def _outputs(forward: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> dict[str, torch.Tensor] | None:
+    """What a call gives, or None where an operator does not take such sizes; buffers are as before."""
+    stored = [*forward.buffers()]
+    before = [b.clone() for b in stored]
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        try:
+            outputs: dict[str, torch.Tensor] | None = forward(*tensors)
+        except Exception:  # PyTorch's operators raise what they like
+            outputs = None
+        for buffer, content in zip(stored, before, strict=True):
+            buffer.copy_(content)
+    return outputs
+
+
+def _small_sizes(sizes: Sizes, dims: Sequence[str]) -> Iterator[dict[str, int]]:
+    """The example with each choice of its dims at 1, those of few before others, and with each at 0."""
+    counts = range(1, len(dims) + 1) if len(dims) <= _MOST_DIMS else (1, len(dims))
+    for count in counts:
+        yield from ({**sizes, **dict.fromkeys(ones, 1)} for ones in itertools.combinations(dims, count))
+    yield from ({**sizes, name: 0} for name in dims)
+
+
+def _is_same(wanted: torch.Tensor, found: torch.Tensor) -> bool:
+    if wanted.shape != found.shape or wanted.dtype != found.dtype:
+        return False
+    return torch.allclose(wanted, found, rtol=1e-5, atol=1e-6, equal_nan=True) if wanted.numel() else True

@@ -1,0 +1,90 @@
+"""Conditions that a program has because of layouts go where it is right without them, and stay where it is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx.parser
+import onnx_ir as ir
+import onnxruntime
+import pytest
+import torch
+from convert.backends.pytorch.writer.exported import export_model
+from convert.backends.pytorch.writer.small_sizes import settle_small_sizes
+from torch.export import Dim
+
+from convert.report import Report
+
+HEAD = '<ir_version: 10, opset_import: ["" : 21]> graph '
+GRAPHS = {
+    "a convolution of maps that lie otherwise": (
+        """(float[3, b, 8, n] x) => (float[3, d, e, f] y) <int64[2] axes = {1, 3}, float[1, 1, 1, 1] w = {2}> {
+            t = Transpose <perm = [0, 3, 1, 2]> (x) m = ReduceMean <keepdims = 1> (t, axes)
+            u = Transpose <perm = [0, 3, 1, 2]> (m) y = Conv (u, w) }""",
+        {"x": (3, "b", 8, "n")},
+    ),
+    "products of what broadcasts, in a branch": (
+        """(float[b, n] x, float[b, 8, n, 1, 1] z) => (float[b, 8, n, b, n] y) <int64 many = {44}> {
+            i = Size (x) g = Greater (i, many)
+            y = If (g) <then_branch = a () => (float[b, 8, n, b, n] p) { p = Mul (z, x) },
+                        else_branch = c () => (float[b, 8, n, b, n] q) { q = Sub (z, x) }> }""",
+        {"x": ("b", "n"), "z": ("b", 8, "n", 1, 1)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_sizes_of_one_are_taken(name: str) -> None:
+    text, shapes = GRAPHS[name]
+    proto = onnx.parser.parse_model(HEAD + text)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    program = export_model(ir.from_proto(proto)).module()
+    for b, n in ((1, 1), (1, 3), (3, 1), (2, 4), (6, 8)):
+        sizes = {"b": b, "n": n}
+        feed = {
+            k: np.random.default_rng(b).normal(size=[sizes.get(str(d), d) for d in shape]).astype(np.float32)
+            for k, shape in shapes.items()
+        }
+        found = program(*map(torch.from_numpy, feed.values()))["y"].detach().numpy()
+        np.testing.assert_allclose(found, session.run(["y"], feed)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_what_follows_from_sizes_from_two_on_refuses_a_size_of_one() -> None:
+    """Branches of two ranks are captured only where a size tells which is taken: `x[-2:]` has two, but not of one."""
+    proto = onnx.parser.parse_model(
+        HEAD
+        + """(float[b] x, float[3] z) => (float y) <int64[1] start = {-2}, int64[1] end = {99}, int64 one = {1}> {
+            s = Slice (x, start, end) n = Size (s) g = Greater (n, one)
+            y = If (g) <then_branch = a () => (float p) { p = ReduceSum <keepdims = 0> (x) },
+                        else_branch = c () => (float[3] q) { q = Neg (z) }> }"""
+    )
+    report = Report("convert")
+    program = export_model(ir.from_proto(proto), report=report).module()
+    z = torch.ones(3)
+    for n in (2, 3, 9):
+        assert program(torch.arange(float(n)), z)["y"] == n * (n - 1) / 2
+    with pytest.raises(AssertionError, match=r"x.size\(\)\[0\] != 1"):
+        program(torch.ones(1), z)
+    assert report.notes == ["PyTorch captures the network for sizes of b from 2 on: 1 is refused"]
+
+
+class Decides(torch.nn.Module):
+    """Computes twice the input, in another way for a batch of `other`: `factor` of it."""
+
+    def __init__(self, other: int, factor: float) -> None:
+        super().__init__()
+        self.other, self.factor = other, factor
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"y": x + x if x.shape[0] != self.other else x * self.factor}
+
+
+@pytest.mark.parametrize(("other", "factor", "stays"), [(1, 2.0, False), (1, 3.0, True), (3, 2.0, True)])
+def test_a_guard_stays_where_the_module_computes_something_else(other: int, factor: float, stays: bool) -> None:
+    module = Decides(other, factor)
+    with torch.fx.experimental._config.patch(backed_size_oblivious=True):
+        program = torch.export.export(module, (torch.ones(5, 2),), dynamic_shapes=({0: Dim.DYNAMIC},), strict=False)
+    text = "(float[b, 2] x) => (float[b, 2] y) { y = Add (x, x) }"
+    model = ir.from_proto(onnx.parser.parse_model(HEAD + text))
+    assert len(program._guards_code) == 1
+    settle_small_sizes(program, module, model, model.graph.inputs, {"b": 5})
+    assert len(program._guards_code) == stays
