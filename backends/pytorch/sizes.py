@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
@@ -15,6 +17,8 @@ from .values import Known, Sizes, host_value, objects
 
 Rule = Callable[..., Any]
 _MOST = 64
+_TERMS = 1000
+"""Of an expression; each operation may double it, and PyTorch goes over all of it for each guard."""
 
 
 def size_arithmetic(node: ir.Node, inputs: Sequence[Any]) -> Any:
@@ -24,7 +28,17 @@ def size_arithmetic(node: ir.Node, inputs: Sequence[Any]) -> Any:
     if not all(x is None or _is_host(x) for x in inputs):
         return None
     attributes = {a.name: a.value for a in node.attributes.values()}
-    return _RULES[node.op_type](*inputs, **attributes)
+    result = _RULES[node.op_type](*inputs, **attributes)
+    return None if isinstance(result, Sizes) and any(map(_is_outgrown, result.array.ravel())) else result
+
+
+def _is_outgrown(size: Any) -> bool:
+    """Whether a size leaves 64 bits, where ONNX's numbers run over, or has an expression that nobody reasons about."""
+    if not isinstance(size, torch.SymInt):
+        return False
+    usual = size.node.hint
+    terms = itertools.islice(sympy.preorder_traversal(size.node.expr), _TERMS)
+    return (isinstance(usual, int) and abs(usual) >= 1 << 63) or sum(1 for _ in terms) == _TERMS
 
 
 def _is_host(x: Any) -> bool:

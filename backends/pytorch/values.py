@@ -39,9 +39,10 @@ class Sizes:
 
 def host_value(content: np.ndarray, dtype: Any) -> Known | Sizes:
     """A constant where all elements of an array of objects are numbers, else sizes."""
-    flat = [_plain(x) for x in content.ravel()]
+    plain = [_plain(x) for x in content.ravel()]
+    flat = [_wrapped(x, np.dtype(dtype)) if isinstance(x, (int, bool)) else x for x in plain]
     if all(isinstance(x, (int, bool)) for x in flat):
-        return Known(np.array([_wrapped(x, np.dtype(dtype)) for x in flat], dtype).reshape(content.shape))
+        return Known(np.array(flat, dtype).reshape(content.shape))
     found = np.empty(len(flat), object)
     found[:] = flat
     return Sizes(found.reshape(content.shape), np.dtype(dtype))
