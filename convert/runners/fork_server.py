@@ -19,6 +19,7 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -133,7 +134,10 @@ def serve(
                 os._exit(0)
             for key, _ in events:
                 if listens and key.fileobj is listener:
-                    selector.register(listener.accept()[0], selectors.EVENT_READ)
+                    try:
+                        _register(listener.accept()[0], selector)
+                    except OSError:  # no more files
+                        time.sleep(_PAUSE)
                 elif isinstance(key.fileobj, int):
                     _notify_client(key, selector)
                 elif (child := _answer_client(key, selector, variables)) is not None:
@@ -169,44 +173,104 @@ def _answer_client(
     assert isinstance(client, socket.socket)
     try:
         data, fds, _, _ = socket.recv_fds(client, 1 << 20, 2)
-    except ConnectionError:  # it was killed before it had read our answer
+    except BlockingIOError:
+        return None
+    except OSError:  # it was killed before it had read our answer, or has opened what is no connection
         data, fds = b"", []
     request = _read_request(data)
     if data != OPEN and request is None:  # the client has gone, and its fork with it; or it sends what is no request
-        for other in list(selector.get_map().values()):
-            if isinstance(other.fileobj, int) and other.data[1] is client:
-                signal.pidfd_send_signal(other.fileobj, signal.SIGKILL)
-        selector.unregister(client)
-        client.close()
-        for fd in fds:
-            os.close(fd)
+        _let_go(client, selector)
+        _close(fds)
         return None
     bounds = key.data  # of what is forked for this client
     if request is None:
         for fd in fds:
-            selector.register(socket.socket(fileno=fd), selectors.EVENT_READ, bounds)
+            _open_connection(fd, selector, bounds)
         return None
     if "confine" in request:
         selector.modify(client, selectors.EVENT_READ, bounds or request["confine"])
         return None
-    suits = variables.suit(request["variables"], request["kind"], known=bounds is not None)
-    if not suits or thread_count() > 1:
-        reason = f"{thread_count()} threads" if suits else "other variables"
-        with contextlib.suppress(ConnectionError):  # nor does anybody wait for it: it is let go at the next turn
-            client.send(json.dumps({"error": reason}).encode())
-        for fd in fds:
-            os.close(fd)
+    reason = _refusal(request, selector, variables, bounds)
+    if reason:
+        _answer(client, {"error": reason})
+        _close(fds)
         return None
     nursery = os.getpid()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:  # no more processes
+        _let_go(client, selector)
+        _close(fds)
+        return None
     if not pid:
         return _fork_entry(request, fds, selector, nursery, bounds)
+    _close(fds)
+    try:
+        selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, client, bounds))
+    except OSError:  # no more files
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        _let_go(client, selector)
+        return None
+    _answer(client, {"pid": pid})
+    return None
+
+
+_MOST = 64
+"""Connections that what is confined to one task may have open here, and forks; it uses three or four."""
+_PAUSE = 0.1
+"""Seconds until a client is asked in again for whom there was no descriptor."""
+
+
+def _refusal(request: dict[str, Any], selector: selectors.BaseSelector, variables: Variables, bounds: Any) -> str:
+    """Why nothing is forked for a request, "" where it is."""
+    if bounds is not None and _count(selector, bounds) > _MOST:
+        return "too many forks"
+    if not variables.suit(request["variables"], request["kind"], known=bounds is not None):
+        return "other variables"
+    return f"{thread_count()} threads" if thread_count() > 1 else ""
+
+
+def _count(selector: selectors.BaseSelector, bounds: list[str]) -> int:
+    """How many connections and forks belong to those who have these bounds."""
+    found = (key.data[2] if isinstance(key.data, tuple) else key.data for key in selector.get_map().values())
+    return sum(other is bounds for other in found)
+
+
+def _open_connection(fd: int, selector: selectors.BaseSelector, bounds: list[str] | None) -> None:
+    """Serve a client at the other end of `fd`; it is closed where that is no connection, or one too many."""
+    if bounds is not None and _count(selector, bounds) > _MOST:
+        os.close(fd)
+        return
+    try:
+        _register(socket.socket(fileno=fd), selector, bounds)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.close(fd)
+
+
+def _register(client: socket.socket, selector: selectors.BaseSelector, bounds: list[str] | None = None) -> None:
+    client.setblocking(False)  # nobody is waited for who does not read his answers
+    selector.register(client, selectors.EVENT_READ, bounds)
+
+
+def _answer(client: socket.socket, content: dict[str, Any]) -> None:
+    with contextlib.suppress(OSError):  # nor does anybody wait for it: it is let go at the next turn
+        client.send(json.dumps(content).encode())
+
+
+def _let_go(client: socket.socket, selector: selectors.BaseSelector) -> None:
+    """A client that has gone, or that is no good, and what was forked for it."""
+    for other in list(selector.get_map().values()):
+        if isinstance(other.fileobj, int) and other.data[1] is client:
+            signal.pidfd_send_signal(other.fileobj, signal.SIGKILL)
+    selector.unregister(client)
+    client.close()
+
+
+def _close(fds: list[int]) -> None:
     for fd in fds:
         os.close(fd)
-    with contextlib.suppress(ConnectionError):
-        client.send(json.dumps({"pid": pid}).encode())
-    selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, client))
-    return None
 
 
 _REQUEST: dict[str, type] = {
@@ -232,12 +296,10 @@ def _read_request(data: bytes) -> dict[str, Any] | None:
 def _notify_client(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
     """A fork has ended: its client is told how."""
     assert isinstance(key.fileobj, int)
-    pid, client = key.data
+    pid, client, _ = key.data
     selector.unregister(key.fileobj)
     os.close(key.fileobj)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    with contextlib.suppress(OSError):  # nobody may wait for it any more
-        client.send(json.dumps({"code": code}).encode())
+    _answer(client, {"code": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])})
 
 
 def thread_count() -> int:

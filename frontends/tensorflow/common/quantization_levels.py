@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import EXACT_KEY
 from convert.graph.tensors import dims_of, lazy_tensor
@@ -50,6 +51,12 @@ class Levels:
         return ir.DataType.UINT8 if self.bits <= 8 else ir.DataType.UINT16
 
 
+def check_bits(bits: int, least: int, most: int) -> None:
+    """Raise `Unsupported` for a number of bits that the kernels refuse; of a billion the levels alone fill memory."""
+    if not least <= bits <= most:
+        raise Unsupported(f"num_bits={bits}, which TensorFlow refuses")
+
+
 def constant_levels(
     low: float | np.ndarray, high: float | np.ndarray, bits: int, narrow: bool, *, lite: bool = False
 ) -> Levels:
@@ -57,6 +64,7 @@ def constant_levels(
 
     TensorFlow Lite counts them from the lowest, and takes the reciprocal of the scale for its inverse.
     """
+    check_bits(bits, 2, 16)
     low, high = np.asarray(low, _F32), np.asarray(high, _F32)
     least, most = _F32(1 if narrow else 0), _F32(2**bits - 1)
     none = (low == 0) & (high == 0)
@@ -78,6 +86,7 @@ def constant_levels(
 
 def run_time_levels(g: Graph, low: ir.Value, high: ir.Value, bits: int, narrow: bool) -> Levels:
     """The same between two numbers that the model computes."""
+    check_bits(bits, 2, 16)
     least, most = _F32(1 if narrow else 0), _F32(2**bits - 1)
     none = g.And(g.Equal(low, _F32(0)), g.Equal(high, _F32(0)))
     span = g.Sub(high, low)

@@ -14,7 +14,14 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 from ..common import shape_values
-from ..common.quantization_levels import Levels, constant_levels, fake_quantize, quantize_dequantize, run_time_levels
+from ..common.quantization_levels import (
+    Levels,
+    check_bits,
+    constant_levels,
+    fake_quantize,
+    quantize_dequantize,
+    run_time_levels,
+)
 from ..rules import tf_op
 
 
@@ -52,6 +59,7 @@ def quantize_and_dequantize(
     range_given: bool, round_mode: str, narrow_range: bool, axis: int,
 ) -> ir.Value:  # fmt: skip
     """Levels that are symmetrical about zero, over a range that is given or that of the numbers."""
+    check_bits(num_bits, 1, 61 if signed_input else 62)
     if range_given:
         axis = -1  # kernels take one range for all, whatever the axis
     else:

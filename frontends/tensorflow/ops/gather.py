@@ -29,7 +29,10 @@ def gather_v2(g: Graph, params: ir.Value, indices: ir.Value, axis: ir.Value, *, 
     if not batch_dims:
         return g.Gather(params, indices, axis=along)
     rank, inner = g.rank(params), g.rank(indices)
-    along, batch = along % rank, batch_dims + (inner if batch_dims < 0 else 0)  # all dims of `indices`, too
+    batch = batch_dims + (inner if batch_dims < 0 else 0)  # all dims of `indices`, too
+    if not (-rank <= along < rank and 0 <= batch <= min(inner, along % rank)):
+        raise Unsupported(f"axis={along} and batch_dims={batch_dims} of {rank} dims, which TensorFlow refuses")
+    along %= rank
     order = [*range(batch), along, *(i for i in range(batch, rank) if i != along)]
     x = params if along == batch else g.Transpose(params, perm=order)
     y = g.GatherND(x, g.Unsqueeze(int64(g, indices), [-1]), batch_dims=batch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import select
 import socket
 import subprocess
@@ -20,7 +21,7 @@ from convert.batch import local_engine
 from convert.batch.fork_server_pool import fork_server_socket, import_stages, kinds_and_formats
 from convert.batch.plan import Task
 from convert.batch.worker import TaskResult, run
-from convert.runners.fork_client import ADDRESS, ForkedProcess
+from convert.runners.fork_client import ADDRESS, ForkedProcess, fork
 from convert.runners.marks import mark_of
 from convert.runners.process import execute
 from convert.runners.sandbox import CALLS, FILES, available_measures
@@ -117,6 +118,70 @@ def test_what_a_confined_task_asks_for_is_confined_as_it_is(tmp_path: Path) -> N
     # It gets what it needs; nothing elsewhere, no variables that no runtime is told, no new connection.
     assert done.stdout.split() == ["True", "False", "False", "False", "False", "False"], done.stderr
     assert not list(elsewhere.iterdir())
+
+
+HOSTILE = """
+import json, os, socket, sys, time
+from pathlib import Path
+from convert.runners import fork_client
+
+address, own, how = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+fork_client.hold_confined(address, own, [])
+holder = fork_client._connections[address]
+holder.settimeout(2)
+kept = []
+request = {"entry": "subprocess:call", "arguments": ["sleep", "5"], "environment": {}, "folder": str(own),
+           "limit": [-1, -1], "variables": {}, "kind": "onnx"}
+try:
+    for number in range(5000):
+        if how == "a file":
+            with open(own / "file", "w+") as file:
+                socket.send_fds(holder, [fork_client.OPEN], [file.fileno()])
+            break
+        if how == "connections":
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            socket.send_fds(holder, [fork_client.OPEN], [theirs.fileno()])
+            theirs.close()
+            if number < 900:
+                kept.append(ours)
+        if how == "answers that nobody reads":
+            holder.send(json.dumps({**request, "variables": {"A": "x"}}).encode())
+        if how == "a socket that is not connected":
+            odd = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+            socket.send_fds(holder, [fork_client.OPEN], [odd[0].fileno()])
+            kept.append(odd) if number < 20 else None
+            break
+        if how == "forks" and number < 200:
+            holder.send(json.dumps(request).encode())
+except OSError:
+    pass
+print("sent", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.not_core
+@pytest.mark.skipif(sys.platform != "linux", reason="forks are served on Linux")
+@pytest.mark.parametrize("how", ["a file", "connections", "answers that nobody reads", "a socket that is not connected",
+                                 "forks"])  # fmt: skip
+def test_a_confined_task_takes_nothing_from_the_others(how: str, tmp_path: Path) -> None:
+    """Not the descriptors of the warm process, nor its patience, nor itself."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))  # of the warm process
+    with fork_server_socket(("onnx",), ("onnx",)) as address:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        command = [sys.executable, "-c", HOSTILE, address, str(tmp_path), how]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as hostile:
+            assert hostile.stdout is not None
+            assert hostile.stdout.readline() == b"sent\n"
+            task = Task("a", tiny(tmp_path / "a.onnx"), "onnx", tmp_path / "out.onnx", {"verify": False}, 60.0, None)
+            with open(tmp_path / "log", "w") as log:
+                made = fork("subprocess:call", ["true"], dict(os.environ), log.fileno(), log.fileno(), address)
+                assert made is not None  # and not an interpreter in its place
+                assert made.wait(20) == 0
+            assert run(task, None, address).outcome == "converted"
+            hostile.kill()
 
 
 @pytest.mark.not_core

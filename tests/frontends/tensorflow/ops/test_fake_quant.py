@@ -10,7 +10,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from convert.frontends import tensorflow as frontend
+from convert.frontends.tensorflow.rules import tf_op
 
+from convert.errors import Unsupported
+from convert.graph import Graph
 from convert.options import Options
 from convert.passes.fold import fold_constants
 from convert.report import Report
@@ -174,3 +177,25 @@ def test_integers_of_four_bits_of_tensorflow_lite_end_where_they_end(tmp_path: P
     (got,) = run(model, {model.graph.inputs[0].name: x}).values()
     np.testing.assert_allclose(got, expected, rtol=1e-6)
     assert len(np.unique(got)) == 16
+
+
+@pytest.mark.parametrize(("signed", "bits"), [(True, 0), (True, 62), (False, 63), (True, 2**31 - 1)])
+def test_bits_that_tensorflow_refuses(signed: bool, bits: int) -> None:
+    """Of a billion the levels alone would fill memory."""
+    options = {"signed_input": signed, "range_given": True, "narrow_range": False, "axis": -1}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="num_bits"):
+        tf.raw_ops.QuantizeAndDequantizeV3(input=[1.0], input_min=-1.0, input_max=2.0, num_bits=bits, **options)
+    g = Graph()
+    given = [g.input("x", ir.DataType.FLOAT, (1,)), g.const(-1.0), g.const(2.0), g.const(bits, ir.DataType.INT32)]
+    with pytest.raises(Unsupported, match="which TensorFlow refuses"):
+        tf_op.apply(g, "QuantizeAndDequantizeV3", given, options)
+
+
+@pytest.mark.parametrize("bits", [1, 17, 2**31 - 1])
+def test_bits_of_fake_quantization_that_tensorflow_refuses(bits: int) -> None:
+    options = {"min": -1.0, "max": 2.0, "narrow_range": False, "num_bits": bits}
+    with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
+        tf.raw_ops.FakeQuantWithMinMaxArgs(inputs=[1.0], **options)
+    g = Graph()
+    with pytest.raises(Unsupported, match="which TensorFlow refuses"):
+        tf_op.apply(g, "FakeQuantWithMinMaxArgs", [g.input("x", ir.DataType.FLOAT, (1,))], options)

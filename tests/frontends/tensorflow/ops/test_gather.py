@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 import pytest
+from convert.frontends.tensorflow.rules import tf_op
 
+from convert.errors import Unsupported
+from convert.graph import Graph
 from tests.frontends.tensorflow.ops.tf_support import also_with_batch, check, with_batch
 from tests.support.cases import Case, boolean, case, f32, i32, params
 
@@ -53,3 +57,16 @@ def test_operator(row: Case) -> None:
 @pytest.mark.parametrize("row", params(with_batch(ROWS)))
 def test_operator_with_dynamic_batch(row: Case) -> None:
     check(row, dynamic=True)
+
+
+@pytest.mark.parametrize(("axis", "batch"), [(2**31 - 1, -(2**31)), (2, 1), (0, 1), (1, 2)])
+def test_axes_that_tensorflow_refuses(axis: int, batch: int) -> None:
+    """Dims of a batch below zero made a list of two billion."""
+    import tensorflow as tf
+
+    with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
+        tf.raw_ops.GatherV2(params=np.ones((2, 3)), indices=[[0], [1]], axis=axis, batch_dims=batch)
+    g = Graph()
+    given = [g.input("x", ir.DataType.FLOAT, (2, 3)), g.input("i", ir.DataType.INT32, (2, 1))]
+    with pytest.raises(Unsupported, match="which TensorFlow refuses"):
+        tf_op.apply(g, "GatherV2", [*given, g.const(axis, ir.DataType.INT32)], {"batch_dims": batch})
