@@ -85,7 +85,7 @@ def run(task: Task, stop: threading.Event | None = None, nursery: str = "") -> T
         finally:
             kill_marked(lambda found: found == mark)
             child.wait()
-            discard_unfinished(task.output)
+            discard_unfinished(task.output, just_killed=True)
         ending = broken or _reported_result(child.returncode, out, err)
     ending.seconds, ending.peak = round(time.monotonic() - start, 3), peak
     return ending

@@ -160,7 +160,7 @@ def _supervise(
     worker.read_rest(pipe)
     _restore_terminal()
     for folder in sorted(worker.folders):
-        discard_folder(Path(folder))
+        discard_folder(Path(folder), just_killed=True)
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     if caught or number in signals.ENDS:
         raise signals.Ended((caught or [number])[0])

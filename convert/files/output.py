@@ -12,7 +12,7 @@ from convert.activity import temporary_folder_at
 from convert.errors import FULL_DISK, ConvertError, ResourceLimit, UsageError
 from convert.files.exchange import rename_new, rename_over
 from convert.files.output_place import check_apart, check_belongs
-from convert.files.own_folders import folder_for, release_folder, sweep_folders, take_folder
+from convert.files.own_folders import discard_folder, folder_for, release_folder, sweep_folders, take_folder
 from convert.files.replacement import NEW, OLD, identity_of, undo, write_down
 
 _WRONG_PLACE = (
@@ -59,11 +59,13 @@ def atomic_replacement(destination: Path, *, force: bool, read: Sequence[Path] =
                 _remove_empty(made)
 
 
-def discard_unfinished(destination: Path) -> None:
+def discard_unfinished(destination: Path, *, just_killed: bool = False) -> None:
     """Remove what processes that were killed while they wrote beside `destination` have left there.
 
-    What they had moved aside and not replaced yet is put back.
+    What they had moved aside and not replaced yet is put back. just_killed: the one that wrote there may be dying yet.
     """
+    if just_killed:
+        discard_folder(folder_for(destination), just_killed=True)
     sweep_folders(destination.parent)
 
 

@@ -83,8 +83,11 @@ def sweep_folders(parent: Path) -> None:
         discard_folder(folder)
 
 
-def discard_folder(folder: Path) -> None:
-    """Remove one such folder, if its process is dead and was this user's; none that is called otherwise."""
+def discard_folder(folder: Path, *, just_killed: bool = False) -> None:
+    """Remove one such folder, if its process is dead and was this user's; none that is called otherwise.
+
+    just_killed: the process may hold the lock for a moment yet, as the kernel lets go of files after memory.
+    """
     if not _NAME.fullmatch(folder.name):
         return
     try:
@@ -92,7 +95,7 @@ def discard_folder(folder: Path) -> None:
     except OSError:
         return
     try:
-        if _is_own(descriptor) and _lock(descriptor):
+        if _is_own(descriptor) and (_lock_soon(descriptor) if just_killed else _lock(descriptor)):
             _clear(folder)
             folder.rmdir()
     except (OSError, UsageError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import ctypes
+import errno
 import os
 import resource
 import signal
@@ -48,6 +49,8 @@ _THREADS, _FILES = 4096, 65536
 """The most threads that a process may have beside all that run now, and files that it may have open."""
 _STACK = 16 << 20
 """Bytes of stack of a thread in which a model is read, twice what a main thread usually has."""
+_ENDS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""What the system says where files or memory end."""
 _TURN = 0.2
 """Seconds after which who waits for such a thread looks whether it is wanted elsewhere."""
 
@@ -79,11 +82,11 @@ def confine(
         steps |= {FILES: lambda: _close_files(folder), CALLS: lambda: _close_calls(programs)}
         with contextlib.suppress(OSError, ValueError):
             _lower(resource.RLIMIT_FSIZE, largest_file(folder))
-        with contextlib.suppress(ImportError, OSError, AttributeError):
+        with _if_offered():
             _close_signals()
     found = []
     for name, step in steps.items():
-        with contextlib.suppress(ImportError, OSError, RuntimeError, ValueError, AttributeError):
+        with _if_offered():
             step()
             found.append(name)
     _may_start_programs[:] = [True] if programs and CALLS in found else []
@@ -158,8 +161,21 @@ def confine_thread(folder: Path | None = None) -> None:
 def _close_each(steps: Sequence[Callable[[], None]]) -> None:
     """What the kernel does not offer stays open."""
     for step in steps:
-        with contextlib.suppress(ImportError, OSError, RuntimeError, ValueError, AttributeError):
+        with _if_offered():
             step()
+
+
+@contextlib.contextmanager
+def _if_offered() -> Iterator[None]:
+    """Inside, what the kernel or a library does not offer is passed over. Raises `OSError` where files or memory end:
+    whoever uses them up before would open all doors."""
+    try:
+        yield
+    except (ImportError, RuntimeError, ValueError, AttributeError):
+        pass
+    except OSError as error:
+        if error.errno in _ENDS:
+            raise
 
 
 def _in_thread(work: Callable[[], _T], close: Callable[[], None]) -> _T:
@@ -300,15 +316,23 @@ def _close_files(*folders: Path | None) -> None:
     """Landlock (kernel 5.13 and later): files can be read but for devices, only `folders` and a few devices written."""
     from landlock import FSAccess, Ruleset
 
+    ctypes.set_errno(0)  # the library takes what an earlier call has left there for an error of its own
     rules = Ruleset(restrict_rules=FSAccess.all() & ~FSAccess.EXECUTE & ~FSAccess.READ_DIR)
-    for folder in filter(None, folders):
-        rules.allow(folder)
-    for place in (*_RANDOM_DEVICES, *_read_places("/")):
-        with contextlib.suppress(OSError):  # it has gone, or is no file system's
-            rules.allow(place, rules=FSAccess.READ_FILE)
-    for device in filter(os.path.exists, _OWN_DEVICES):
-        rules.allow(device, rules=FSAccess.all_file() & rules.restrict_rules)
-    rules.apply()
+    try:
+        for folder in filter(None, folders):
+            rules.allow(folder)
+        for place in (*_RANDOM_DEVICES, *_read_places("/")):
+            try:
+                rules.allow(place, rules=FSAccess.READ_FILE)
+            except OSError as error:  # it has gone, or is no file system's
+                if error.errno in _ENDS:
+                    raise
+                ctypes.set_errno(0)
+        for device in filter(os.path.exists, _OWN_DEVICES):
+            rules.allow(device, rules=FSAccess.all_file() & rules.restrict_rules)
+        rules.apply()
+    finally:
+        os.close(rules._fd)  # which the library keeps open for good
 
 
 def _read_places(top: str) -> Iterator[str]:
@@ -333,6 +357,7 @@ def _close_signals() -> None:
     if rules < 0:
         raise OSError(ctypes.get_errno(), "no rules of signals")
     top = os.open("/", os.O_PATH)
+    ctypes.set_errno(0)
     try:
         get_add_rule()(rules, 1, ctypes.byref(PathBeneathAttr(_REFER, top)), 0)
         library.prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
