@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,12 @@ class Branch:
 
 @contextmanager
 def record_branches() -> Iterator[list[Branch]]:
-    """Records the decisions on sizes that code outside of PyTorch makes while it is captured."""
+    """Records the decisions on sizes that code outside of PyTorch makes while it is captured.
+
+    At the end they are in the symbols that are left: of two lengths that turned out to be equal, one.
+    """
     found: list[Branch] = []
+    environments: list[Any] = []
     shape_env: Any = ShapeEnv
     original = shape_env.evaluate_expr
 
@@ -54,13 +58,21 @@ def record_branches() -> Iterator[list[Branch]]:
             branch = Branch(asked, asked is not condition or bool(result), line)
             if branch not in found:
                 found.append(branch)
+                environments.append(self)
         return result
 
     shape_env.evaluate_expr = evaluate
     try:
         yield found
+        found[:] = dict.fromkeys(map(_in_symbols_left, found, environments))
     finally:
         shape_env.evaluate_expr = original
+
+
+def _in_symbols_left(branch: Branch, environment: Any) -> Branch:
+    """The branch in the symbols that others were replaced by; as it is where nothing is left to decide."""
+    condition = environment.replace(branch.condition)
+    return replace(branch, condition=condition) if condition.free_symbols else branch
 
 
 def asking_line(between: tuple[str, ...] = _BETWEEN) -> str:

@@ -165,6 +165,22 @@ def test_a_short_cut_that_changes_nothing_beside_a_mask_is_taken() -> None:
         np.testing.assert_array_equal(run(model, noise(2, t), noise(2, t) > 0)[0], noise(2, t))
 
 
+class Weighted(nn.Module):
+    """Decides on a length that is another's from then on."""
+
+    def forward(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return x * w[:, :, None] if x.shape[1] > 1 and x.shape[0] > 1 else x
+
+
+def test_decisions_on_a_length_that_turns_out_to_be_anothers() -> None:
+    model = read(Weighted(), "x:float32[n,t,3]", "w:float32[n,t]")
+    x, w = noise(4, 5, 3), noise(4, 5)
+    np.testing.assert_array_equal(run(model, x, w)[0], x * w[:, :, None])
+    for rows, steps in ((1, 5), (4, 1)):
+        with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match="only_if_"):
+            run(model, x[:rows, :steps], w[:rows, :steps])
+
+
 class Lengths(nn.Module):
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         if x.shape[0] == y.shape[0]:
