@@ -12,27 +12,40 @@ from torch import Tensor
 from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
 
-_NAME = "mamba_selective_scan"
-
 
 @contextmanager
 def scans_of_any_length() -> Iterator[None]:
-    """Inside, the recurrence over tokens is torch.scan where their number is dynamic.
+    """Inside, the recurrence over tokens is torch.scan where their number is dynamic, and its mask that of any number.
 
-    transformers goes through them in a Python loop, which torch.export writes out for one length.
+    transformers goes through them in a Python loop, which torch.export writes out for one length, and masks no token
+    that is alone.
     """
-    loaded = [m for n, m in list(sys.modules.items()) if n.startswith("transformers.models.") and _NAME in vars(m)]
-    before = [(module, getattr(module, _NAME)) for module in loaded]
-    for module, function in before:
-        setattr(module, _NAME, _for_any_length(function))
+    ways = {"mamba_selective_scan": _scan_of_any_length, "create_recurrent_attention_mask": _mask_of_any_length}
+    loaded = [module for name, module in list(sys.modules.items()) if name.startswith("transformers.models.")]
+    before = [(module, name, vars(module)[name]) for module in loaded for name in ways if name in vars(module)]
+    for module, name, function in before:
+        setattr(module, name, ways[name](function))
     try:
         yield
     finally:
-        for module, function in before:
-            setattr(module, _NAME, function)
+        for module, name, function in before:
+            setattr(module, name, function)
 
 
-def _for_any_length(function: Any) -> Any:
+def _mask_of_any_length(function: Any) -> Any:
+    def mask(config: Any, inputs_embeds: Tensor, attention_mask: Tensor | None, *args: Any, **kwargs: Any) -> Any:
+        steps = inputs_embeds.shape[1]
+        if attention_mask is None or attention_mask.dim() != 2 or not isinstance(steps, torch.SymInt):
+            return function(config, inputs_embeds, attention_mask, *args, **kwargs)
+        given = attention_mask[:, -steps:]
+        # Counted, as a size that is dynamic is never 1 to PyTorch.
+        several = torch.ones_like(inputs_embeds[0, :, 0], dtype=torch.int64).sum() > 1
+        return torch.where(several, given, torch.ones_like(given))
+
+    return mask
+
+
+def _scan_of_any_length(function: Any) -> Any:
     def selective(hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(hidden_states.shape[2], torch.SymInt):  # to forward, sizes are instances of int
             return function(hidden_states, *args, **kwargs)

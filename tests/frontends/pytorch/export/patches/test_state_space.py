@@ -41,3 +41,26 @@ def test_the_length_of_a_sequence_is_dynamic(name: str) -> None:
     for shape in ((1, 1), (2, 5), (3, 9)):
         ids = torch.randint(0, 50, shape)
         np.testing.assert_allclose(run(model, ids.numpy())[0], module(ids).detach(), rtol=1e-4, atol=1e-5)
+
+
+class Masked(Ids):
+    """The same with a mask, which transformers leaves out where a token is alone."""
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        found: torch.Tensor = self.inner(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
+        return found
+
+
+@pytest.mark.slow
+def test_a_mask_of_any_length() -> None:
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 50, "hidden_size": 8, "intermediate_size": 12, "num_attention_heads": 2}
+    config = transformers.Lfm2Config(
+        **sizes, num_key_value_heads=1, num_hidden_layers=2, layer_types=["conv", "full_attention"]
+    )
+    module = Masked(transformers.Lfm2Model(config)).eval()
+    model = read(module, "ids:int64[batch,length]", "mask:int64[batch,length]")
+    for shape in ((1, 1), (3, 1), (2, 5), (3, 9)):
+        ids, mask = torch.randint(0, 50, shape), torch.randint(0, 2, shape)
+        found = run(model, ids.numpy(), mask.numpy())[0]
+        np.testing.assert_allclose(found, module(ids, mask).detach(), rtol=1e-4, atol=1e-5)
