@@ -6,7 +6,8 @@ from convert.differences import Difference
 
 _MEANS = ("adaptive_avg_pool", "_adaptive_avg_pool")
 _FILTERS = ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
-_TRANSFORMS = ("_fft_r2c", "_fft_c2r", "_fft_c2c", "complex::_fft_r2c", "complex::_fft_c2r", "complex::_fft_c2c")
+_TRANSFORMS = ("_fft_r2c", "_fft_c2r", "_fft_c2c", "complex::_fft_r2c", "complex::_fft_c2r", "complex::_fft_c2c",
+               "stft")  # fmt: skip
 _FACTORS = (
     "cholesky", "linalg_cholesky", "linalg_cholesky_ex", "cholesky_inverse", "cholesky_solve", "qr", "linalg_qr",
     "geqrf", "orgqr", "ormqr", "linalg_householder_product", "linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from convert.errors import Unsupported
+from convert.semantics.turns import cos_sin
 
 from ..blob import Blob
 from ..common.dtypes import FLOAT, cast, widen
@@ -68,8 +69,7 @@ def _fourier_transform(net: Net, x: Blob, axis: int, length: int | None, inverse
 def _fourier_matrix(taken: int, size: int, parts: int, inverse: bool, onesided: bool) -> np.ndarray:
     """What each part of each input cell adds to each part of each output cell: [in, parts, out, parts]."""
     count = size // 2 + 1 if onesided and not inverse else size
-    angle = 2 * np.pi * np.outer(np.arange(taken), np.arange(count)) / size * (1 if inverse else -1)
-    cosine, sine = np.cos(angle), np.sin(angle)
+    cosine, sine = cos_sin(np.outer(np.arange(taken), np.arange(count)) * (1 if inverse else -1), size)
     if inverse:
         cosine, sine = cosine / size, sine / size
     real, imaginary = np.stack([cosine, sine], -1), np.stack([-sine, cosine], -1)

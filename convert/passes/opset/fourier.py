@@ -17,6 +17,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.tensors import rounded_tensor
+from convert.semantics.turns import cos_sin
 
 LARGEST = 2048
 """The longest transform that is one product; longer ones are products of factors up to this."""
@@ -185,27 +186,22 @@ def _product(g: Graph, x: _Pair, cos: ir.Value, sin: ir.Value, *, real: bool = F
     return _Pair(a, None if real else g.Add(g.MatMul(x.real, sin), g.MatMul(x.imag, cos)))
 
 
-def _angles(rows: int, columns: int, n: int) -> np.ndarray:
-    """2 pi j k / n; j k is reduced first, so that the angles are exact."""
-    return 2 * math.pi / n * (np.outer(np.arange(rows), np.arange(columns)) % n)
-
-
 def _constant_matrices(
     g: Graph, dtype: ir.DataType, rows: int | str | None, n: int, inverse: bool, onesided: bool
 ) -> list[ir.Value]:
     """cos and the signed sin of a transform of length n, with the division and the weights of an inverse."""
     first = n // 2 + 1 if inverse and onesided else n
     columns = n // 2 + 1 if onesided and not inverse else n
-    angles = _angles(first, columns, n)
+    cos, sin = cos_sin(np.outer(np.arange(first), np.arange(columns)), n)
     factor = np.full((first, 1), 1.0 / n if inverse else 1.0)
     if inverse and onesided:
         # Each of the numbers stands for the one that mirrors it as well, but for the first and that in the middle.
         ks = np.arange(first)
         factor[(ks != 0) & (2 * ks != n)] *= 2
     if isinstance(rows, int):
-        angles, factor = angles[:rows], factor[:rows]
+        cos, sin, factor = cos[:rows], sin[:rows], factor[:rows]
     sign = 1.0 if inverse else -1.0
-    return [g.const(rounded_tensor(m, dtype)) for m in (factor * np.cos(angles), factor * (sign * np.sin(angles)))]
+    return [g.const(rounded_tensor(m, dtype)) for m in (factor * cos, factor * (sign * sin))]
 
 
 def _computed_matrices(g: Graph, x: ir.Value, n: ir.Value | int, inverse: bool, onesided: bool) -> list[ir.Value]:
@@ -245,15 +241,17 @@ def _transform_by_factors(g: Graph, x: _Pair, n: int, inverse: bool) -> _Pair:
     dims = [0] * (rank - 1)
     swap = [*range(rank - 1), rank, rank - 1]
 
+    def turned_by(rows: int, columns: int, size: int) -> tuple[ir.Value, ir.Value]:
+        cos, sin = cos_sin(np.outer(np.arange(rows), np.arange(columns)), size)
+        return g.const(rounded_tensor(cos, dtype)), g.const(rounded_tensor(sign * sin, dtype))
+
     def factor(x: _Pair, size: int) -> _Pair:
-        angles = _angles(size, size, size)
-        cos, sin = (g.const(rounded_tensor(m, dtype)) for m in (np.cos(angles), sign * np.sin(angles)))
+        cos, sin = turned_by(size, size, size)
         return _product(g, _each(x, lambda p: g.Transpose(p, perm=swap)), cos, sin)
 
     apart = np.array([*dims, a, b], np.int64)
     x = factor(_each(x, lambda p: g.Reshape(p, apart)), a)
-    angles = 2 * math.pi / n * np.outer(np.arange(b), np.arange(a))
-    cos, sin = (g.const(rounded_tensor(m, dtype)) for m in (np.cos(angles), sign * np.sin(angles)))
+    cos, sin = turned_by(b, a, n)
     imag = x.imag
     assert imag is not None
     turned = g.Sub(g.Mul(x.real, cos), g.Mul(imag, sin)), g.Add(g.Mul(x.real, sin), g.Mul(imag, cos))

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.tensors import rounded_tensor
+from convert.semantics.turns import cos_sin
 
 from ..common.complexes import ComplexPair, split_parts, stack_parts
 from ..common.sizes import axis_of, size, vector
@@ -46,9 +47,8 @@ def _matmul_along_axis(g: Graph, x: ir.Value, axis: int, matrix: np.ndarray) -> 
 
 
 def _cos_sin_matrices(rows: int, columns: int, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """cos and sin of 2 pi j k / n; j k is reduced first, so that the angles are exact."""
-    angles = 2 * math.pi / n * (np.outer(np.arange(rows), np.arange(columns)) % n)
-    return np.cos(angles), np.sin(angles)
+    """cos and sin of 2 pi j k / n."""
+    return cos_sin(np.outer(np.arange(rows), np.arange(columns)), n)
 
 
 def _transform_axis(g: Graph, x: ComplexPair, axis: int, forward: bool) -> ComplexPair:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.tensors import rounded_tensor
+from convert.semantics.turns import cos_sin
 
 from ..common import shape_values
 from ..common.complexes import Complex
@@ -136,13 +137,13 @@ def _inverse_real_dft(g: Graph, input: Complex, length: int) -> ir.Value:
     parts = [input.real, input.imag]
     if have != want:
         parts = [g.Slice(p, [0], [want], [-1]) for p in parts]
-    angles = 2 * np.pi * np.outer(np.arange(want), np.arange(length)) / length
+    cos, sin = cos_sin(np.outer(np.arange(want), np.arange(length)), length)
     weight = np.full((want, 1), 2.0 / length)
     weight[0] = 1.0 / length
     if length % 2 == 0:
         weight[-1] = 1.0 / length
     dtype = g.dtype(input.real)
-    cosines, sines = (g.const(rounded_tensor(m, dtype)) for m in (weight * np.cos(angles), -weight * np.sin(angles)))
+    cosines, sines = (g.const(rounded_tensor(m, dtype)) for m in (weight * cos, -weight * sin))
     return g.Add(g.MatMul(parts[0], cosines), g.MatMul(parts[1], sines))
 
 

@@ -251,7 +251,16 @@ class Quantiser(nn.Module):
 
 
 N = ((2, 5), (1, 1), (3, 7))
+
+
+def spectrum_parts(x: Tensor) -> tuple[Tensor, ...]:
+    """Both parts of a spectrum: at the first frequency and the middle one there is no imaginary one."""
+    z = torch.stft(x, 16, 5, window=torch.hann_window(16), return_complex=True)
+    return torch.view_as_real(z), z.imag, torch.fft.rfft(x, 32).imag, torch.fft.fft(x, 24).real
+
+
 SIGNALS = [
+    program("spectrum_parts", spectrum_parts, f(2, 40), f(1, 33), f(5, 64)),
     program("Deformable", Deformable, *((f(n, s, 8), f(n, s, 2).sigmoid(), f(n, 30, 8)) for n, s in N)),
     program("UNet", UNet, f(2, 3, 13, 11), f(1, 3, 8, 8), f(3, 3, 9, 15)),
     program(

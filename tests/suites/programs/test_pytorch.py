@@ -59,7 +59,8 @@ PROVING_NOTHING = {"segment by where": "one value everywhere"}
 OF_ANOTHER_KERNEL = ("MaskedEncoder",)
 """Programs whose own fast path, which only TorchScript takes here, gives NaN where a mask leaves nothing in a row."""
 
-ONCE_REFUSED = ("Conditional", "statistics in eval", "Packed", "lookups", "paddings", "resized", "normalized")
+ONCE_REFUSED = ("Conditional", "statistics in eval", "Packed", "lookups", "paddings", "resized", "normalized",
+                "spectrum_parts")  # fmt: skip
 """Programs that a verification refused once: control flow in float64, a batch of one, lengths, evaluation of the graph,
 special values, an epsilon that follows the dtype."""
 

@@ -1,0 +1,18 @@
+"""Cosines and sines of fractions of a turn, of which the matrices of Fourier transforms consist."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def cos_sin(parts: np.ndarray, whole: int) -> tuple[np.ndarray, np.ndarray]:
+    """cos and sin of 2π · parts / whole for integers, in float64.
+
+    Whole turns are taken off first, so that the angles are exact, and quarters are 0, 1 and -1, where π rounded leaves
+    1e-16 for 0: a spectrum of real numbers has no imaginary part at the first frequency and the middle one.
+    """
+    rest = np.asarray(parts) % whole
+    angles = 2 * np.pi / whole * rest
+    quarter = 4 * rest % whole == 0
+    cos, sin = np.cos(angles), np.sin(angles)
+    return np.where(quarter, np.round(cos), cos), np.where(quarter, np.round(sin), sin)

@@ -1,0 +1,19 @@
+"""Cosines and sines of fractions of a turn against those of long numbers."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+
+from convert.semantics.turns import cos_sin
+
+
+def test_quarters_are_exact_and_the_rest_is_rounded_once() -> None:
+    parts = np.arange(-40, 80)
+    cos, sin = cos_sin(parts, 20)
+    for part, a, b in zip(parts, cos, sin, strict=True):
+        halves = mpmath.mpf(int(part)) / 10
+        assert abs(a - float(mpmath.cospi(halves))) < 2e-16
+        assert abs(b - float(mpmath.sinpi(halves))) < 2e-16
+    np.testing.assert_array_equal(cos[::5], np.tile([1, 0, -1, 0], 6))
+    np.testing.assert_array_equal(sin[::5], np.tile([0, 1, 0, -1], 6))
