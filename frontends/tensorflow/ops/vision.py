@@ -137,32 +137,45 @@ def adjust_contrast(g: Graph, images: ir.Value, contrast_factor: ir.Value) -> ir
 
 @tf_op("RGBToHSV")
 def rgb_to_hsv(g: Graph, images: ir.Value) -> ir.Value:
-    """Hue is the place on the circle of the largest channel's neighbours (colorspace_op.h)."""
+    hue, value, span = _hue_and_range(g, images)
+    zero, one = g.const(0.0, images.dtype), g.const(1.0, images.dtype)
+    saturation = g.Where(g.Greater(value, zero), g.Div(span, g.Where(g.Greater(value, zero), value, one)), zero)
+    return g.Concat(hue, saturation, value, axis=-1)
+
+
+def _hue_and_range(g: Graph, images: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Hue, the largest channel, and how far it is from the smallest.
+
+    Hue is the place on the circle of the largest channel's neighbours (colorspace_op.h).
+    """
     red, green, blue = g.Split(images, axis=-1, num_outputs=3, outputs=3)
     value = g.Max(red, green, blue)
     span = g.Sub(value, g.Min(red, green, blue))
     zero, one = g.const(0.0, images.dtype), g.const(1.0, images.dtype)
-    saturation = g.Where(g.Greater(value, zero), g.Div(span, g.Where(g.Greater(value, zero), value, one)), zero)
     sixth = g.Div(g.const(1.0 / 6.0, images.dtype), g.Where(g.Greater(span, zero), span, one))
     of_red = g.Mul(sixth, g.Sub(green, blue))
     of_green = g.Add(g.Mul(sixth, g.Sub(blue, red)), g.const(2.0 / 6.0, images.dtype))
     of_blue = g.Add(g.Mul(sixth, g.Sub(red, green)), g.const(4.0 / 6.0, images.dtype))
     hue = g.Where(g.Equal(red, value), of_red, g.Where(g.Equal(green, value), of_green, of_blue))
     hue = g.Where(g.Greater(span, zero), hue, zero)
-    hue = g.Where(g.Less(hue, zero), g.Add(hue, one), hue)
-    return g.Concat(hue, saturation, value, axis=-1)
+    return g.Where(g.Less(hue, zero), g.Add(hue, one), hue), value, span
 
 
 @tf_op("HSVToRGB")
 def hsv_to_rgb(g: Graph, images: ir.Value) -> ir.Value:
     hue, saturation, value = g.Split(images, axis=-1, num_outputs=3, outputs=3)
-    zero, one, two = (g.const(n, images.dtype) for n in (0.0, 1.0, 2.0))
-    sixths = g.Mul(hue, g.const(6.0, images.dtype))
-    red = g.Sub(g.Abs(g.Sub(sixths, g.const(3.0, images.dtype))), one)
+    one = g.const(1.0, images.dtype)
+    return g.Mul(g.Add(g.Sub(one, saturation), g.Mul(saturation, _pure_color(g, hue))), value)
+
+
+def _pure_color(g: Graph, hue: ir.Value) -> ir.Value:
+    """The color of a hue whose smallest channel is 0, and whose largest is 1."""
+    zero, one, two = (g.const(n, hue.dtype) for n in (0.0, 1.0, 2.0))
+    sixths = g.Mul(hue, g.const(6.0, hue.dtype))
+    red = g.Sub(g.Abs(g.Sub(sixths, g.const(3.0, hue.dtype))), one)
     green = g.Sub(two, g.Abs(g.Sub(sixths, two)))
-    blue = g.Sub(two, g.Abs(g.Sub(sixths, g.const(4.0, images.dtype))))
-    pure = g.Clip(g.Concat(red, green, blue, axis=-1), zero, one)
-    return g.Mul(g.Add(g.Sub(one, saturation), g.Mul(saturation, pure)), value)
+    blue = g.Sub(two, g.Abs(g.Sub(sixths, g.const(4.0, hue.dtype))))
+    return g.Clip(g.Concat(red, green, blue, axis=-1), zero, one)
 
 
 @tf_op("AdjustSaturation")
@@ -174,6 +187,8 @@ def adjust_saturation(g: Graph, images: ir.Value, scale: ir.Value) -> ir.Value:
 
 @tf_op("AdjustHue")
 def adjust_hue(g: Graph, images: ir.Value, delta: ir.Value) -> ir.Value:
-    hue, saturation, value = g.Split(rgb_to_hsv(g, images), axis=-1, num_outputs=3, outputs=3)
+    """The color moves between the smallest and the largest channel, which may be negative (adjust_hue_op.cc)."""
+    hue, value, span = _hue_and_range(g, images)
     turned = g.Add(hue, cast(g, delta, g.dtype(images)))
-    return hsv_to_rgb(g, g.Concat(g.Sub(turned, g.Floor(turned)), saturation, value, axis=-1))
+    pure = _pure_color(g, g.Sub(turned, g.Floor(turned)))
+    return g.Add(g.Sub(value, span), g.Mul(span, pure))

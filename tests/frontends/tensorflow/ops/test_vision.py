@@ -70,7 +70,9 @@ ROWS = [
         for sigma in (0, 0.3)
     ),
     case("AdjustSaturation", f32(2, 4, 5, 3, low=0.0, high=1.0), np.float32(0.6)),
+    case("AdjustSaturation", f32(2, 4, 5, 3, low=-1.0, high=1.0), np.float32(1.6)).named("below 0"),
     case("AdjustHue", f32(2, 4, 5, 3, low=0.0, high=1.0), np.float32(-0.3)),
+    case("AdjustHue", f32(2, 4, 5, 3, low=-1.0, high=1.0), np.float32(0.7)).named("below 0"),
     case("AdjustContrastv2", f32(2, 4, 5, 3), np.float32(1.7)),
     case("RGBToHSV", f32(2, 4, 5, 3, low=0.0, high=1.0)),
     case("HSVToRGB", f32(2, 4, 5, 3, low=0.0, high=1.0)),
