@@ -128,21 +128,29 @@ def _longest(g: Graph, lengths: Sequence[int | ir.Value]) -> int | ir.Value:
 
 @torch_op("im2col")
 def im2col(g, x, kernel_size, dilation, padding, stride):
-    """Patches as columns: rows, then columns are gathered at constant places, and the dims put in order."""
+    """Patches as columns: rows, then columns are gathered at their places, and the dims put in order."""
     lone = g.rank(x) == 3
     x = g.Unsqueeze(x, [0]) if lone else x
     x = emit_pad(g, x, [padding[1], padding[1], padding[0], padding[0]], "constant")
-    places = []
-    for i in (0, 1):
-        length = g.shape(x)[i + 2]
-        if not isinstance(length, int):
-            raise Unsupported("unfold of pictures of unknown size")
-        starts = np.arange(0, length - dilation[i] * (kernel_size[i] - 1), stride[i], dtype=np.int64)
-        places.append(starts + np.arange(kernel_size[i], dtype=np.int64)[:, None] * dilation[i])
-    rows = g.Gather(x, places[0], axis=2)
-    both = g.Gather(rows, places[1], axis=4)
+    batch, channels = (size(g, x, axis) for axis in (0, 1))
+    rows, columns = (
+        _patch_places(g, size(g, x, i + 2), kernel_size[i], dilation[i], stride[i]) for i in (0, 1)
+    )  # fmt: skip
+    both = g.Gather(g.Gather(x, rows, axis=2), columns, axis=4)
     ordered = g.Transpose(both, perm=[0, 1, 2, 4, 3, 5])
-    channels = g.shape(x)[1]
-    count = math.prod(p.shape[1] for p in places)
-    patches = reshape(g, ordered, [size(g, x, 0), channels * math.prod(kernel_size), count])
+    count = _product(g, size(g, rows, 1), size(g, columns, 1))
+    patches = reshape(g, ordered, [batch, _product(g, channels, math.prod(kernel_size)), count])
     return g.Squeeze(patches, [0]) if lone else patches
+
+
+def _patch_places(g: Graph, length: int | ir.Value, kernel: int, dilation: int, stride: int) -> ir.Value:
+    """Of each element of a patch [kernel] the places along one dim [kernel, patches]."""
+    beyond = dilation * (kernel - 1)
+    offsets = np.arange(kernel, dtype=np.int64)[:, None] * dilation
+    if isinstance(length, int):
+        return g.const(np.arange(0, length - beyond, stride, dtype=np.int64) + offsets)
+    return g.Add(g.Unsqueeze(g.Range(g.const(0), g.Sub(length, beyond), g.const(stride)), [0]), g.const(offsets))
+
+
+def _product(g: Graph, a: int | ir.Value, b: int | ir.Value) -> int | ir.Value:
+    return a * b if isinstance(a, int) and isinstance(b, int) else g.Mul(a, b)

@@ -8,7 +8,6 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.sizes import arange, axis_of, size, vector
@@ -191,18 +190,32 @@ def index_reduce(g, x, dim, index, source, reduce, *, include_self=True):
 
 @torch_op("diagonal_scatter")
 def diagonal_scatter(g, x, src, offset=0, dim1=0, dim2=1):
-    """A diagonal replaced, at its places in the last two dims made one."""
+    """A diagonal replaced, at its places in the last two dims made one; where lengths are unknown, by a mask."""
     a, b = axis_of(g, x, dim1), axis_of(g, x, dim2)
     rows, columns = g.shape(x)[a], g.shape(x)[b]
-    if not isinstance(rows, int) or not isinstance(columns, int):
-        raise Unsupported("diagonal_scatter over dims of unknown length")
     perm = [i for i in range(g.rank(x)) if i not in (a, b)] + [a, b]
     moved = g.Transpose(x, perm=perm)
+    back = [perm.index(i) for i in range(len(perm))]
+    src = cast(g, src, g.dtype(x))
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        return g.Transpose(_with_diagonal(g, moved, src, offset), perm=back)
     length = max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
     first = offset if offset >= 0 else -offset * columns
     places = g.const(first + np.arange(length, dtype=np.int64) * (columns + 1))
-    flat = _scatter_slices(g, flatten(g, moved, -2, -1), -1, places, cast(g, src, g.dtype(x)))
-    return g.Transpose(view_as(g, flat, moved), perm=[perm.index(i) for i in range(len(perm))])
+    flat = _scatter_slices(g, flatten(g, moved, -2, -1), -1, places, src)
+    return g.Transpose(view_as(g, flat, moved), perm=back)
+
+
+def _with_diagonal(g: Graph, x: ir.Value, src: ir.Value, offset: int) -> ir.Value:
+    """`src` on a diagonal of the last two dims: spread over all rows or columns, and taken where both meet."""
+    rows, columns = (g.Unsqueeze(arange(g, size(g, x, axis)), [other]) for axis, other in ((-2, 1), (-1, 0)))
+    inner = rows if offset >= 0 else columns
+    # One more, so that there is an element to take where the diagonal has none.
+    longer = g.Pad(src, g.const(np.array([0] * (2 * g.rank(src) - 1) + [1])))
+    last = as_value(g, size(g, src, -1), torch.int64)
+    spread = g.Gather(longer, g.Min(g.Squeeze(inner, [1 if offset >= 0 else 0]), last), axis=-1)
+    spread = g.Unsqueeze(spread, [-1 if offset >= 0 else -2])
+    return g.Where(g.Equal(g.Sub(columns, rows), offset), spread, x)
 
 
 @torch_op("fill_diagonal_")

@@ -66,6 +66,13 @@ def pooled_lengths(x: Tensor) -> tuple[Tensor, ...]:
     )
 
 
+def patches(x: Tensor) -> tuple[Tensor, ...]:
+    """Windows of pictures of any size as columns, and added up again."""
+    columns = F.unfold(x, (3, 2), dilation=(1, 2), padding=(2, 1), stride=(2, 1))
+    together = F.fold(columns, x.shape[2:], (3, 2), dilation=(1, 2), padding=(2, 1), stride=(2, 1))
+    return columns, together, F.unfold(x[0], 2, stride=2)
+
+
 def crossed(x: Tensor) -> Tensor:
     return torch.cross(x, x.flip(0) + 1)
 
@@ -77,5 +84,6 @@ SIZES = [
     program("resized_by_factors", resized_by_factors, *PICTURES),
     program("resized_to_sizes", resized_to_sizes, *(f(1, 2, n, m) for n, m in ((10, 14), (28, 3), (7, 9)))),
     program("pooled_lengths", pooled_lengths, *(f(2, 3, n, m) for n, m in ((7, 5), (5, 8), (8, 13), (4, 4)))),
+    program("patches", patches, *(f(2, 3, n, m) for n, m in ((7, 5), (5, 8), (8, 13), (2, 2)))),
     program("crossed", crossed, f(5, 3), f(7, 3), f(4, 3)),
 ]  # fmt: skip
