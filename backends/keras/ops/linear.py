@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 from keras import KerasTensor, layers, ops
 
+from convert.errors import Unsupported
 from convert.semantics.einsum import squeeze_labels
 
 from ..constants import Constant
@@ -97,5 +99,14 @@ def einsum(k, *values, equation):
     operands = k.tensors(*values)
     equation, ones = squeeze_labels(equation, [x.shape for x in operands])
     operands = [ops.squeeze(x, tuple(a)) if a else x for x, a in zip(operands, ones, strict=True)]
-    product = partial(ops.einsum, equation)
+    product = partial(ops.einsum, _with_small_letters(equation))
     return product(*operands) if is_floating(values[0]) else _exactly(product, *operands)
+
+
+def _with_small_letters(equation: str) -> str:
+    """The equation with other labels for capitals, of which Keras infers no shapes."""
+    free = [c for c in string.ascii_lowercase if c not in equation]
+    capitals = sorted({c for c in equation if c.isupper()})
+    if len(capitals) > len(free):
+        raise Unsupported("an Einsum of more than 26 labels")
+    return equation.translate(str.maketrans("".join(capitals), "".join(free[: len(capitals)])))
