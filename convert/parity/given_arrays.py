@@ -1,4 +1,4 @@
-"""Arrays that the user has on disk: an `.npz`, or a folder of `.npy`, read without what pickles would execute."""
+"""Arrays that the user gives: an `.npz`, or a folder of `.npy`, read without what pickles would execute."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from tokenize import TokenError
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from convert.errors import BadInput
 from convert.files.holes import check_holes
+from convert.graph.tensors import numpy_dtype
 
 _UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, TypeError, RecursionError, struct.error, zlib.error,
                zipfile.BadZipFile, lzma.LZMAError, SyntaxError, TokenError)  # fmt: skip
@@ -44,6 +46,13 @@ def load_inputs(path: Path) -> dict[str, np.ndarray]:
             f"{path} holds no readable inputs: {error}", hint="save them with numpy.savez(path, name=array, …)"
         ) from error
     return found
+
+
+def with_pairs(array: np.ndarray, value: ir.Value) -> np.ndarray:
+    """Complex numbers as a graph has them where its input is real: both parts, in a last dim of 2."""
+    if array.dtype.kind != "c" or value.dtype is None or numpy_dtype(value.dtype).kind != "f":
+        return array
+    return np.stack([array.real, array.imag], -1)
 
 
 def _load(path: Path) -> Any:

@@ -16,6 +16,7 @@ from convert.graph.metadata import DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY, RANGE_KEY
 from convert.graph.tensors import dtype_name, numpy_dtype
 from convert.graph.values import constant
 from convert.parity.boundary_values import mix_boundary_values, uses_of_content
+from convert.parity.given_arrays import with_pairs
 from convert.parity.size_guards import broken_guards, evaluate, fit_sizes
 from convert.parity.special import ROWS, reaches_shapes, special_array
 
@@ -65,13 +66,14 @@ def given_feed(model: ir.Model, arrays: Mapping[Any, np.ndarray]) -> Feed:
         raise UsageError(
             f"the inputs given are {sorted(arrays)}, the model's are {names}", hint="name them as the model does"
         )
+    arrays = {str(v.name): with_pairs(arrays[str(v.name)], v) for v in model.graph.inputs}
     for value in model.graph.inputs:
         array = arrays[str(value.name)]
         if value.dtype is not None and array.dtype != numpy_dtype(value.dtype):
             raise UsageError(f"input {value.name!r} is {array.dtype}, the model takes {dtype_name(value.dtype)}")
         if value.shape is not None and not _shape_fits(array.shape, value.shape):
             raise UsageError(f"input {value.name!r} has shape {list(array.shape)}, the model takes {value.shape}")
-    return Feed(GIVEN, {n: arrays[n] for n in names})
+    return Feed(GIVEN, arrays)
 
 
 Spans: TypeAlias = Mapping[str, tuple[int, int]]

@@ -24,7 +24,7 @@ from convert.errors import FULL_DISK, BrokenPackage, ConvertError, ResourceLimit
 from convert.extras import import_problem
 from convert.files.scratch import HeldFolder
 from convert.interpreter import module_command, own_variables, paused_garbage_collection
-from convert.options import Options
+from convert.options import InputSpec, Options
 from convert.runners.arrays import decoded, last_bytes, load_arrays, load_json, save_arrays
 from convert.runners.disk_space import DiskReserve
 from convert.runners.done import progress_of_child
@@ -73,6 +73,18 @@ class Limits:
     memory: int | None = None
 
 
+def _without_arrays(options: Options) -> Options:
+    """The options without examples and what calibrates; complex examples leave what a description would say of them."""
+    extra = {name: value for name, value in options.extra.items() if not isinstance(value, Mapping)}
+    described = options.inputs
+    if not described and any(np.iscomplexobj(example) for example in options.examples.values()):
+        described = tuple(
+            InputSpec(key if isinstance(key, str) else None, "complex64" if np.iscomplexobj(example) else None)
+            for key, example in options.examples.items()
+        )
+    return replace(options, inputs=described, examples={}, calibrate={}, extra=extra)
+
+
 class RunningChild:
     """A child at work; `results` waits for it. Objects in memory cannot travel and are run right here, when asked."""
 
@@ -88,8 +100,7 @@ class RunningChild:
     ) -> None:
         self.source, self.feeds, self.precisions, self.optional = source, feeds, precisions, optional
         self.setting = setting
-        extra = {name: value for name, value in options.extra.items() if not isinstance(value, Mapping)}
-        self.options, self.limits = replace(options, examples={}, calibrate={}, extra=extra), limits
+        self.options, self.limits = _without_arrays(options), limits
         self.process: Child | None = None
         if source.path is not None:
             self.folder = HeldFolder()

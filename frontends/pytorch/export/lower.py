@@ -195,7 +195,10 @@ def _as_output(g: Graph, value: Any, node: Any) -> ir.Value:
     fake = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
     if isinstance(value, ir.Value) and isinstance(fake, torch.Tensor):
         return cast(g, value, fake.dtype)  # a half that was held in float32
-    return value if isinstance(value, ir.Value) else as_value(g, value, torch.tensor(value).dtype)
+    if isinstance(value, ir.Value):
+        return value
+    # A number of Python is as wide as Python has it, as what the source gives is.
+    return as_value(g, value, torch.float64 if isinstance(value, float) else torch.tensor(value).dtype)
 
 
 def _drop_unused(model: ir.Model) -> None:

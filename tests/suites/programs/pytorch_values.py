@@ -109,7 +109,7 @@ def written_pieces(x: Tensor) -> tuple[Tensor, ...]:
 
 
 def dict_out(x: Tensor) -> dict[str, Any]:
-    return {"a": x + 1, "nested": [x * 2, (x * 3, x * 4)], "z": x.sum()}
+    return {"a": x + 1, "nested": [x * 2, (x * 3, x * 4)], "z": x.sum(), "scale": 0.1, "on": True, "half": len(x) / 2}
 
 
 def promote(x: Tensor, n: Tensor) -> tuple[Tensor, ...]:
