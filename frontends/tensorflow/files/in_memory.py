@@ -70,11 +70,18 @@ def program_from_keras(model: Any, options: Options, report: Report) -> Program:
     return program
 
 
+_SAME_IN_TRAINING = ("AutoContrast", "CenterCrop", "Equalization", "MaxNumBoundingBoxes", "Resizing")
+"""Keras's layers for pictures that draw nothing; `training` is True by default in all of them, as in those that do."""
+
+
 def _called_in_training(model: Any) -> list[str]:
     """The layers that a functional model, or one inside it, calls with training=True; predict overrules that."""
+    import keras
+
+    same = tuple(getattr(keras.layers, name) for name in _SAME_IN_TRAINING if hasattr(keras.layers, name))
     found = []
     for operation in getattr(model, "operations", ()):
-        calls = [node.arguments for node in operation._inbound_nodes]
+        calls = [] if type(operation) in same else [node.arguments for node in operation._inbound_nodes]
         if getattr(operation, "_call_has_training_arg", False) and any(c.kwargs.get("training") is True for c in calls):
             found.append(operation.name)
         found += _called_in_training(operation)

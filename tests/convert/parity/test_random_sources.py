@@ -17,7 +17,7 @@ from torch import nn
 import convert
 from convert.errors import Unsupported
 from convert.parity.judge import VerifyMethod
-from convert.verdict import FAIL, INCONCLUSIVE
+from convert.verdict import FAIL, INCONCLUSIVE, PASS
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
@@ -184,6 +184,16 @@ def test_keras(name: str) -> None:
     assert statuses(model, spoiled(proto)) == (FAIL, [FAIL, FAIL])
     notes = convert.inspect(model).notes
     assert any("called with training=True inside of the model" in note for note in notes), notes
+
+
+@pytest.mark.slow
+def test_keras_layers_that_are_the_same_in_training() -> None:
+    """They have training=True by default, and do nothing with it."""
+    import keras
+
+    x = keras.Input((6, 7, 2), name="x")
+    model = keras.Model(x, [keras.layers.Resizing(4, 5)(x), keras.layers.CenterCrop(3, 3)(x)])
+    assert statuses(model, convert.to_onnx(model, verify=False)) == (PASS, ["PASS", "PASS"])
 
 
 def test_keras_that_always_draws() -> None:
