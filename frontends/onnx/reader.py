@@ -302,8 +302,8 @@ def _check_attributes(nodes: Iterable[onnx.NodeProto]) -> None:
     """Before inference sees them, which the checker does not keep from those that it crashes over."""
     for node in all_nodes(nodes):
         if not node.domain and has_misread_attributes(node.op_type):
-            told = [a for a in node.attribute if not a.ref_attr_name]
-            given = {a.name: a.s.decode("utf-8", "replace") if a.HasField("s") else a.i for a in told}
+            own = [a for a in node.attribute if not a.ref_attr_name]
+            given = {a.name: a.s.decode("utf-8", "replace") if a.HasField("s") else a.i for a in own}
             if wrong := misread_attribute(node.op_type, given, len(node.output)):
                 raise BadInput(f"{Location(node.op_type, node.name)}: {wrong}", hint="export it again")
 
