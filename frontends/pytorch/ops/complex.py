@@ -21,7 +21,7 @@ from ..common.complexes import (
     split_parts,
     stack_parts,
 )
-from ..common.values import as_value, constant_like, torch_dtype
+from ..common.values import as_value, cast, constant_like, torch_dtype
 from ..rules import torch_op
 from .arithmetic import atan2, hypot
 
@@ -74,11 +74,19 @@ def isnan(g, x):
     return g.Or(g.IsNaN(x.real), g.IsNaN(x.imag))
 
 
-@torch_op("complex::_to_copy", "complex::to.dtype")
+@torch_op("complex::_to_copy", "complex::to.dtype", "complex::to.device", "complex::to.dtype_layout")
 def to(g, x, dtype=None, *, copy=False):
     if dtype is None or dtype.is_complex:
         return x if dtype is None else promote_to_pairs(g, x, _zero(g, dtype))[0]
     return as_value(g, x.real, dtype)
+
+
+@torch_op("complex::to.other")
+def to_other(g, x, other, *, copy=False):
+    if not isinstance(other, ComplexPair):
+        return cast(g, x.real, g.dtype(other))
+    x = promote_to_pairs(g, x)[0]
+    return ComplexPair(*(cast(g, part, g.dtype(other.real)) for part in (x.real, x.imag)))
 
 
 def _zero(g: Graph, dtype: torch.dtype) -> ir.Value:

@@ -113,6 +113,11 @@ FUNCTIONS: list[tuple[str, Callable[..., Any], tuple[torch.Tensor, ...]]] = [
         lambda a: (
             torch.ops.aten.alias(a),
             torch.ops.aten._to_copy(a, dtype=torch.complex128),
+            torch.ops.aten.to.device(a, torch.device("cpu"), torch.complex128),
+            torch.ops.aten.to.dtype_layout(a, dtype=torch.complex64),
+            torch.ops.aten.to.other(a, a.to(torch.complex128)),
+            torch.ops.aten.to.other(a, a.real.double()),
+            torch.ops.aten.to.other(a.real, a),
             torch.ops.aten._unsafe_view(a, [4, 3]),
             torch.ops.aten._conj_physical(a),
         ),
