@@ -37,6 +37,8 @@ class Difference:
     verification gives such a target none."""
     reductions: tuple[str, ...] = ()
     """The values of the attribute `reduction` that it concerns; () for all."""
+    activations: tuple[str, ...] = ()
+    """What the attribute `activations` has one of; () for all."""
     nonfinite: bool = False
     """Whether it is about NaN and infinities that reach the operator: where none do, it is no excuse."""
     equal: bool = False
@@ -52,6 +54,8 @@ class Difference:
         if self.operators and node.op_type not in self.operators:
             return False
         if self.reductions and node.attributes.get_string("reduction", "none") not in self.reductions:
+            return False
+        if self.activations and not set(self.activations) & set(node.attributes.get_strings("activations", [])):
             return False
         if self.sources:
             from convert.graph.metadata import OPERATOR_KEY  # costs an import of onnx

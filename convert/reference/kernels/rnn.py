@@ -96,6 +96,10 @@ def gru(
     return _run_directions(count, x, w, [step(d) for d in range(len(w))], lengths, (h,), direction, size, layout)
 
 
+def _peeping(gate: Array, weights: Array | None, cell: Array) -> Array:
+    return gate if weights is None else gate + weights * cell
+
+
 @kernel("LSTM")
 def lstm(
     count: int,
@@ -123,15 +127,16 @@ def lstm(
 
     def step(d: int) -> Step:
         f, g, out = functions[3 * d : 3 * d + 3]
-        peep_i, peep_o, peep_f = np.split(np.zeros(3 * size, x.dtype) if p is None else p[d], 3)
+        # None is no product with zeros, which an infinite state would make NaN of.
+        peep_i, peep_o, peep_f = (None,) * 3 if p is None else np.split(p[d], 3)
 
         def advance(given: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
             hidden, cell = state
             i, o, forget, new = np.split(given + hidden @ r[d].T + _bias(b, d, x), 4, axis=1)
-            i = f(_clip(i + peep_i * cell, clip))
-            forget = 1 - i if input_forget else f(_clip(forget + peep_f * cell, clip))
+            i = f(_clip(_peeping(i, peep_i, cell), clip))
+            forget = 1 - i if input_forget else f(_clip(_peeping(forget, peep_f, cell), clip))
             cell = forget * cell + i * g(_clip(new, clip))
-            return f(_clip(o + peep_o * cell, clip)) * out(cell), cell
+            return f(_clip(_peeping(o, peep_o, cell), clip)) * out(cell), cell
 
         return advance
 

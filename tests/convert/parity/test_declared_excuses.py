@@ -51,6 +51,18 @@ def test_a_difference_about_nan_and_infinities_needs_one_of_them(x: np.ndarray, 
     assert every == {"given", "filled", "branch"}
 
 
+def test_a_difference_about_an_activation_concerns_layers_that_have_it() -> None:
+    relu = Difference(("LSTM",), "its Relu passes over NaN", integers=False, activations=("Relu",))
+    g = Graph()
+    x = g.input("x", F, [1, "n", 3])
+    w, r = np.ones((1, 8, 3), np.float32), np.ones((1, 8, 2), np.float32)
+    usual = g.LSTM(x, w, r, hidden_size=2, outputs=3)[0].producer()
+    other = g.LSTM(x, w, r, hidden_size=2, activations=["Sigmoid", "Relu", "Relu"], outputs=3)[0].producer()
+    assert usual is not None
+    assert other is not None
+    assert (relu.of(usual), relu.of(other)) == (False, True)
+
+
 def picks(axis: int = -1) -> ir.Model:
     """The values and the places of the largest two, and what is gathered at these places."""
     g = Graph()

@@ -79,3 +79,15 @@ def test_operations_in_hdf5_are_told_as_what_keras_does_not_load(tmp_path: Path)
     with pytest.raises(BadInput, match="does not load from HDF5: NotEqual") as raised:
         convert.convert(tmp_path / "m.h5", "onnx", tmp_path / "m.onnx", verify=False)
     assert "model.keras" in str(raised.value.hint)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_cells_with_relu_are_verified(kind: str, tmp_path: Path) -> None:
+    """onnxruntime's make numbers of NaN and of infinities, which is declared and no failure."""
+    inputs = keras.Input((None, 4), name="x")
+    model = keras.Model(inputs, getattr(keras.layers, kind)(3, activation="relu", return_sequences=True)(inputs))
+    report = convert.convert(model, "onnx", tmp_path / "model.onnx")
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS", report.verdict.reason
+    assert any("3.4e38 of infinities" in note for note in report.notes)

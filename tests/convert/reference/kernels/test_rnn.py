@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 from onnx import helper
 
+from convert.graph import Graph
+from convert.reference.executor import run
 from tests.convert.reference.kernels.support import RNG, ort_case
 from tests.support.onnx_support import array
 
@@ -34,3 +37,14 @@ def test_recurrent(operator: str, direction: str) -> None:
         names += ["c", "p"]
     node = helper.make_node(kind, names, ["y"], hidden_size=hidden, direction=direction, **attributes)
     ort_case([node], {"x": RNG.normal(size=(7, 3, 4)).astype(np.float32)}, constants)
+
+
+def test_an_infinite_cell_without_peepholes() -> None:
+    """Gates that saturate let it through: no product with the weights of peepholes that there are none of."""
+    g = Graph()
+    x = g.input("x", ir.DataType.FLOAT, [1, 1, 1])
+    w, r = np.full((1, 4, 1), 1, np.float32), np.zeros((1, 4, 1), np.float32)
+    y = g.LSTM(x, w, r, hidden_size=1, activations=["Sigmoid", "Relu", "Relu"], outputs=3)[0]
+    g.output(y, "y")
+    (found,) = run(g.model(), {"x": np.full((1, 1, 1), np.inf, np.float32)}).values()
+    assert found.item() == np.inf
