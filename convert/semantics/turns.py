@@ -16,3 +16,12 @@ def cos_sin(parts: np.ndarray, whole: int) -> tuple[np.ndarray, np.ndarray]:
     quarter = 4 * rest % whole == 0
     cos, sin = np.cos(angles), np.sin(angles)
     return np.where(quarter, np.round(cos), cos), np.where(quarter, np.round(sin), sin)
+
+
+def has_part(length: int) -> np.ndarray:
+    """Of the half spectrum of `length` real numbers [frequencies, 2], which parts there are: booleans.
+
+    The first frequency and the middle one have no imaginary part.
+    """
+    places = np.arange(length // 2 + 1)
+    return np.stack([np.ones_like(places, bool), (places != 0) & (2 * places != length)], -1)

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.tensors import rounded_tensor
-from convert.semantics.turns import cos_sin
+from convert.semantics.turns import cos_sin, has_part
 
 from ..common.complexes import ComplexPair, split_parts, stack_parts
 from ..common.sizes import axis_of, size, vector
@@ -110,12 +110,22 @@ def _fft_r2c(g, x, dim, normalization, onesided):
     n = size(g, x, last)
     if not isinstance(n, int) or n > LARGEST:
         out = split_parts(g, _emit_dft(g, g.Unsqueeze(x, [-1]), last, True, n, onesided))
+        if isinstance(n, int):  # what rounding leaves of a part that is 0 has a sign, and angles depend on it
+            out = _without_absent_part(g, out, last, n, onesided)
     else:
         cos, sin = _cos_sin_matrices(n, n // 2 + 1 if onesided else n, n)
         out = ComplexPair(_matmul_along_axis(g, x, last, cos), _matmul_along_axis(g, x, last, -sin))
     for axis in others:
         out = _transform_axis(g, out, axis, True)
     return _scale_pair(g, out, _normalization_factor(g, normalization, count))
+
+
+def _without_absent_part(g: Graph, x: ComplexPair, axis: int, n: int, onesided: bool) -> ComplexPair:
+    """The spectrum of `n` real numbers with an imaginary part of 0 at the first frequency and the middle one."""
+    there = has_part(n)[:, 1]
+    there = there if onesided else np.append(there, there[1 : n - len(there) + 1])
+    kept = there.reshape([-1] + [1] * (g.rank(x.imag) - 1 - axis))
+    return ComplexPair(x.real, g.Where(g.const(kept), x.imag, constant_like(g, 0.0, x.imag)))
 
 
 @torch_op("complex::_fft_c2r")

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.tensors import rounded_tensor
-from convert.semantics.turns import cos_sin
+from convert.semantics.turns import cos_sin, has_part
 
 from ..common import shape_values
 from ..common.complexes import Complex
@@ -63,6 +63,9 @@ def rfft(g: Graph, input: ir.Value, fft_length: ir.Value) -> Complex:
     pair = g.Unsqueeze(input, [-1])
     for place, length in enumerate(reversed(_lengths(g, fft_length))):
         pair = _dft(g, pair, length, -2 - place, onesided=int(place == 0))
+        if place == 0 and isinstance(length, int):
+            # Not what rounding leaves there, whose sign would turn the angle of a negative number round.
+            pair = g.Where(has_part(length), pair, g.const(0.0, g.dtype(pair)))
     return _pair_to_complex(g, pair)
 
 

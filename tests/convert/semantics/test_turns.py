@@ -5,7 +5,7 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 
-from convert.semantics.turns import cos_sin
+from convert.semantics.turns import cos_sin, has_part
 
 
 def test_quarters_are_exact_and_the_rest_is_rounded_once() -> None:
@@ -17,3 +17,10 @@ def test_quarters_are_exact_and_the_rest_is_rounded_once() -> None:
         assert abs(b - float(mpmath.sinpi(halves))) < 2e-16
     np.testing.assert_array_equal(cos[::5], np.tile([1, 0, -1, 0], 6))
     np.testing.assert_array_equal(sin[::5], np.tile([0, 1, 0, -1], 6))
+
+
+def test_real_numbers_have_no_imaginary_part_at_two_frequencies() -> None:
+    x = np.random.default_rng(0).normal(size=10)
+    for length in (9, 10):
+        spectrum = np.fft.rfft(x, length)
+        np.testing.assert_array_equal(has_part(length), np.stack([spectrum.real != 0, spectrum.imag != 0], -1))

@@ -256,7 +256,8 @@ N = ((2, 5), (1, 1), (3, 7))
 def spectrum_parts(x: Tensor) -> tuple[Tensor, ...]:
     """Both parts of a spectrum: at the first frequency and the middle one there is no imaginary one."""
     z = torch.stft(x, 16, 5, window=torch.hann_window(16), return_complex=True)
-    return torch.view_as_real(z), z.imag, torch.fft.rfft(x, 32).imag, torch.fft.fft(x, 24).real
+    long = torch.fft.rfft(x, 1500)
+    return torch.view_as_real(z), z.imag, torch.fft.rfft(x, 32).imag, torch.fft.fft(x, 24).real, long.imag[:, 750]
 
 
 SIGNALS = [

@@ -44,7 +44,8 @@ def diagonals_of_data(x: Any, k: Any) -> Any:
 
 def spectra(x: Any) -> Any:
     z = tf.signal.rfft(x)
-    return {"whole": z, "power": tf.math.real(z * tf.math.conj(z)), "log": tf.math.log(z + 1.0)}
+    angle = tf.math.angle(tf.signal.rfft(x, [62]))
+    return {"whole": z, "power": tf.math.real(z * tf.math.conj(z)), "log": tf.math.log(z + 1.0), "angle": angle}
 
 
 def vocabulary() -> Any:
