@@ -105,6 +105,9 @@ TENSORFLOW_CALL_DEPTH = 100
 TENSORFLOW_TABLE_ELEMENTS = 100_000_000
 """elements: of a Range that fills a lookup table; three numbers in the file tell its length"""
 
+TENSORFLOW_TABLE_LINES = 5_000_000
+"""lines: of a file that fills a lookup table; each takes some hundred bytes, and the largest vocabulary has 500,000"""
+
 KERAS_CONFIG_BYTES = 256 << 20
 """bytes: of config.json in a .keras file"""
 

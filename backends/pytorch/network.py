@@ -25,6 +25,7 @@ _PART = Naming(
     r".",
     reserved=(*WORDS, "T_destination", "training", "forward", "train", "eval"),
 )
+_DIGITS = re.compile(r"(\d{18})\d+")
 _DEPTH = 64
 """Modules in one another: PyTorch and the writer of code walk over them with Python's recursion."""
 
@@ -114,7 +115,9 @@ def is_free(name: str) -> bool:
 def path_of(name: str) -> list[str]:
     """The modules that a dotted or slashed name tells; what is deeper than modules may be is one name."""
     # Python takes names that are compatible (NFKC) for the same, in the code that PyTorch makes of the program.
-    parts = [_PART.legal(p) for p in re.split(r"[./]+|::", unicodedata.normalize("NFKC", name)) if p]
+    # Digits are a number to PyTorch, in Python and in 64 bits.
+    name = _DIGITS.sub(r"\1", unicodedata.normalize("NFKC", name))
+    parts = [_PART.legal(p) for p in re.split(r"[./]+|::", name) if p]
     return bounded(parts, "_")
 
 

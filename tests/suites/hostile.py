@@ -45,6 +45,7 @@ from typing import Any
 
 from tests.suites import hostile_watch as watch
 from tests.suites.hostile_files.archive_files import archive_files
+from tests.suites.hostile_files.asset_files import asset_files
 from tests.suites.hostile_files.caffe2_files import caffe2_files
 from tests.suites.hostile_files.case import Canary, Case, Maker
 from tests.suites.hostile_files.code_files import code_files
@@ -73,6 +74,7 @@ MAKERS: dict[str, Maker] = {
     "hugging": hugging_files,
     "onnx": onnx_files,
     "tensorflow": tensorflow_files,
+    "assets": asset_files,
     "keras": keras_files,
     "lite": lite_files,
     "caffe2": caffe2_files,
@@ -85,12 +87,10 @@ MAKERS: dict[str, Maker] = {
     "swapped": swapped_files,
 }
 ROOMS = {
-    "pickles": "pt", "archives": "pt", "torchscript": "pt", "exported": "pt", "faces": "pt", "safetensors": "pt",
-    "hugging": "pt", "onnx": "onnx",
-    "tensorflow": "savedmodel", "keras": "savedmodel", "lite": "savedmodel", "caffe2": "caffe2", "places": "onnx",
-    "manifests": "onnx", "folders": "onnx", "code": "pt", "inputs": "onnx", "outputs": "onnx", "swapped": "pt",
+    **dict.fromkeys(("tensorflow", "assets", "keras", "lite"), "savedmodel"), "caffe2": "caffe2",
+    **dict.fromkeys(("onnx", "places", "manifests", "folders", "inputs", "outputs"), "onnx"),
 }  # fmt: skip
-"""A format of the fuzz that is read by the same room."""
+"""A format of the fuzz that is read by the same room; `pt` for all others."""
 VERBS = ("inspect", "convert", "source", "target", "python", "batch")
 SCORES = ("executed", "wrote", "connected", "tracebacks", "hangs", "memory", "left", "escapes", "unmade")
 MEMORY = "2GB"
@@ -338,7 +338,7 @@ def _under_strace() -> int:
 def _run_all(given: argparse.Namespace, place: Path, known: set[tuple[str, str, str]]) -> Iterator[Run]:
     from tests.suites.fuzz import preload
 
-    preload(["onnx"] if given.light else sorted({ROOMS[kind] for kind in given.classes.split(",")}))
+    preload(["onnx"] if given.light else sorted({ROOMS.get(kind, "pt") for kind in given.classes.split(",")}))
     hugging = "hugging" in given.classes.split(",") and not given.light
     if hugging:
         from tests.support.timm_helper import declare_torchvision_operators

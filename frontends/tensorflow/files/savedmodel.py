@@ -76,7 +76,8 @@ def read_signature(
 def _assets(meta: Any, folder: Path) -> dict[str, Path]:
     """The files in the folder's `assets` by the nodes that stand for their paths; none behind a link that leads out."""
     own = folder / "assets"
-    found = {Ref.parse(a.tensor_info.name).node: own / a.filename for a in meta.asset_file_def if a.filename}
+    names = {path.name for path in own.iterdir()} if own.is_dir() else set()  # a name of the file's may be no name
+    found = {Ref.parse(a.tensor_info.name).node: own / a.filename for a in meta.asset_file_def if a.filename in names}
     inside = own.resolve()
     return {node: path for node, path in found.items() if path.resolve().parent == inside and path.is_file()}
 

@@ -27,7 +27,10 @@ def table_from_file(path: Path, filling: Any, handle: Any) -> tuple[ir.TensorPro
         raise Unsupported("a table that is filled from the middle of a file")
     if path.stat().st_size > limits.TENSORFLOW_TABLE_ELEMENTS:
         raise Unsupported("a table that is filled from a file of more than 100 MB")
-    lines = path.read_bytes().replace(b"\r", b"").split(b"\n")
+    content = path.read_bytes().replace(b"\r", b"")
+    if content.count(b"\n") > limits.TENSORFLOW_TABLE_LINES:
+        raise Unsupported(f"a table that is filled from a file of more than {limits.TENSORFLOW_TABLE_LINES:,} lines")
+    lines = content.split(b"\n")
     lines = lines[:-1] if lines[-1] == b"" else lines
     wanted = filling["vocab_size"].i if "vocab_size" in filling else -1
     if wanted > len(lines) or b"" in lines:

@@ -88,7 +88,7 @@ def _named_by_code(canary: Canary) -> dict[str, onnx.ModelProto]:
     names = [f"\n{call}\n", f'"""\n{call}\n"""', f"'+{call}+'", f"\\'+{call}#", f"a\r{call}", f"a\x0c{call}",
              f"{{{call}}}", f"a.b\n{call}.c", f"\u2028{call}", f"''', {call}, '''", f"x={call}", "__class__",
              "__init__", "forward", "training", "self", "state_dict", "nn", "torch", "F", "Tensor", "Model", "Block",
-             "OUTPUT_NAMES", "__dict__", "import"]  # fmt: skip
+             "OUTPUT_NAMES", "__dict__", "import", "9" * 5000, "፩", "a/" * 100_000, "0." * 3000]  # fmt: skip
     found = {}
     for place in ("nodes", "paths", "values"):
         # The first nodes are those that `convert.files.protobuf_wire` looks at.

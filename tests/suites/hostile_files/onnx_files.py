@@ -258,6 +258,38 @@ def _endless() -> dict[str, onnx.ModelProto]:
     }  # fmt: skip
 
 
+def _misread() -> dict[str, onnx.ModelProto]:
+    """Attributes over which ONNX's inference ends the process, or hangs."""
+    most, index = (1 << 63) - 1, {"i": np.array([[0]])}
+    return {
+        "an equation of no letters": model_of([Node("Einsum", ["x"], ["y"], equation="é")], inputs=[Info("x", 1, [])]),
+        "an equation of points": model_of([Node("Einsum", ["x"], ["y"], equation="....")]),
+        "a normalization of an axis of 2^63": model_of([Node("LayerNormalization", ["x", "x"], ["y"], axis=most)]),
+        "dims of a batch below zero": model_of([Node("GatherND", ["x", "i"], ["y"], batch_dims=-5)], index),
+        "fewer parts than outputs": model_of([Node("Split", ["x"], ["y", "z"], num_outputs=1)]),
+        "2^31 parts": model_of([Node("Split", ["x"], ["y", "z"], num_outputs=1 << 31)]),
+    }
+
+
+def _growing() -> dict[str, onnx.ModelProto]:
+    """Arithmetic on sizes whose numbers, or expressions, double with each step."""
+    steps = {
+        "squares": [("Mul", "s", "s", "t")],
+        "quotients": [("Mul", "s", "s", "m"), ("Add", "m", "s", "d"), ("Div", "d", "s", "t")],
+        "larger ones": [("Div", "s", "p", "m"), ("Sub", "s", "m", "d"), ("Max", "d", "m", "t")],
+    }
+    found = {}
+    for name, each in steps.items():
+        nodes = [Node("Shape", ["x"], ["s0"])]
+        for i in range(60):
+            called = {"s": f"s{i}", "t": f"s{i + 1}", "p": "p"}
+            nodes += [Node(op, [called.get(v, f"{v}{i}") for v in ends[:2]], [called.get(ends[2], f"{ends[2]}{i}")])
+                      for op, *ends in each]  # fmt: skip
+        nodes += [Node("Cast", ["s60"], ["f"], to=1), Node("Add", ["x", "f"], ["y"])]
+        found[f"sizes of {name}"] = model_of(nodes, {"p": np.array([3])}, [Info("x", 1, ["n"])])
+    return found
+
+
 def _others() -> dict[str, onnx.ModelProto]:
     def with_attribute(**values: Any) -> onnx.ModelProto:
         return model_of([Node("LeakyRelu", ["x"], ["y"], **values)])
@@ -298,7 +330,7 @@ def onnx_files(folder: Path, canary: Canary) -> Iterator[Case]:
     """All of them, in a folder beside a secret."""
     inside = {f"{name} in {place}": model for place in ("secret", "../secret", "/etc/passwd")
               for name, model in held_inside(place).items()}  # fmt: skip
-    models = _elsewhere(folder) | inside | _sizes() | _worked_on() | _endless() | _others()
+    models = _elsewhere(folder) | inside | _sizes() | _worked_on() | _endless() | _others() | _misread() | _growing()
     for number, (name, model) in enumerate(models.items()):
         path = folder / "model" / f"{file_name(name)}_{number}.onnx"
         path.write_bytes(model.SerializeToString())
@@ -306,7 +338,7 @@ def onnx_files(folder: Path, canary: Canary) -> Iterator[Case]:
         if not good.exists():
             good.write_bytes(model_of([Node("Neg", ["x"], ["y"])]).SerializeToString())
         yield Case(name, path, good=good)
-        if "computed" in name:
+        if "computed" in name or "sizes of" in name:
             for form in ("torch", "torch-code", "tf-frozen", "keras", "caffe2"):
                 words = ("--to", form, "-o", {"keras": "m.keras", "torch": "m.pt2"}.get(form, "m"))
                 yield Case(f"{name}, to {form}", path, words, good, verbs=("convert",))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 
 import convert
-from convert.errors import Unsupported
+from convert import limits
+from convert.errors import BadInput, Unsupported
 from convert.source import Source
 from tests.frontends.tensorflow.ops.tf_support import run
 from tests.support.tensorflow_helper import read
@@ -67,6 +69,26 @@ def test_a_file_behind_a_link_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "m/assets/words.txt").unlink()
     (tmp_path / "m/assets/words.txt").symlink_to(tmp_path / "words.txt")
     with pytest.raises(Unsupported, match="filled from a file"):
+        read(Source("savedmodel", tmp_path / "m"))
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "../words.txt", "/etc/passwd"])
+def test_a_name_that_is_none_in_its_folder_is_not_read(name: str, tmp_path: Path) -> None:
+    saved(tmp_path, "one\ntwo\n", *FILES["words"][1:])
+    graph = tmp_path / "m/saved_model.pb"
+    message = importlib.import_module("tensorflow.core.protobuf.saved_model_pb2").SavedModel.FromString(
+        graph.read_bytes()
+    )
+    message.meta_graphs[0].asset_file_def[0].filename = name
+    graph.write_bytes(message.SerializeToString())
+    with pytest.raises(BadInput if "/" in name else Unsupported, match="file"):
+        read(Source("savedmodel", tmp_path / "m"))
+
+
+def test_lines_are_counted_before_they_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "TENSORFLOW_TABLE_LINES", 1)
+    saved(tmp_path, "one\ntwo\n", *FILES["words"][1:])
+    with pytest.raises(Unsupported, match="more than 1 lines"):
         read(Source("savedmodel", tmp_path / "m"))
 
 
