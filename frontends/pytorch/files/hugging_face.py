@@ -229,7 +229,12 @@ def _mask_of_all_tokens(mask: torch.Tensor, key: torch.Tensor, ids: torch.Tensor
 
 
 def _output_name(name: str, cache: str) -> str:
-    """`present.0.key` of the cache that a step leaves, as the field calls it; `cache` is what the model calls it."""
+    """`present.0.key` of the cache that a step leaves, as the field calls it; `cache` is what the model calls it.
+
+    What has no name, a lone tensor or those of a tuple, is called as other modules' outputs are.
+    """
+    if not name or name.partition(".")[0].isdecimal():
+        return f"output_{name}" if name else "output"
     return name.replace(f"{cache}.", f"{PRESENT}.", 1) if cache and name.startswith(f"{cache}.") else name
 
 

@@ -251,6 +251,21 @@ def test_a_model_in_memory_is_read_as_a_folder_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_model_that_gives_a_lone_tensor(tmp_path: Path) -> None:
+    """A vocoder's output has no class with names."""
+    config = transformers.SpeechT5HifiGanConfig(
+        model_in_dim=4, upsample_initial_channel=4, upsample_rates=[2], upsample_kernel_sizes=[4],
+        resblock_kernel_sizes=[3], resblock_dilation_sizes=[[1]],
+    )  # fmt: skip
+    module = transformers.SpeechT5HifiGan(config).eval()
+    spec = "spectrogram:float32[batch,length,4]"
+    report = convert.convert(module, "onnx", tmp_path / "m.onnx", inputs=spec)
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS", report.verdict.reason
+    assert [str(t) for t in report.outputs] == ["output: float32[batch,2*length]"]
+
+
+@pytest.mark.slow
 def test_an_example_of_one_row_and_one_token_has_dynamic_dims() -> None:
     """torch.export builds a length of 1 in, so the example is lengthened first."""
     model = make("bert")
