@@ -220,7 +220,10 @@ def printed(found: Found, target: str, onednn: bool) -> str:
     feeds = [{k: (v.dtype.name, v.shape) for k, v in f.items()} for f in program.feeds]
     kind = KINDS[program.kind]
     arrays = [f"# feed {i}: {f}" for i, f in enumerate(feeds)]
-    small = [f"feeds = {program.feeds!r}"] if sum(v.size for f in program.feeds for v in f.values()) <= 40 else []
+    numbers = "from numpy import array, bool_, float32, inf, int32, int64, nan, uint8"
+    small = (
+        [numbers, f"feeds = {program.feeds!r}"] if sum(v.size for f in program.feeds for v in f.values()) <= 40 else []
+    )
     name = target if target in ALL else "onnx"
     call = f"convert.convert(source, {name!r}, 'artefact', inputs={kind.specs(program.inputs)!r}"
     where = f"{found.source} seed {found.seed} to {target}, oneDNN {'on' if onednn else 'off'}"

@@ -42,7 +42,7 @@ templates(
     "F.hardtanh({x}, -{p}, {p})", "F.softsign({x})", "F.logsigmoid({x})", "F.selu({x})", "F.celu({x}, {p})",
     "F.threshold({x}, {c}, {c})", "F.tanhshrink({x})", "F.hardshrink({x}, {p})", "F.softshrink({x}, {p})",
     "torch.expm1({x})", "torch.asinh({x})", "torch.log1p({x}.abs())", "torch.special.expit({x})",
-    "{x}.reciprocal().tanh()",
+    "({x}.abs() + {p}).reciprocal()",
     "F.relu({x}) ** 2", "{x} * torch.sigmoid({x})", "{x}.floor()", "{x}.round()", "{x}.sign()", "{x}.trunc()",
     "{x}.ceil()", "{x} - {x}.floor()",
 )  # fmt: skip

@@ -62,6 +62,8 @@ def _run_directions(
     """All hidden states [time, directions, batch, hidden] and the last of each state [directions, batch, hidden]."""
     if not layout:
         x = ops.transpose(x, (1, 0, 2))
+    if x.shape[-1] is None:  # the layer makes its variables by it
+        x = k.layer(layers.Reshape, x, target_shape=(-1, weights_of(0)["cell.kernel"].shape[0]))
     mask = None if lengths is None else _step_mask(k, layout, lengths)
     every, last = [], []
     for d, config in enumerate(arguments):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import keras
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 import convert
@@ -47,3 +49,23 @@ def test_what_fails_behind_a_refusal_is_no_defect(tmp_path: Path) -> None:
     proto.graph.initializer.extend(array(name, content) for name, content in weights.items())
     with pytest.raises(Unsupported, match="no subgraphs"):
         convert.convert(proto, "keras", tmp_path / "m.keras", verify=False)
+
+
+@pytest.mark.parametrize(("operator", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+def test_a_width_that_the_weights_tell(operator: str, gates: int, tmp_path: Path) -> None:
+    """`tests.suites.compose --source onnx --seed 46181`: a dim that inference leaves open, before a layer."""
+    proto = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 20]> g (float[t, b, w] x) => (float[t, 1, b, 2] y) '
+        f"{{ y = {operator} <hidden_size = 2> (x, k, r) }}"
+    )
+    rng = np.random.default_rng(0)
+    weights = {"k": rng.standard_normal((1, 2 * gates, 6)), "r": rng.standard_normal((1, 2 * gates, 2))}
+    proto.graph.initializer.extend(array(name, content) for name, content in weights.items())
+    convert.convert(proto, "keras", tmp_path / "m.keras", verify=False)
+    session, network = (
+        onnxruntime.InferenceSession(proto.SerializeToString()),
+        keras.saving.load_model(tmp_path / "m.keras"),
+    )
+    for steps, batch in ((4, 3), (1, 2)):
+        x = rng.standard_normal((steps, batch, 6)).astype(np.float32)
+        np.testing.assert_allclose(network(x), session.run(["y"], {"x": x})[0], rtol=1e-5, atol=1e-6)
