@@ -79,7 +79,9 @@ def kept_apart(x: Any) -> Any:
 
 
 def _no_bias(a: Any, b: Any) -> tuple[Any, Any]:
-    """Both terms of a sum or a difference, so that oneDNN takes neither for the bias of a matrix product."""
+    """Both terms of a sum or a difference, so that neither is taken for a bias that it is not."""
+    a, b = _as_scalar(a, b), _as_scalar(b, a)
+    a, b = _behind_bias(a, b), _behind_bias(b, a)
     a, b = _of_as_many_dims(a, b), _of_as_many_dims(b, a)
     if _is_scaled_product_of_less(a, b):
         return kept_apart(a), b
@@ -88,12 +90,37 @@ def _no_bias(a: Any, b: Any) -> tuple[Any, Any]:
     return a, b
 
 
+def _dims(x: Any) -> tuple[int | None, ...]:
+    return tuple(x.shape) if hasattr(x, "shape") else np.shape(x)
+
+
+def _as_scalar(x: Any, other: Any) -> Any:
+    """One number of shape [1, …] as a scalar, where it is added to what has as many dims.
+
+    A constant that is added behind a bias changes places with it in TensorFlow's optimizer, and is a bias of one
+    element for many channels then: what is behind it in memory is added, or the graph does not run (TensorFlow 2.21).
+    """
+    dims = _dims(x)
+    return ops.reshape(x, ()) if dims and len(dims) <= len(_dims(other)) and all(d == 1 for d in dims) else x
+
+
+def _behind_bias(x: Any, other: Any) -> Any:
+    """x kept apart where a layer with a bias made it, and `other` has one long dim, which is not the last.
+
+    A constant changes places with the bias, see `_as_scalar`, and is none (TensorFlow 2.21).
+    """
+    if not isinstance(x, keras.KerasTensor) or not getattr(x._keras_history.operation, "use_bias", False):
+        return x
+    long = [axis for axis, n in enumerate(_dims(other)) if n != 1]
+    return kept_apart(x) if len(long) == 1 and long[0] != len(_dims(other)) - 1 else x
+
+
 def _is_scaled_product_of_less(x: Any, other: Any) -> bool:
     """Whether x is a product of four-dimensional batches times a number, of which `other` may repeat what is one.
 
     oneDNN's fused product keeps its own dims then, if the second dim of `other` is 1 (TensorFlow 2.21).
     """
-    dims = np.shape(other) if not hasattr(other, "shape") else other.shape
+    dims = _dims(other)
     if not isinstance(x, keras.KerasTensor) or len(x.shape) != 4 or len(dims) != 4 or dims[1] not in (1, None):
         return False
     if all(b == 1 or (a is not None and a != 1) for a, b in zip(x.shape, dims, strict=True)):

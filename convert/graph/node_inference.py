@@ -138,15 +138,20 @@ def leave_out_windows(node: ir.Node) -> bool:
 
 
 def shape_of_input(node: ir.Node) -> bool:
-    """Give what a normalization returns the shape of its input, where inference is silent; whether it was.
+    """Give what a normalization returns the shape of its input, where inference has another or none; whether it was.
 
-    ONNX defines these as functions, which are not looked into while a dim has a name.
+    ONNX defines these as functions, which are not looked into while a dim has a name, also where the shape of the input
+    was corrected meanwhile.
     """
     x, y = node.inputs[0], node.outputs[0]
-    if x is None or x.shape is None or y.shape is not None:
+    if x is None or x.shape is None:
         return False
-    y.shape, y.type = x.shape, x.type
-    return True
+    known = list(x.shape) if y.shape is None or len(y.shape) != len(x.shape) else list(y.shape)
+    dims = [a if isinstance(a, int) else b for a, b in zip(x.shape, known, strict=True)]
+    changed = y.shape is None or dims != list(y.shape)
+    if changed:
+        y.shape, y.type = ir.Shape(dims), x.type
+    return changed
 
 
 _CORRECTIONS = {

@@ -140,6 +140,31 @@ def behind_layers() -> Iterator[tuple[str, Function, Tensor]]:
         yield f"{name} of one in three dims", lambda x, a=act: a(F.conv3d(x[:, :, None], KERNEL[:, :, None], SIX)), MAPS
 
 
+def behind_biases() -> Iterator[tuple[str, Function, Tensor]]:
+    """Constants of other shapes behind layers with a bias, with which an optimizer may exchange it."""
+    line, volume = MAPS[:, :, 0], MAPS[:, :, None]
+    layers: dict[str, tuple[Function, Tensor]] = {
+        "a product": (lambda x: F.linear(x, MATRIX.T, SEVEN), ROWS[0]),
+        "products": (lambda x: F.linear(x, MATRIX.T, SEVEN), ROWS),
+        "a line": (lambda x: F.conv1d(x, KERNEL[..., 0], SIX), line),
+        "a map": (lambda x: F.conv2d(x, KERNEL, SIX), MAPS),
+        "groups": (lambda x: F.conv2d(x, KERNEL[:, :1].repeat(4, 1, 1, 1)[:12], SIX.repeat(2), groups=4), MAPS),
+        "a volume": (lambda x: F.conv3d(x, KERNEL[:, :, None], SIX), volume),
+        "a transposed one": (lambda x: F.conv_transpose2d(x, KERNEL.transpose(0, 1), SIX), MAPS),
+    }
+    for place, (layer, x) in layers.items():
+        dims = layer(x).shape
+        ones = [(1,) * n for n in range(1, len(dims) + 2)]
+        long = [tuple(n if i == at else 1 for i, n in enumerate(dims)) for at in range(len(dims))]
+        for shape in dict.fromkeys([*ones, *long, dims[-1:], dims[1:], dims]):
+            constant = _drawn(*shape)
+            other = constant.abs() + 0.5
+            yield f"{place} and {shape}", lambda x, f=layer, c=constant: f(x) + c, x
+            yield f"{shape} less {place}", lambda x, f=layer, c=constant: c - f(x), x
+            yield f"{place} by {shape}", lambda x, f=layer, c=other: (f(x) - c) / c, x
+            yield f"{place} and {shape} twice", lambda x, f=layer, c=constant: F.relu((c + f(x)) + c * 2), x
+
+
 def behind_pads() -> Iterator[tuple[str, Function]]:
     """Convolutions and pools behind pads of every dim."""
     spatial = ((1, 2, 0, 1), (2, 2, 2, 2), (-1, 0, 0, 1))
@@ -169,6 +194,7 @@ def programs() -> dict[str, Program]:
     for kind, made, x in (("gelu", gelus(), ROWS), ("norm", norms(), ROWS), ("product", products(), ROWS)):
         found |= {f"{kind}: {name}": (function, (x,)) for name, function in made}
     found |= {f"layer: {name}": (function, (x,)) for name, function, x in behind_layers()}
+    found |= {f"bias: {name}": (function, (x,)) for name, function, x in behind_biases()}
     return found | {f"pad: {name}": (function, (MAPS,)) for name, function in behind_pads()}
 
 

@@ -58,7 +58,7 @@ def if_(t, cond, *, then_branch, else_branch):
     try:
         both = function(then_branch), function(else_branch)
         flat = iter(torch.ops.higher_order.cond(cond.reshape(()), *both, tuple(operands.values())))
-        if any(v.uses() for v in t.node.outputs) and any(map(_may_be_one, *shapes[:2])):
+        if len(shapes) > 1 and any(v.uses() for v in t.node.outputs) and any(map(_may_be_one, *shapes[:2])):
             raise Unsupported(_RANKS)
         return tuple(next(flat) if n is None else [next(flat) for _ in range(n)] for n in lengths[0])
     except RuntimeError as error:

@@ -69,13 +69,38 @@ def add(t, a, b):
 
 
 def _no_bias(t: Emitter, a: Value, b: Value) -> tuple[Value, Value]:
-    """Both terms of a sum or a difference, so that oneDNN takes neither for a bias that it is not."""
+    """Both terms of a sum or a difference, so that neither is taken for a bias that it is not."""
+    a, b = as_scalar(a, b), as_scalar(b, a)
+    a, b = _behind_bias(a, b), _behind_bias(b, a)
     a, b = _of_as_many_dims(a, b), _of_as_many_dims(b, a)
     if _is_scaled_product(a) and _may_repeat(t, a, b, 0):
         return kept_apart(a), b
     if _is_scaled_product(b) and _may_repeat(t, b, a, 1):
         return a, kept_apart(b)
     return a, b
+
+
+def as_scalar(x: Value, other: Value) -> Value:
+    """One number of shape [1, …] as a scalar, where it is added to what has as many dims.
+
+    A constant that is added behind a bias changes places with it in TensorFlow's optimizer, and is a bias of one
+    element for many channels then: what is behind it in memory is added, or the graph does not run (TensorFlow 2.21).
+    """
+    rank, other_rank = x.shape.rank, other.shape.rank
+    if not rank or other_rank is None or rank > other_rank or x.shape.num_elements() != 1:
+        return x
+    return tf.reshape(x, [])
+
+
+def _behind_bias(x: Value, other: Value) -> Value:
+    """x kept apart where it is the sum with a bias, and `other` has one long dim, which is not the last.
+
+    A constant changes places with the bias, see `as_scalar`, and is none (TensorFlow 2.21).
+    """
+    if not isinstance(x, tf.Tensor) or x.op.type != "BiasAdd" or other.shape.rank is None:
+        return x
+    long = [axis for axis, n in enumerate(other.shape) if n != 1]
+    return kept_apart(x) if len(long) == 1 and long[0] != other.shape.rank - 1 else x
 
 
 def _is_scaled_product(x: Value) -> bool:

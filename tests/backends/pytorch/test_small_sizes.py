@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx.parser
+import onnx.shape_inference
 import onnx_ir as ir
 import onnxruntime
 import pytest
@@ -12,6 +13,7 @@ from convert.backends.pytorch.writer.exported import export_model
 from convert.backends.pytorch.writer.small_sizes import settle_small_sizes
 from torch.export import Dim
 
+from convert.errors import Unsupported
 from convert.report import Report
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]> graph '
@@ -25,8 +27,9 @@ GRAPHS = {
     "products of what broadcasts, in a branch": (
         """(float[b, n] x, float[b, 8, n, 1, 1] z) => (float[b, 8, n, b, n] y) <int64 many = {44}> {
             i = Size (x) g = Greater (i, many)
-            y = If (g) <then_branch = a () => (float[b, 8, n, b, n] p) { p = Mul (z, x) },
-                        else_branch = c () => (float[b, 8, n, b, n] q) { q = Sub (z, x) }> }""",
+            r = If (g) <then_branch = a () => (float[b, 8, n, b, n] p) { p = Mul (z, x) },
+                        else_branch = c () => (float[b, 8, n, b, n] q) { q = Sub (z, x) }>
+            y = Neg (r) }""",
         {"x": ("b", "n"), "z": ("b", 8, "n", 1, 1)},
     ),
 }
@@ -37,7 +40,7 @@ def test_sizes_of_one_are_taken(name: str) -> None:
     text, shapes = GRAPHS[name]
     proto = onnx.parser.parse_model(HEAD + text)
     session = onnxruntime.InferenceSession(proto.SerializeToString())
-    program = export_model(ir.from_proto(proto)).module()
+    program = export_model(ir.from_proto(onnx.shape_inference.infer_shapes(proto))).module()
     for b, n in ((1, 1), (1, 3), (3, 1), (2, 4), (6, 8)):
         sizes = {"b": b, "n": n}
         feed = {
@@ -46,6 +49,17 @@ def test_sizes_of_one_are_taken(name: str) -> None:
         }
         found = program(*map(torch.from_numpy, feed.values()))["y"].detach().numpy()
         np.testing.assert_allclose(found, session.run(["y"], feed)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_branches_one_of_which_has_a_size_of_one() -> None:
+    """A program takes what is read of such a result for one that is not broadcast, and would fail where it is."""
+    text = """(float[2, 3] x, bool g) => (float[2, 3] y) {
+        r = If (g) <then_branch = a () => (float[u, 3] p) { p = Neg (x) },
+                    else_branch = c () => (float[u, 3] q) { q = ReduceSum <keepdims = 1> (x, first) }>
+        y = Add (r, x) }"""
+    proto = onnx.parser.parse_model(HEAD + text.replace(" {", " <int64[1] first = {0}> {", 1))
+    with pytest.raises(Unsupported, match="or in a size that is 1 in one"):
+        export_model(ir.from_proto(onnx.shape_inference.infer_shapes(proto)))
 
 
 def test_what_follows_from_sizes_from_two_on_refuses_a_size_of_one() -> None:

@@ -96,3 +96,17 @@ def test_what_inference_is_silent_about(call: str, is_output: bool) -> None:
     assert shape is not None
     sizes = [d if isinstance(d, int) else d.value for d in shape]
     assert sizes == ([None, 4, 10, 12] if "Resize" in call else ["n", 4, 5, 6])
+
+
+def test_a_normalization_behind_what_was_corrected() -> None:
+    """`tests.suites.compose --source onnx --seed 46615`: of one that inference had read, the old shape was left."""
+    model = ir.from_onnx_text(
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[n, 4, 1, 1] x, float[n, 1, 8, 4] z) => '
+        "(float[n, 8, 4, 4] y) <float[8] s = {1, 2, 3, 4, 5, 6, 7, 8}> "
+        '{ e = Einsum <equation = "bhij,bhij->bihj"> (x, z) h = GroupNormalization <num_groups = 8> (e, s, s) '
+        "y = Relu (h) }"
+    )
+    model.graph.node(1).outputs[0].shape = ir.Shape(["n", 1, 4, 1])
+    infer_facts(model)
+    shapes = [[d if isinstance(d, int) else d.value for d in node.outputs[0].shape or ()] for node in model.graph]
+    assert shapes == [["n", 8, 4, 4]] * 3
