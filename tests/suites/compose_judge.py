@@ -54,7 +54,8 @@ LESS_ONE = {
 
 WHOLE_SUMS = {"{x}.sum()", "{x}.mean()"}
 """Rows that add all numbers. A runtime may add thousands one after the other, each time to a sum near the result, and
-so rounds some sqrt(n) / 16 times as much as one that adds by pairs, as the source does: in all runs four times."""
+so rounds some sqrt(n) / 16 times as much as one that adds by pairs, as the source does: in all runs four times. A mean
+that is subtracted is rounded as much in free runs."""
 
 
 SHARES = ("F.normalize(", "torch.softmax(", "node('LpNormalization'", "node('Softmax'")
@@ -71,7 +72,7 @@ def moved(array: np.ndarray, seed: int, operator: str = "", whole: bool = False,
         array = np.where((array < 0) & (array > -0.5), rounded, array)
     if seed >= FREE_READS and not whole:
         return array
-    unit = UNIT * 4 if operator in WHOLE_SUMS else UNIT
+    unit = UNIT * 4 if operator in WHOLE_SUMS or (whole and seed >= FREE) else UNIT
     if seed >= FREE:
         free = array * (1 + 2 * unit * np.random.default_rng(seed).uniform(-1, 1, array.shape))
         return free if whole else np.where(array == np.round(array), array, free)

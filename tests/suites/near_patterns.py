@@ -43,6 +43,7 @@ def _drawn(*shape: int) -> Tensor:
 ROWS, MAPS = _drawn(3, 5, 8), _drawn(2, 4, 9, 8)
 GAIN, BIAS, MATRIX, SEVEN = _drawn(8), _drawn(1, 8)[0], _drawn(8, 7), _drawn(7)
 KERNEL, SIX = _drawn(6, 4, 3, 3), _drawn(6)
+COLUMNS = _drawn(16, 3)
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "none": lambda y: y,
@@ -188,6 +189,32 @@ def behind_pads() -> Iterator[tuple[str, Function]]:
         )
 
 
+def behind_sizes() -> Iterator[tuple[str, Function, Tensor]]:
+    """What is nothing, or a reshape, for a dim of 1, behind padded convolutions that would have one without pads."""
+    readers: dict[str, Callable[[Tensor], Tensor]] = {
+        "a slice": lambda y: y[:, :, :1],
+        "a slice of another dim": lambda y: y[:, :, :, :1],
+        "a mean": lambda y: y.mean(2, keepdim=True),
+        "a softmax": lambda y: F.softmax(y[:, :, :1], 2),
+        "half": lambda y: y.chunk(2, 2)[0],
+        "repeated": lambda y: y[:, :, -1:].expand(-1, -1, 3, *y.shape[3:]),
+        "turned": lambda y: y[:, :, :1].movedim(1, -1),
+    }
+    uses: dict[str, Callable[[Tensor], Tensor]] = {
+        "twice": lambda y: y * 2,
+        "as rows": lambda y: y.reshape(y.shape[0], -1),
+        "multiplied": lambda y: y @ COLUMNS[: y.shape[-1]],
+    }
+    for dims, bias, strides in itertools.product((2, 3), (None, SIX), (2, (2, 1, 1))):
+        kernel, x = _drawn(6, 2, *(3,) * dims), _drawn(2, 2, *(3, 4, 3)[:dims])
+        function = F.conv2d if dims == 2 else F.conv3d
+        steps = strides if isinstance(strides, int) else strides[:dims]
+        layer = lambda x, f=function, k=kernel, b=bias, s=steps: f(x, k, b, s, padding=1)  # noqa: E731
+        for (what, read), (how, use) in itertools.product(readers.items(), uses.items()):
+            name = f"{what} {how} of {dims} dims {'with' if bias is not None else 'without'} a bias {strides}"
+            yield name, lambda x, f=layer, r=read, u=use: u(r(f(x))), x
+
+
 def programs() -> dict[str, Program]:
     """Every program by its name, with its inputs."""
     found: dict[str, Program] = {}
@@ -195,6 +222,7 @@ def programs() -> dict[str, Program]:
         found |= {f"{kind}: {name}": (function, (x,)) for name, function in made}
     found |= {f"layer: {name}": (function, (x,)) for name, function, x in behind_layers()}
     found |= {f"bias: {name}": (function, (x,)) for name, function, x in behind_biases()}
+    found |= {f"size: {name}": (function, (x,)) for name, function, x in behind_sizes()}
     return found | {f"pad: {name}": (function, (MAPS,)) for name, function in behind_pads()}
 
 

@@ -15,6 +15,7 @@ from convert.semantics.windows import split_pads, transposed_same_pads
 from ..constants import Constant
 from ..emitter import Emitter, Value
 from ..rules import channels_last
+from ..tensors import kept_apart
 from ..windows import KerasWindows, layer_by_rank, pad_zeros, spatial_sizes, take_strided, windows
 
 
@@ -28,6 +29,9 @@ def conv(k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
         x, w, window = _apart_from_one_column(x, w, window)
     if not window.has_same_pads:
         x = pad_zeros(x, window.before, window.after)
+        # Of a Pad and the layer oneDNN makes one operator, whose result TensorFlow takes for one without pads: a slice
+        # of it that would cut nothing off then is left out, and a mean over what would be one element (2.21).
+        x = kept_apart(x) if len(kernel) == 3 and _is_padded(x) else x
     elif len(kernel) == 3 and _is_padded(x):
         # Under oneDNN the layer takes the pads for all that there are, and adds none of its own (TensorFlow 2.21).
         x = ops.concatenate([x[:, :1], x[:, 1:]], 1)
@@ -67,7 +71,7 @@ def _is_padded(x: KerasTensor) -> bool:
     operation = x._keras_history.operation
     while isinstance(operation, (layers.Identity, layers.Dropout)):
         operation = operation.input._keras_history.operation
-    return isinstance(operation, layers.ZeroPadding3D)
+    return isinstance(operation, layers.ZeroPadding3D) or type(operation).__name__ == "Pad"
 
 
 def _apart_from_one_column(x: KerasTensor, w: Value, window: KerasWindows) -> tuple[KerasTensor, Value, KerasWindows]:

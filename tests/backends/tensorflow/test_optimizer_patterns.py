@@ -77,3 +77,29 @@ def test_a_normalization_keeps_its_epsilon(tmp_path: Path) -> None:
     environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1", "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", run, *given], env=environment, check=True, timeout=300, capture_output=True)
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), onnxruntime_of(proto, {"x": x})[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["variables", "tf-frozen"])
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (4, 1)])
+def test_a_constant_behind_a_bias_is_no_bias(shape: tuple[int, ...], form: str, tmp_path: Path) -> None:
+    """TensorFlow's optimizer exchanges both: of one number for two units, what is behind it in memory was added.
+
+    `tests.suites.compose --source pytorch --seed 46232`, on any processor; TensorFlow 2.21.
+    """
+    nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["h"]), helper.make_node("Add", ["h", "c"], ["y"])]
+    weights = {k: RANDOM.normal(size=s).astype(np.float32) for k, s in {"w": (3, 2), "b": (2,), "c": shape}.items()}
+    proto, x = model(nodes, [4, 3], [4, 2], **weights), RANDOM.normal(size=(4, 3)).astype(np.float32)
+    found = call(written(proto, tmp_path, form), x)
+    np.testing.assert_allclose(found, onnxruntime_of(proto, {"x": x})[0], rtol=1e-5, atol=1e-6)
+
+
+def test_a_convolution_in_three_dims_does_not_read_a_pad(tmp_path: Path) -> None:
+    """Of both oneDNN makes an operator whose sizes are taken for those without pads: what slices it may go.
+
+    `tests.suites.compose --source pytorch --seed 46310`, of Keras; TensorFlow 2.21.
+    """
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 6, strides=[2, 2, 2])
+    w = RANDOM.normal(size=(2, 1, 3, 3, 3)).astype(np.float32)
+    path = written(model([node], ["n", 1, 3, 3, 3], ["n", 2, 2, 2, 2], w=w), tmp_path, "tf-frozen")
+    (found,) = [op for op in operations(path) if op.type == "Conv3D"]
+    assert found.inputs[0].op.type == "Squeeze"
