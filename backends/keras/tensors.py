@@ -80,7 +80,8 @@ def kept_apart(x: Any) -> Any:
 
 def _no_bias(a: Any, b: Any) -> tuple[Any, Any]:
     """Both terms of a sum or a difference, so that neither is taken for a bias that it is not."""
-    a, b = _as_scalar(a, b), _as_scalar(b, a)
+    b = _as_scalar(b, a)
+    a = _as_scalar(a, b)
     a, b = _behind_bias(a, b), _behind_bias(b, a)
     a, b = _of_as_many_dims(a, b), _of_as_many_dims(b, a)
     if _is_scaled_product_of_less(a, b):

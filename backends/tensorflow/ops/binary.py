@@ -70,7 +70,8 @@ def add(t, a, b):
 
 def _no_bias(t: Emitter, a: Value, b: Value) -> tuple[Value, Value]:
     """Both terms of a sum or a difference, so that neither is taken for a bias that it is not."""
-    a, b = as_scalar(a, b), as_scalar(b, a)
+    b = as_scalar(b, a)
+    a = as_scalar(a, b)
     a, b = _behind_bias(a, b), _behind_bias(b, a)
     a, b = _of_as_many_dims(a, b), _of_as_many_dims(b, a)
     if _is_scaled_product(a) and _may_repeat(t, a, b, 0):

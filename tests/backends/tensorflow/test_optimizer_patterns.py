@@ -103,3 +103,10 @@ def test_a_convolution_in_three_dims_does_not_read_a_pad(tmp_path: Path) -> None
     path = written(model([node], ["n", 1, 3, 3, 3], ["n", 2, 2, 2, 2], w=w), tmp_path, "tf-frozen")
     (found,) = [op for op in operations(path) if op.type == "Conv3D"]
     assert found.inputs[0].op.type == "Squeeze"
+
+
+@pytest.mark.parametrize("form", ["variables", "tf-frozen"])
+def test_the_sum_of_two_numbers_keeps_its_dims(form: str, tmp_path: Path) -> None:
+    node = helper.make_node("Add", ["x", "c"], ["y"])
+    path = written(model([node], [1, 1], [1, 1], c=np.float32([[2]])), tmp_path, form)
+    np.testing.assert_array_equal(call(path, np.float32([[3]])), [[5]])

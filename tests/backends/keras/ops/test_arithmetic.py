@@ -16,6 +16,7 @@ COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 ROWS = [
     *shared_rows(__name__),
     case("Add", f32(2, 3, 5), const(f32(3, 5))).named("parameter"),
+    case("Add", f32(1, 1), const(f32(1, 1))).named("numbers"),
     # A file keeps scalars as numbers without a dtype.
     *(case(operator, NEAR, const(np.array(0.1))).named("scalar of float64") for operator in COMPARISONS),
     case("Mod", NEAR * 7, const(np.array(0.1)), fmod=1).named("scalar of float64"),
