@@ -62,6 +62,11 @@ def write_script(model: ir.Model, path: Path, options: Options, report: Report, 
 
 def script_of(program: ExportedProgram) -> torch.jit.ScriptModule:
     """The program as a script that returns a dict of its outputs. Raises `Unsupported` for what TorchScript lacks."""
+    for name in (*program.state_dict, *program.constants):
+        if not name.isascii():
+            raise Unsupported(
+                f"a weight's name beyond ASCII, {name!r}, which PyTorch writes and cannot read", hint=_FIX
+            )
     module = program.module(check_guards=False)
     graph = fx.Graph()
     found: Any = graph.graph_copy(module.graph, {})

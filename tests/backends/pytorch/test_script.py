@@ -139,3 +139,16 @@ def test_conditions_on_sizes_are_checked_as_the_program_checks_them() -> None:
             program.module()(*given)
         with pytest.raises(torch.jit.Error, match="does not hold for these sizes"):
             script(*given)
+
+
+@pytest.mark.parametrize("name", ["weiß.w", "፩"])
+def test_names_that_pytorch_would_not_read(name: str, tmp_path: Path) -> None:
+    """It writes such a name in escapes of its own, and fails when it loads them (2.13)."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 20]> g (float[n, 3] x) => (float[n, 2] y) { y = MatMul (x, w) }'
+    )
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((3, 2), np.float32), name))
+    model.graph.node[0].input[1] = name
+    with pytest.raises(Unsupported, match="a weight's name beyond ASCII"):
+        convert.convert(model, "torch-script", tmp_path / "m.ts", verify=False)
+    assert not list(tmp_path.iterdir())
