@@ -60,7 +60,9 @@ DIFFERENCES = {
         ),
         Difference(("ReduceMean",), "onnxruntime's mean of no elements is 0", integers=False),
         Difference(
-            ("ReduceSum", "ReduceProd", "Pow"), "onnxruntime computes integers in float64, exact to 2⁵³", integers=True
+            ("ReduceSum", "ReduceProd", "Pow"),
+            "onnxruntime computes integers in float64, exact to 2⁵³, and ends at the largest one, or the least",
+            integers=True,
         ),
         Difference(("Cast", "QuantizeLinear"), "NaN and numbers out of range become any integer", integers=False),
     )
