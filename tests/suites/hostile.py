@@ -356,7 +356,7 @@ def _run_all(given: argparse.Namespace, place: Path, known: set[tuple[str, str, 
         canary.marker.parent.mkdir()
         for kind in given.classes.split(","):
             found, failure = made(kind, place, canary)
-            cases = [case for case in found if re.search(given.match, case.name)]
+            cases, done = [case for case in found if re.search(given.match, case.name)], 0
             log.calls()  # those of the makers
             if failure:
                 yield Run(kind, "the maker", "", time.time(), time.time(), scores={"unmade": failure})
@@ -365,7 +365,7 @@ def _run_all(given: argparse.Namespace, place: Path, known: set[tuple[str, str, 
                 number += 1
                 if number % given.sample or (kind, verb, case.name) in known:
                     continue
-                folder = place / "runs" / str(number)
+                done, folder = done + 1, place / "runs" / str(number)
                 folder.parent.mkdir(exist_ok=True)
                 for told in (words, arguments(case, verb, ENDING)):  # where it does not end, with that --timeout
                     run = run_command(case, kind, verb, told, folder, canary, helper)
@@ -376,7 +376,7 @@ def _run_all(given: argparse.Namespace, place: Path, known: set[tuple[str, str, 
                 if given.progress:
                     print(f"{kind} {verb} {run.code} {run.seconds:.0f} {case.name!a}", flush=True)
                 yield run
-            print(f"{kind}: {len(cases)} files", flush=True)
+            print(f"{kind}: {len(cases)} files, {done} commands", flush=True)
     if helper is not None:
         helper.kill()
 
