@@ -56,12 +56,12 @@ def mish(k, x):
 
 
 def _apart_from_sum(k: Emitter, x: Any) -> Any:
-    """x, not to be fused with a convolution, its bias and a sum (TensorFlow 2.21).
+    """x, not to be fused with a convolution, its bias and a sum or a HardSwish (TensorFlow 2.21).
 
-    oneDNN loses the slope of a LeakyRelu behind these, and TensorFlow has no kernel with a Mish.
+    oneDNN loses the slope of a LeakyRelu behind these, or has no kernel, and TensorFlow has none with a Mish.
     """
     maker = k.node.inputs[0].producer() if k.node is not None and k.node.inputs[0] is not None else None
-    return kept_apart(x) if maker is not None and maker.op_type in ("Add", "Sum") else x
+    return kept_apart(x) if maker is not None and maker.op_type in ("Add", "Sum", "HardSwish") else x
 
 
 @onnx_op("PRelu")

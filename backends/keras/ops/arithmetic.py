@@ -92,12 +92,17 @@ def binary_rule(function: Callable[[Any, Any], Any]):
 onnx_op.same(binary_rule, And=ops.logical_and, Or=ops.logical_or, Xor=ops.logical_xor)
 
 
-def typed_rule(function: Callable[[Any, Any], Any]):
-    """The same for functions that look at the dtype of each."""
-    return lambda k, a, b: function(*k.typed(a, b))
+def bitwise_rule(function: Callable[[Any, Any], Any]):
+    """The same for bits, where Keras looks at the dtype of each, and gives the result the shape of the first (3.15)."""
+
+    def rule(k, a, b):
+        a, b = k.typed(a, b)
+        return function(a if tuple(a.shape) == tuple(b.shape) else plus(a, ops.zeros_like(b)), b)
+
+    return rule
 
 
-onnx_op.same(typed_rule, BitwiseAnd=ops.bitwise_and, BitwiseOr=ops.bitwise_or, BitwiseXor=ops.bitwise_xor)
+onnx_op.same(bitwise_rule, BitwiseAnd=ops.bitwise_and, BitwiseOr=ops.bitwise_or, BitwiseXor=ops.bitwise_xor)
 
 
 def comparison_rule(function: Callable[[Any, Any], Any]):

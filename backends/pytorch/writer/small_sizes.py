@@ -60,11 +60,11 @@ class _Captured:
         found = {_name_of(v, a) for v in self.inputs for a in range(len(v.shape or ()))}
         return [name for name in self.sizes if name in found]
 
-    def not_one(self, name: str) -> str:
-        """The guard, as PyTorch writes it, that keeps 1 out of a dim."""
+    def other_than(self, name: str, size: int) -> str:
+        """The guard, as PyTorch writes it, that keeps a size out of a dim."""
         named = ((v, a) for v in self.inputs for a in range(len(v.shape or ())) if _name_of(v, a) == name)
         value, axis = next(named)
-        return f"L['{value.name}'].size()[{axis}] != 1"
+        return f"L['{value.name}'].size()[{axis}] != {size}"
 
     def is_right(self, sizes: Sizes) -> bool:
         """Whether the program gives what the module gives, and refuses what it refuses."""
@@ -90,7 +90,8 @@ def settle_small_sizes(
     """Drop the guards that all sizes from 2 on meet, if the program is right where they are not met.
 
     sizes: by dim, those of the example. What is right is what `module` computes, at the sizes that have a dim of 0 or
-    1; a guard that keeps one out for which the program is not, or which was not tried, stays. `from_two`: the program
+    1; a guard that keeps one of 1 out for which the program is not, or which was not tried, stays, and one of 0 leaves
+    a guard of that. `from_two`: the program
     was captured with sizes from 2 on, and gets a guard for each dim that may not be 1; their names are returned.
     """
     captured = _Captured(module, program, model, inputs, sizes)
@@ -102,15 +103,20 @@ def settle_small_sizes(
         return []
     program._guards_code = [t for t in guards if t not in needless]
     kept_out: list[str] = []
+    nothing: list[str] = []
     for small in _small_sizes(sizes, captured.dims()):
         if any(small[name] == 1 for name in kept_out):
             continue
         unmet = [t for t, g in needless.items() if not captured.meets(g, small)]
         if (unmet or from_two) and not captured.is_right(small):
+            if unmet and 0 in small.values():
+                nothing += [n for n in captured.dims() if small[n] == 0]
+                continue
             needless = {t: g for t, g in needless.items() if t not in unmet}
             kept_out += [n for n in captured.dims() if small[n] == 1][:1] if not unmet else []
     program._guards_code = [t for t in guards if t not in needless]
-    program._guards_code += [captured.not_one(name) for name in kept_out]
+    program._guards_code += [captured.other_than(name, 1) for name in kept_out]
+    program._guards_code += [captured.other_than(name, 0) for name in nothing]
     return kept_out
 
 

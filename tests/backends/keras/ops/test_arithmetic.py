@@ -7,7 +7,7 @@ import pytest
 
 from tests.backends.keras.ops.keras_support import Outcomes, check, shared_rows
 from tests.backends.tensorflow.ops.onnx_cases import const
-from tests.support.cases import Case, case, f32, params
+from tests.support.cases import Case, case, f32, i32, params
 
 NEAR = np.array([0.1, 0.1 + 1e-10, 0.1 - 1e-10, 0.3])
 BYTES, WORDS = np.array([0, 1, 7, 250], np.uint8), np.array([3000000001, 4294967295, 31, 0], np.uint32)
@@ -17,6 +17,10 @@ ROWS = [
     *shared_rows(__name__),
     case("Add", f32(2, 3, 5), const(f32(3, 5))).named("parameter"),
     case("Add", f32(1, 1), const(f32(1, 1))).named("numbers"),
+    *(
+        case(name, i32(4, 1), i32(3, 1, 5)).named("of both shapes")
+        for name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")
+    ),
     # A file keeps scalars as numbers without a dtype.
     *(case(operator, NEAR, const(np.array(0.1))).named("scalar of float64") for operator in COMPARISONS),
     case("Mod", NEAR * 7, const(np.array(0.1)), fmod=1).named("scalar of float64"),
