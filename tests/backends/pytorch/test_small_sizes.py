@@ -102,3 +102,47 @@ def test_a_guard_stays_where_the_module_computes_something_else(other: int, fact
     assert len(program._guards_code) == 1
     settle_small_sizes(program, module, model, model.graph.inputs, {"b": 5})
     assert len(program._guards_code) == stays
+
+
+class Bounded(torch.nn.Module):
+    """Computes something else from a size on."""
+
+    def __init__(self, bound: int) -> None:
+        super().__init__()
+        self.bound = bound
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"y": x + x if x.shape[0] <= self.bound else x * 3}
+
+
+@pytest.mark.parametrize("bound", [100, 70_000])
+def test_a_bound_of_sizes_stays(bound: int) -> None:
+    module = Bounded(bound)
+    program = torch.export.export(module, (torch.ones(5, 2),), dynamic_shapes=({0: Dim.DYNAMIC},), strict=False)
+    model = ir.from_proto(onnx.parser.parse_model(HEAD + "(float[b, 2] x) => (float[b, 2] y) { y = Add (x, x) }"))
+    before = list(program._guards_code)
+    assert before
+    settle_small_sizes(program, module, model, model.graph.inputs, {"b": 5})
+    assert program._guards_code == before
+
+
+class Reduced(torch.nn.Module):
+    """Refuses nothing, and computes one or several in one way."""
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        if x.shape[0] == 0:
+            raise ValueError("of nothing there is none")
+        return {"y": x + x if x.shape[0] > 1 else x * 2}
+
+
+def test_nothing_is_kept_out_alone() -> None:
+    """Where the module refuses it, and the program would not, a size of 1 is taken all the same."""
+    module = Reduced()
+    with torch.fx.experimental._config.patch(backed_size_oblivious=True):
+        program = torch.export.export(module, (torch.ones(5, 2),), dynamic_shapes=({0: Dim.DYNAMIC},), strict=False)
+    model = ir.from_proto(onnx.parser.parse_model(HEAD + "(float[b, 2] x) => (float[b, 2] y) { y = Add (x, x) }"))
+    settle_small_sizes(program, module, model, model.graph.inputs, {"b": 5})
+    taken = program.module()
+    assert taken(torch.ones(1, 2))["y"].tolist() == [[2, 2]]
+    with pytest.raises(AssertionError, match="!= 0"):
+        taken(torch.ones(0, 2))
