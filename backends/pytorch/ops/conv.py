@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 from convert.semantics.windows import extent, same_pads, split_pads
 
+from ..common import own_tensor
 from ..rules import host, onnx_op
 
 _CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
@@ -53,7 +54,25 @@ def convolve(x: Any, w: Any, b: Any, auto_pad: Any, dilations: Any, group: Any, 
     equal = equal_pads(pairs)
     if equal is None:
         x, equal = padded(x, pairs), [0] * rank
+    if _needs_own_strides(x, w, strides, equal, dilations, group):
+        x = own_tensor(x)
     return _CONV[rank](x, w, b, strides, equal, dilations, group)
+
+
+def _needs_own_strides(x: Any, w: Any, strides: Any, pads: Any, dilations: Any, group: Any) -> bool:
+    """Whether oneDNN's convolution is wrong where the channels of x lie last in memory (PyTorch 2.13).
+
+    With a stride along the width it ends the process where a window holds padding only; and where it has one channel,
+    no other stride, and room for one window there, it reads elements that are no window's.
+    """
+    if strides[-1] == 1:
+        return False
+    span = extent(w.shape[-1], dilations[-1])
+    if pads[-1] >= span:
+        return True
+    width = x.shape[-1] + 2 * pads[-1]
+    one_window = not isinstance(width, int) or width < span + strides[-1]
+    return group == 1 and w.shape[1] == 1 and set(strides[:-1]) <= {1} and one_window
 
 
 @onnx_op("ConvTranspose")

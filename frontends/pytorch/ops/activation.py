@@ -80,11 +80,15 @@ def selu(g, x):
 
 @torch_op("celu")
 def celu(g, x, alpha=1.0):
-    """alpha · elu(x / alpha): ONNX has Celu for float32 only."""
+    """x, and alpha · elu(x / alpha) of what is not positive: ONNX has Celu for float32 only.
+
+    Of a positive x that quotient times alpha is not always x.
+    """
     if alpha == 1:
         return g.Elu(x, alpha=1.0)
     scale = constant_like(g, alpha, x)
-    return g.Mul(g.Elu(g.Div(x, scale), alpha=1.0), scale)
+    curve = g.Mul(g.Elu(g.Div(x, scale), alpha=1.0), scale)
+    return g.Where(g.Greater(x, constant_like(g, 0.0, x)), x, curve)
 
 
 @torch_op("gelu")

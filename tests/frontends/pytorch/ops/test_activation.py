@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from tests.frontends.pytorch.ops.support import check, check_unknown_sizes, layers
 from tests.support.cases import Case, case, f32, i64, params
+from tests.support.pytorch_tools import read, run
 
 X = f32(2, 4, 6, 7)
 RANGE = np.linspace(-8, 8, 33, dtype=np.float32)
@@ -79,3 +82,10 @@ def test_rule_agrees_with_pytorch(row: Case) -> None:
 @pytest.mark.parametrize("row", params(row for row in ROWS if not row.reason))
 def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
     check_unknown_sizes(row)
+
+
+def test_celu_leaves_positive_numbers_as_they_are() -> None:
+    """`tests.suites.compose --source pytorch --seed 48927`: a comparison with the input told which it was."""
+    x = torch.rand(100) + 0.1
+    (found,) = run(read(nn.CELU(0.38), "x:float32[100]"), x.numpy())
+    np.testing.assert_array_equal(found, x)
