@@ -141,6 +141,15 @@ def behind_layers() -> Iterator[tuple[str, Function, Tensor]]:
         yield f"{name} of one in three dims", lambda x, a=act: a(F.conv3d(x[:, :, None], KERNEL[:, :, None], SIX)), MAPS
 
 
+def behind_activations() -> Iterator[tuple[str, Function, Tensor]]:
+    """Each activation behind each that is fused with a layer, of which a fusion with both has no kernel."""
+    fused = ("relu", "relu6", "clamp", "leaky_relu", "elu", "gelu", "mish", "silu", "sigmoid", "tanh", "hardswish")
+    for first, second in itertools.product(fused, ACTIVATIONS):
+        one, other = ACTIVATIONS[first], ACTIVATIONS[second]
+        yield f"{second} of {first} of a map", lambda x, f=one, g=other: g(f(F.conv2d(x, KERNEL, SIX))), MAPS
+        yield f"{second} of {first} of a product", lambda x, f=one, g=other: g(f(x @ MATRIX + SEVEN)), ROWS[0]
+
+
 def behind_biases() -> Iterator[tuple[str, Function, Tensor]]:
     """Constants of other shapes behind layers with a bias, with which an optimizer may exchange it."""
     line, volume = MAPS[:, :, 0], MAPS[:, :, None]
@@ -221,6 +230,7 @@ def programs() -> dict[str, Program]:
     for kind, made, x in (("gelu", gelus(), ROWS), ("norm", norms(), ROWS), ("product", products(), ROWS)):
         found |= {f"{kind}: {name}": (function, (x,)) for name, function in made}
     found |= {f"layer: {name}": (function, (x,)) for name, function, x in behind_layers()}
+    found |= {f"pair: {name}": (function, (x,)) for name, function, x in behind_activations()}
     found |= {f"bias: {name}": (function, (x,)) for name, function, x in behind_biases()}
     found |= {f"size: {name}": (function, (x,)) for name, function, x in behind_sizes()}
     return found | {f"pad: {name}": (function, (MAPS,)) for name, function in behind_pads()}

@@ -17,6 +17,7 @@ TRAPS = [
     "bias: a map and (1, 1, 1, 1)",
     "bias: a line by (1,)",
     "size: a slice as rows of 3 dims without a bias 2",
+    "pair: mish of silu of a map",
     "pad: a convolution (0, 0, 0, 0, 1, 1) 0.0",
     "pad: a padded volume (1, 1, 0, 0, 2, 0)",
 ]

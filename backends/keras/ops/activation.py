@@ -37,6 +37,10 @@ onnx_op.same(activation_rule, Sigmoid="sigmoid", Softplus="softplus", Softsign="
 onnx_op.same(activation_rule, HardSwish="hard_silu")
 
 
+_FUSED = ("Add", "Sum", "Mul", "Swish", "HardSwish")
+"""What may be fused with a convolution; a Swish may be written as a product."""
+
+
 @onnx_op("Relu")
 def relu(k, x):
     return k.layer(layers.ReLU, x) if is_floating(x) else ops.maximum(x, 0)
@@ -47,21 +51,21 @@ def leaky_relu(k, x, *, alpha):
     # Keras's layer refuses negative ones, and oneDNN takes any slope for 1 that is fused into a Conv3D without bias.
     if alpha < 0 or len(x.shape) == 5:
         return ops.where(ops.less(x, np.array(0, x.dtype)), ops.multiply(x, np.array(alpha, x.dtype)), x)
-    return k.layer(layers.LeakyReLU, _apart_from_sum(k, x), negative_slope=alpha)
+    return k.layer(layers.LeakyReLU, _apart_from_fused(k, x), negative_slope=alpha)
 
 
 @onnx_op("Mish")
 def mish(k, x):
-    return activation_rule("mish")(k, _apart_from_sum(k, x))
+    return activation_rule("mish")(k, _apart_from_fused(k, x))
 
 
-def _apart_from_sum(k: Emitter, x: Any) -> Any:
-    """x, not to be fused with a convolution, its bias and a sum or a HardSwish (TensorFlow 2.21).
+def _apart_from_fused(k: Emitter, x: Any) -> Any:
+    """x, not to be fused with a convolution, its bias, and a sum or a Swish or HardSwish (TensorFlow 2.21).
 
-    oneDNN loses the slope of a LeakyRelu behind these, or has no kernel, and TensorFlow has none with a Mish.
+    oneDNN loses the slope of a LeakyRelu behind a sum, and has no kernel with it behind others; none with a Mish.
     """
     maker = k.node.inputs[0].producer() if k.node is not None and k.node.inputs[0] is not None else None
-    return kept_apart(x) if maker is not None and maker.op_type in ("Add", "Sum", "HardSwish") else x
+    return kept_apart(x) if maker is not None and maker.op_type in _FUSED else x
 
 
 @onnx_op("PRelu")

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from convert.errors import Unsupported
 
+from ..emit import Emitter, kept_apart
 from ..rules import LITE, onnx_op
 from .reduce import kept_from_reordering
 from .sums import halves_in_float32
@@ -27,7 +28,13 @@ def relu(t, x):
 
 @onnx_op("LeakyRelu")
 def leaky_relu(t, x, *, alpha):
-    return tf.nn.leaky_relu(x, alpha)
+    return tf.nn.leaky_relu(_apart_from_swish(t, x), alpha)
+
+
+def _apart_from_swish(t: Emitter, x: tf.Tensor) -> tf.Tensor:
+    """x, not to be fused with a convolution, its bias and a Swish: oneDNN has no kernel with a fourth (2.21)."""
+    maker = t.node.inputs[0].producer() if t.node is not None and t.node.inputs[0] is not None else None
+    return kept_apart(x) if maker is not None and maker.op_type in ("Mul", "Swish") else x
 
 
 @onnx_op("PRelu")
@@ -92,6 +99,7 @@ def softplus(t, x):
 
 @onnx_op("Mish")
 def mish(t, x):
+    x = _apart_from_swish(t, x)
     return tf.multiply(x, tf.tanh(tf.nn.softplus(x)))
 
 
