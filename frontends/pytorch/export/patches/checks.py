@@ -74,8 +74,9 @@ def without_checks() -> Iterator[list[str]]:
         _add_note(found, _LEFT_OUT, frame)
         return True
 
-    for name, patched in zip(_PATCHED, (evaluate, evaluate_node, is_assertion), strict=True):
-        setattr(shape_env, name, patched)
+    patched: tuple[Any, ...] = (evaluate, evaluate_node, is_assertion)  # of no common type
+    for name, function in zip(_PATCHED, patched, strict=True):
+        setattr(shape_env, name, function)
     try:
         with _PassedChecks(found):
             yield found
