@@ -80,6 +80,13 @@ def _quotient(a: Any, b: Any) -> Any:
     return torch.sym_max(a, 0) // b - torch.sym_max(-a, 0) // b
 
 
+def _mod(x: Any, y: Any, fmod: int = 0) -> Any:
+    """Floored, of a positive number, in a form of which what is left of the dividend divides without a rest."""
+    if fmod or not isinstance(y, Known) or not (y.array > 0).all():
+        return None
+    return _elementwise(lambda a, b: a - a // b * b)(x, y)
+
+
 def _gather(x: Any, indices: Any, axis: int = 0) -> Any:
     if isinstance(indices, Sizes):
         return None
@@ -219,6 +226,7 @@ _RULES: dict[str, Rule] = {
     "Sub": _elementwise(lambda a, b: a - b),
     "Mul": _elementwise(lambda a, b: a * b),
     "Div": _elementwise(_quotient),
+    "Mod": _mod,
     "Max": _folded(lambda a, b: torch.sym_max(a, b)),
     "Min": _folded(lambda a, b: torch.sym_min(a, b)),
     "Gather": _gather,

@@ -125,8 +125,8 @@ def slice_(t, x, starts, ends, axes=None, steps=None):
     for a, b, axis, by in zip(begin, end, places, step, strict=True):
         if fixed and by > 0:
             x = _plain_slice(x, axis, a, b, by)
-        elif fixed and isinstance(a, int) and isinstance(b, int) and (a == -1 or a >= 2**31 - 1):
-            x = _plain_slice(_from_last(x, axis, b), axis, 0, None, -by)
+        elif fixed and isinstance(a, int) and isinstance(b, int):
+            x = _plain_slice(_backwards(x, axis, a, b), axis, 0, None, -by)
         else:
             x = _strided(x, axis, a, b, by)
     return x
@@ -141,10 +141,15 @@ def _plain_slice(x: Tensor, axis: int, a: Size, b: Size | None, by: int) -> Tens
     return x[tuple(place)]
 
 
-def _from_last(x: Tensor, axis: int, b: int) -> Tensor:
-    """From the last element to the one behind `b`, backwards."""
-    rows = x if b < -(2**31) else _plain_slice(x, axis, x.shape[axis] if b == -1 else b + 1, None, 1)
-    return torch.flip(rows, [axis])
+def _backwards(x: Tensor, axis: int, a: int, b: int) -> Tensor:
+    """From `a` to the one behind `b`, backwards: Slice-13 takes a start before the first element for the first."""
+    count = x.shape[axis]
+    low = 0 if b < -(2**31) else count if b == -1 else b + 1
+    if a < -1:
+        high = 1 if a < -(2**31) else torch.sym_max(count + a + 1, 1)
+    else:
+        high = None if a == -1 or a >= 2**31 - 1 else a + 1
+    return torch.flip(_plain_slice(x, axis, low, high, 1), [axis])
 
 
 def _scalar(v: Any) -> Any:

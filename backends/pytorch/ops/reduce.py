@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from convert.errors import Unsupported
 
@@ -142,9 +143,20 @@ def _extreme(function: Fold, empty: Callable[[torch.dtype], Any]) -> Fold:
             whole = [a % x.dim() for a in axes]
             shape = [1 if i in whole else n for i, n in enumerate(x.shape) if keep or i not in whole]
             return torch.full(shape, empty(x.dtype), dtype=x.dtype)
+        for axis in axes:
+            if _may_be_empty(x.shape[axis]):
+                row = [1 if i == axis % x.dim() else n for i, n in enumerate(x.shape)]
+                x = torch.cat([x, torch.full(row, empty(x.dtype), dtype=x.dtype)], axis)
         return function(x, axes, keep)
 
     return fold
+
+
+def _may_be_empty(size: Any) -> bool:
+    """Whether a size that follows from others, as of a slice, can be 0: PyTorch would keep what makes it 0 out."""
+    if not isinstance(size, torch.SymInt) or size.node.expr.is_Symbol:
+        return False
+    return not statically_known_true(size > 0)
 
 
 def _lowest(dtype: torch.dtype) -> Any:

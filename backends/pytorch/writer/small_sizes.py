@@ -1,4 +1,4 @@
-"""Settles by running it for which sizes of 1 and 0 a captured program is right: its guards take those, and no others.
+"""Settles by running it for which small sizes a captured program is right: its guards take those, and no others.
 
 PyTorch takes no size of the example for 0 or 1. Where it asks, as for the layout of what broadcasts, the answer is a
 guard of the program, such as `x.size()[0] != 1`, also if nothing that is computed depends on it; and where it captures
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from convert.parity.inputs import complete_sizes, fed_shape, sized_feed
 from convert.parity.size_guards import broken_guards
@@ -23,6 +24,8 @@ from convert.parity.size_guards import broken_guards
 from ..dtypes import FLOAT8, tensor_from
 
 _DRAWS = 40
+_FEW = range(2, 10)
+_TRIES = 8
 _LARGEST = 1 << 20
 _MOST_DIMS = 4
 _SIZE = re.compile(r"L\['(?:flat_args'\]\[(?P<index>\d+)|(?P<name>[^']+)')\]\.size\(\)\[(?P<axis>\d+)\]")
@@ -57,12 +60,18 @@ class _Captured:
         return _SIZE.sub(place, guard)
 
     def keeps_out_only(self, guard: str, tried: Sequence[Sizes]) -> bool:
-        """Whether some of these sizes do not meet a guard, and the example does, and others from 2 on."""
+        """Whether some of these sizes do not meet a guard, and the example does, and all larger ones."""
         draw = random.Random(0)
-        small = [{name: draw.randint(2, 9) for name in self.sizes} for _ in range(_DRAWS)]
-        large = [{name: int(_LARGEST ** draw.uniform(0.1, 1)) for name in self.sizes} for _ in range(_DRAWS)]
-        usual = [self.sizes, *filter(self.exist, [*small, *large])]
+        large = [{name: int(_LARGEST ** draw.uniform(0.2, 1)) for name in self.sizes} for _ in range(_DRAWS)]
+        usual = [self.sizes, *filter(self.exist, large)]
         return not all(self.meets(guard, s) for s in tried) and all(self.meets(guard, s) for s in usual)
+
+    def few(self) -> list[dict[str, int]]:
+        """Sizes from 2 to 9: of each dim beside the example's, and drawn ones."""
+        draw = random.Random(1)
+        alone = [{**self.sizes, name: n} for name in self.dims() for n in _FEW]
+        drawn = [{name: draw.choice(_FEW) for name in self.sizes} for _ in range(_DRAWS)]
+        return [*filter(self.exist, [*alone, *drawn])]
 
     def dims(self) -> list[str]:
         """Those of `sizes` that inputs have as they are."""
@@ -104,20 +113,26 @@ def settle_small_sizes(
     *,
     from_two: bool = False,
 ) -> list[str]:
-    """Drop the guards that only keep sizes of 0 and 1 out, if the program is right for those.
+    """Drop the guards that only keep sizes of 0, 1 and few out, if the program is right for those.
 
     sizes: by dim, those of the example. What is right is what `module` computes where a dim or several are 1, or one is
-    0; of more than four dims not every choice is tried. A guard that such sizes do not meet, and others do, goes if the
-    program is right for all of these that were tried, or is right but for nothing: then it keeps a size of 0 out.
+    0; of more than four dims not every choice is tried; and at some of those from 2 to 9 that a guard does not meet. A
+    guard that such sizes do not meet, and large ones do, goes if the program is right for all of these that were tried,
+    or is right but for nothing: then it keeps a size of 0 out.
     from_two: the program was captured with sizes from 2 on, and gets a guard for each dim that may not be 1, or 0.
     Returns the dims that may not be 1 for this reason.
     """
     captured = _Captured(module, program, model, inputs, sizes)
+    _bounds_to_guards(program, inputs)
     guards = {text: captured.by_place(text) for text in program._guards_code}
     tried = [small for small in _small_sizes(sizes, captured.dims()) if captured.exist(small)]
-    doubtful = {text: guard for text, guard in guards.items() if captured.keeps_out_only(guard, tried)}
+    few = captured.few() if guards else []
+    doubtful = {text: guard for text, guard in guards.items() if captured.keeps_out_only(guard, [*tried, *few])}
     if not doubtful and not from_two:
         return []
+    for guard in doubtful.values():
+        kept_out = (sizes for sizes in few if sizes not in tried and not captured.meets(guard, sizes))
+        tried += itertools.islice(kept_out, _TRIES)
     program._guards_code = [t for t in guards if t not in doubtful]
     no_one: list[str] = []
     no_zero: list[str] = []
@@ -137,6 +152,18 @@ def settle_small_sizes(
     program._guards_code += [captured.other_than(name, 1) for name in no_one]
     program._guards_code += [captured.other_than(name, 0) for name in no_zero]
     return no_one
+
+
+def _bounds_to_guards(program: ExportedProgram, inputs: Sequence[ir.Value]) -> None:
+    """Make the lower bounds that PyTorch drew from guards, and checks besides, guards themselves."""
+    arguments = [node for node in program.graph.nodes if node.name in program.graph_signature.user_inputs]
+    for value, node in zip(inputs, arguments, strict=True):
+        for axis, size in enumerate(node.meta["val"].shape):
+            symbol = size.node.expr if isinstance(size, torch.SymInt) else None
+            known = program.range_constraints.get(symbol)
+            if known is not None and known.lower > 2:
+                program._guards_code.append(f"L['{value.name}'].size()[{axis}] >= {known.lower}")
+                program.range_constraints[symbol] = ValueRanges(0, known.upper)
 
 
 def _name_of(value: ir.Value, axis: int) -> str | None:

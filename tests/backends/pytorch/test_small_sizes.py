@@ -32,6 +32,21 @@ GRAPHS = {
             y = Neg (r) }""",
         {"x": ("b", "n"), "z": ("b", 8, "n", 1, 1)},
     ),
+    "the largest of what may be nothing": (
+        """(float[b, n] x) => (float[b] y, float[n] z)
+            <int64[1] first = {0}, int64[1] one = {1}, int64[1] last = {-1}> {
+            s = Slice (x, one, last, one) y = ReduceMax <keepdims = 0> (s, one)
+            t = Slice (x, one, last, first) z = ReduceMin <keepdims = 0> (t, first) }""",
+        {"x": ("b", "n")},
+    ),
+    "every second of windows, of which one is left of two": (
+        """(float[1, 3, b, n] x) => (float[1, 3, c, d] y)
+            <float[3, 1, 1, 1] w = {1, 2, 3}, int64[4] by = {1, 1, 2, 1}> {
+            v = Conv <strides = [2, 2], group = 3> (x, w) g = ReduceMax <keepdims = 0> (v) z = Less (g, g)
+            y = If (z) <then_branch = a () => (float[1, 3, c, d] p) { p = Neg (v) },
+                        else_branch = e () => (float[1, 3, c, d] q) { q = Add (v, v) }> }""",
+        {"x": (1, 3, "b", "n")},
+    ),
 }
 
 
@@ -41,14 +56,15 @@ def test_sizes_of_one_are_taken(name: str) -> None:
     proto = onnx.parser.parse_model(HEAD + text)
     session = onnxruntime.InferenceSession(proto.SerializeToString())
     program = export_model(ir.from_proto(onnx.shape_inference.infer_shapes(proto))).module()
-    for b, n in ((1, 1), (1, 3), (3, 1), (2, 4), (6, 8)):
+    for b, n in ((1, 1), (1, 3), (3, 1), (2, 4), (2, 2), (6, 8)):
         sizes = {"b": b, "n": n}
         feed = {
             k: np.random.default_rng(b).normal(size=[sizes.get(str(d), d) for d in shape]).astype(np.float32)
             for k, shape in shapes.items()
         }
-        found = program(*map(torch.from_numpy, feed.values()))["y"].detach().numpy()
-        np.testing.assert_allclose(found, session.run(["y"], feed)[0], rtol=1e-5, atol=1e-5)
+        found = program(*map(torch.from_numpy, feed.values()))
+        for output, wanted in zip(session.get_outputs(), session.run(None, feed), strict=True):
+            np.testing.assert_allclose(found[output.name].detach().numpy(), wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_branches_one_of_which_has_a_size_of_one() -> None:
@@ -92,7 +108,11 @@ class Decides(torch.nn.Module):
         return {"y": x + x if x.shape[0] != self.other else x * self.factor}
 
 
-@pytest.mark.parametrize(("other", "factor", "stays"), [(1, 2.0, False), (1, 3.0, True), (3, 2.0, True)])
+# A size of 30 is none that is tried.
+@pytest.mark.parametrize(
+    ("other", "factor", "stays"),
+    [(1, 2.0, False), (1, 3.0, True), (3, 2.0, False), (3, 3.0, True), (30, 2.0, True)],
+)
 def test_a_guard_stays_where_the_module_computes_something_else(other: int, factor: float, stays: bool) -> None:
     module = Decides(other, factor)
     with torch.fx.experimental._config.patch(backed_size_oblivious=True):
