@@ -171,7 +171,7 @@ def _convolve_3d(t: Emitter, x: tf.Tensor, kernel: tf.Tensor, window: SpatialWin
         return _convolve_groups(t, x, kernel, window, group)
     x, kernel, window = _apart_from_one_column(t, x, kernel, window)
     x = pad_spatial(x, window.before, window.after)
-    if x.op.type in ("Pad", "PadV2"):
+    if isinstance(x, tf.Tensor) and x.op.type in ("Pad", "PadV2"):
         # Of both oneDNN makes one operator, whose result TensorFlow takes for one without pads: a slice of it that
         # would cut nothing off then is left out, and a mean over what would be one element (TensorFlow 2.21).
         x = kept_apart(x)

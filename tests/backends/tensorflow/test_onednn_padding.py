@@ -42,3 +42,14 @@ def test_padding_with_room_for_a_window_is_not_fused_with_a_bias(
     for height in (1, 2, 5) if rank == 2 else (1,):
         x = RANDOM.normal(size=(2, channels, *[height][: rank - 1], width)).astype(np.float32)
         np.testing.assert_allclose(call(path, x), onnxruntime_of(proto, {"x": x})[0], rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_what_is_convolved_may_be_a_constant(rank: int, tmp_path: Path) -> None:
+    """Such as the ones that count what a window holds: the search for a Pad before it has no operator to look at."""
+    nodes = [helper.make_node("Conv", ["ones", "x"], ["y"])]
+    ones: Any = np.ones((1, 1, *[4] * rank), np.float32)
+    proto = model(nodes, ["n", 1, *[2] * rank], [1, "n", *[3] * rank], ones=ones)
+    x = RANDOM.normal(size=(3, 1, *[2] * rank)).astype(np.float32)
+    found = call(written(proto, tmp_path, "tf-frozen"), x)
+    np.testing.assert_allclose(found, onnxruntime_of(proto, {"x": x})[0], rtol=1e-4, atol=2e-5)
