@@ -116,8 +116,10 @@ def _array(given: Any) -> Any:
         narrow = getattr(ml_dtypes, str(given.dtype).removeprefix("torch."), None)
         if narrow is not None:  # numpy has no such dtype of its own; float32 holds every number of them
             return np.asarray(given.float()).astype(narrow)
+    from convert.graph.tensors import plain_array
+
     try:
-        return np.asarray(given)
+        return plain_array(np.asarray(given))
     except Exception as error:
         raise UsageError(f"an input of type {type(given).__name__} is neither a spec nor an array") from error
 

@@ -71,6 +71,8 @@ def torch_dtype(dtype: ir.DataType | int | None) -> torch.dtype:
 def tensor_from(array: np.ndarray) -> torch.Tensor:
     """A tensor over the memory of `array`, or a copy where that cannot be written to."""
     dtype = torch_dtype(ir.DataType.from_numpy(array.dtype))
+    if any(step < 0 for step in array.strides):  # contiguous all the same, where the dim is of size 1
+        array = array.copy()
     array = np.ascontiguousarray(array).reshape(array.shape)
     if array.dtype.name in BYTE_CONTAINERS:
         array = array.astype(BYTE_CONTAINERS[array.dtype.name])

@@ -54,6 +54,12 @@ _SMALL, _BLOCK, _COLUMNS = 1 << 17, 1 << 20, 64
 """Bytes of what numpy copies as fast; of a block of the result, and rows of the matrix that go into it together."""
 
 
+def plain_array(array: np.ndarray) -> np.ndarray:
+    """The array as every framework reads it, copied where it is of another byte order or goes backwards in memory."""
+    native = np.asarray(array, array.dtype.newbyteorder("="))
+    return native.copy() if any(step < 0 for step in native.strides) else native
+
+
 def numpy_dtype(dtype: ir.DataType) -> np.dtype:
     """The numpy dtype that holds `dtype` (bfloat16 and float8 through ml_dtypes, strings as object)."""
     return np.dtype(object) if dtype == ir.DataType.STRING else dtype.numpy()

@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from convert.errors import BadInput
 from convert.files.holes import check_holes
-from convert.graph.tensors import numpy_dtype
+from convert.graph.tensors import numpy_dtype, plain_array
 
 _UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, TypeError, RecursionError, struct.error, zlib.error,
                zipfile.BadZipFile, lzma.LZMAError, SyntaxError, TokenError)  # fmt: skip
@@ -45,7 +45,7 @@ def load_inputs(path: Path) -> dict[str, np.ndarray]:
         raise BadInput(
             f"{path} holds no readable inputs: {error}", hint="save them with numpy.savez(path, name=array, …)"
         ) from error
-    return found
+    return {name: plain_array(array) for name, array in found.items()}
 
 
 def with_pairs(array: np.ndarray, value: ir.Value) -> np.ndarray:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 import torch
+from convert.backends.pytorch.dtypes import tensor_from
 from convert.backends.pytorch.writer.exported import export_model
 
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -50,3 +51,9 @@ def test_a_floored_rest_is_a_size() -> None:
         x = np.arange(n, dtype=np.float32)
         found = exported.module()(torch.from_numpy(x))["y"].numpy()
         np.testing.assert_array_equal(found, session.run(None, {"x": x})[0])
+
+
+def test_a_constant_may_go_backwards_in_memory() -> None:
+    """As one that is folded from a flip; of a dim of one, numpy calls it contiguous."""
+    for array in (np.ones((3, 1, 2))[:, ::-1], np.arange(6.0).reshape(2, 3)[:, ::-1]):
+        np.testing.assert_array_equal(tensor_from(array).numpy(), array)

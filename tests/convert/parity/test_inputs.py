@@ -119,6 +119,15 @@ def test_saved_inputs_come_back_as_they_were(tmp_path: Path) -> None:
             np.testing.assert_array_equal(arrays[name], array)
 
 
+def test_arrays_of_files_are_of_the_byte_order_of_this_machine(tmp_path: Path) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.savez(tmp_path / "in.npz", x=x.astype(">f4"))
+    loaded = load_inputs(tmp_path / "in.npz")["x"]
+    assert loaded.dtype == np.float32
+    assert loaded.dtype.isnative
+    np.testing.assert_array_equal(loaded, x)
+
+
 def test_a_set_that_is_missing_is_refused() -> None:
     with pytest.raises(BadInput, match="numbered"):
         input_sets({"x": np.zeros(1), "x@2": np.zeros(1)})
