@@ -94,13 +94,19 @@ def source_coordinates(
     raise Unsupported(f"Resize with coordinate_transformation_mode={mode!r}")
 
 
+HALFWAY = 1e-6
+"""How far from the middle of two inputs a coordinate in float32 is taken to lie in it, as onnxruntime does (1.32)."""
+
+
 def nearest_indices(where: np.ndarray, length: int, how: str) -> np.ndarray:
-    """int64[size]: the input that is nearest to each coordinate."""
+    """int64[size]: the input that is nearest to each coordinate; of two that are as near, the preferred one."""
+    below = np.floor(where)
+    beyond_half = where - below - 0.5
     rounded: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "floor": np.floor,
         "ceil": np.ceil,
-        "round_prefer_floor": lambda a: np.ceil(a - 0.5),
-        "round_prefer_ceil": lambda a: np.floor(a + 0.5),
+        "round_prefer_floor": lambda a: below + (beyond_half > HALFWAY),
+        "round_prefer_ceil": lambda a: below + (beyond_half >= -HALFWAY),
     }
     if how not in rounded:
         raise Unsupported(f"Resize with nearest_mode={how!r}")

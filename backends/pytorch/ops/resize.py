@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from convert.errors import Unsupported
-from convert.semantics.interpolation import WHOLE, Interpolation, keep_aspect_ratio, resized_length
+from convert.semantics.interpolation import HALFWAY, WHOLE, Interpolation, keep_aspect_ratio, resized_length
 
 from ..rules import host, onnx_op
 
@@ -178,12 +178,7 @@ def _coordinates(length: Any, size: Any, scale: Any, how: Any, region: Any) -> A
 def _resampled(x: Any, axis: Any, length: Any, where: Any, scale: Any, how: Any) -> Any:
     last = torch.scalar_tensor(length - 1, dtype=torch.int64)
     if how.mode == "nearest":
-        rounded = {
-            "floor": torch.floor,
-            "ceil": torch.ceil,
-            "round_prefer_floor": lambda a: torch.ceil(a - 0.5),
-            "round_prefer_ceil": lambda a: torch.floor(a + 0.5),
-        }[how.nearest](where)
+        rounded = _nearest(where, how.nearest)
         return torch.index_select(x, axis, torch.minimum(torch.clamp(rounded, min=0).to(torch.int64), last))
     stretch: Any = 1.0
     if how.antialias:
@@ -207,6 +202,17 @@ def _resampled(x: Any, axis: Any, length: Any, where: Any, scale: Any, how: Any)
     parts = parts.reshape([*shape[:axis], places.shape[0], places.shape[1], *shape[axis + 1 :]])
     spread = weights.to(x.dtype).reshape([*[1] * axis, places.shape[0], places.shape[1], *[1] * (x.dim() - axis - 1)])
     return torch.sum(parts * spread, axis + 1)
+
+
+def _nearest(where: Any, how: str) -> Any:
+    """As `convert.semantics.interpolation.nearest_indices`."""
+    below = torch.floor(where)
+    beyond_half = where - below - 0.5
+    if how == "floor":
+        return below
+    if how == "ceil":
+        return torch.ceil(where)
+    return below + (beyond_half > HALFWAY if how == "round_prefer_floor" else beyond_half >= -HALFWAY)
 
 
 def _kernel(distance: Any, how: Any) -> Any:

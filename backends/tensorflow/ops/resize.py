@@ -11,6 +11,7 @@ import tensorflow as tf
 from convert.errors import Unsupported
 from convert.graph.metadata import CHANNELS_LAST
 from convert.semantics.interpolation import (
+    HALFWAY,
     WHOLE,
     Interpolation,
     keep_aspect_ratio,
@@ -290,10 +291,12 @@ def _round_nearest(where: tf.Tensor, mode: str) -> tf.Tensor:
         return tf.floor(where)
     if mode == "ceil":
         return tf.math.ceil(where)
+    below = tf.floor(where)
+    beyond_half = where - below - 0.5
     if mode == "round_prefer_floor":
-        return tf.math.ceil(where - 0.5)
+        return below + tf.cast(beyond_half > HALFWAY, where.dtype)
     if mode == "round_prefer_ceil":
-        return tf.floor(where + 0.5)
+        return below + tf.cast(beyond_half >= -HALFWAY, where.dtype)
     raise Unsupported(f"Resize with nearest_mode {mode!r}")
 
 

@@ -91,12 +91,41 @@ def lift_resize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | No
     attributes = node.attributes
     if attributes.get_string("coordinate_transformation_mode", "half_pixel") != "tf_half_pixel_for_nn":
         return None
-    # (i + ½) / scale, of which half_pixel takes ½ away: exact in floats, as long as an index is.
-    how = _SHIFTED.get(attributes.get_string("nearest_mode", "round_prefer_floor"))
-    if how is None or attributes.get_string("mode", "nearest") != "nearest":
+    if attributes.get_string("mode", "nearest") != "nearest":
+        return None
+    return _odd_cells(g, node) or _half_pixels(g, node)
+
+
+def _odd_cells(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
+    """(i + ½) / scale as (2i + 1) / (2 scale): each second cell of one that is twice as large, in floats as well."""
+    x, _, *ends = node.inputs
+    place = next((i for i, v in enumerate(ends) if v is not None and g.static(v) is not None and v.shape != (0,)), None)
+    dims = None if x is None else x.shape
+    if place is None or dims is None:
+        return None
+    value = ends[place]
+    assert value is not None
+    known = g.static(value)
+    assert known is not None
+    one = [1] * known.size if place == 0 else [n if isinstance(n, int) else None for n in dims]
+    axes = [i for i, n in enumerate(known) if n != one[i]]
+    doubled = np.array([2 * n if i in axes else n for i, n in enumerate(known)], known.dtype)
+    attributes = {**node.attributes, "coordinate_transformation_mode": "asymmetric"}
+    y = g.node("Resize", [x, *[None] * (place + 1), g.const(doubled)], attributes)
+    count = len(axes)
+    return [g.Slice(y, [1] * count, [np.iinfo(np.int64).max] * count, axes, [2] * count) if axes else y]
+
+
+def _half_pixels(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
+    """Of scales that the run says: half_pixel, which takes ½ away, rounded otherwise.
+
+    Where a coordinate is within 1e-6 of a whole number onnxruntime, which takes it for the middle, may go beyond it.
+    """
+    how = _SHIFTED.get(node.attributes.get_string("nearest_mode", "round_prefer_floor"))
+    if how is None:
         return None
     named = {"coordinate_transformation_mode": "half_pixel", "nearest_mode": how}
-    return [g.node("Resize", node.inputs, {**attributes, **named})]
+    return [g.node("Resize", node.inputs, {**node.attributes, **named})]
 
 
 _SHIFTED = {"floor": "round_prefer_ceil", "round_prefer_floor": "ceil"}

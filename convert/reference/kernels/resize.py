@@ -154,12 +154,17 @@ def _weight_matrix(
     return matrix / matrix.sum(1, keepdims=True) if exclude or antialias else matrix, signs
 
 
+_NEAR_THE_MIDDLE = 1e-6  # in which onnxruntime (1.32) prefers one of two, since what is the middle is computed too
+
+
 def _round_nearest(at: Array, mode: str) -> Array:
     if mode == "floor":
         return np.floor(at)
     if mode == "ceil":
         return np.ceil(at)
-    return np.ceil(at - 0.5) if mode == "round_prefer_floor" else np.floor(at + 0.5)
+    part = at - np.floor(at) - 0.5
+    up = part > _NEAR_THE_MIDDLE if mode == "round_prefer_floor" else part >= -_NEAR_THE_MIDDLE
+    return np.floor(at) + up
 
 
 def cubic(distance: Array, a: float) -> Array:

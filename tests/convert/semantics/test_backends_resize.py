@@ -28,6 +28,9 @@ ROWS: dict[str, tuple[int, float, dict[str, Any]]] = {
     "half_pixel_symmetric": (5, 1.5, {"mode": "linear", "coordinate_transformation_mode": "half_pixel_symmetric"}),
     # In float32 3 / 0.6 is 5, and 5 · 2.6 is 13.
     "asymmetric floor": (7, 0.6, {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}),
+    # In float32 1 / (2 / 7) is 3.4999998 and (9 + ½) / (19 / 14) − ½ is 6.5000005: onnxruntime takes both for a middle.
+    "middle up": (7, 2, {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "round_prefer_ceil"}),
+    "middle down": (14, 19, {"coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_floor"}),
     "asymmetric linear": (5, 2.6, {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}),
 }  # fmt: skip
 
@@ -65,7 +68,7 @@ def check(proto: onnx.ModelProto, to: str, folder: Path, feeds: dict[str, np.nda
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("to", ["onnx", "tf", "tf-frozen", "tflite", "keras", "caffe2"])
+@pytest.mark.parametrize("to", ["onnx", "tf", "tf-frozen", "tflite", "keras", "caffe2", "torch"])
 def test_backend(to: str, proto: onnx.ModelProto, feeds: dict[str, np.ndarray], tmp_path: Path) -> None:
     check(proto, to, tmp_path, feeds)
 
@@ -96,11 +99,11 @@ def test_sums_of_integers_lose_their_fraction(to: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("to", ["tf", "tf-frozen"])
+@pytest.mark.parametrize("to", ["tf", "tf-frozen", "torch"])
 def test_sizes_that_the_run_tells(
     to: str, proto: onnx.ModelProto, feeds: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
-    """The same where TensorFlow computes coordinates and weights."""
+    """The same where the artefact computes coordinates and weights."""
     dynamic = onnx.ModelProto.FromString(proto.SerializeToString())
     for i, x in enumerate(dynamic.graph.input):
         x.type.tensor_type.shape.dim[3].dim_param = f"n{i}"

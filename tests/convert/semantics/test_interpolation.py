@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
@@ -15,6 +17,7 @@ from convert.semantics.interpolation import (
     Interpolation,
     keep_aspect_ratio,
     matrix_at,
+    nearest_indices,
     resized_length,
     source_coordinates,
     weight_matrix,
@@ -54,14 +57,11 @@ DEFAULTS: dict[str, Any] = {
 # onnxruntime returns its input where the output has the same shape, whatever the scale.
 COPIED = {(2, 1.3), (3, 1.3)}
 
-# Nearest neighbors where onnxruntime's coordinate and the formula in float32 lie on two sides of a step: 3.4999998
-# counts as a half, and those of half_pixel_symmetric come out just beside whole numbers and halves that they are.
+# Nearest neighbors where onnxruntime's coordinate and the formula in float32 lie on two sides of a step: those of
+# half_pixel_symmetric come out just beside whole numbers that they are.
 STEPS: dict[tuple[str, str], set[tuple[int, float]]] = {
-    ("asymmetric", "round_prefer_ceil"): {(7, 2), (7, 4)},
     ("half_pixel_symmetric", "floor"): {(3, 1), (3, 13), (5, 0.3), (5, 0.6), (5, 3), (6, 2), (9, 3), (9, 5)},
     ("half_pixel_symmetric", "ceil"): {(3, 3.7)},
-    ("half_pixel_symmetric", "round_prefer_floor"): {(7, 0.6)},
-    ("half_pixel_symmetric", "round_prefer_ceil"): {(7, 2.6)},
 }
 
 # What ONNX's shape inference says where onnxruntime makes one element more.
@@ -240,3 +240,26 @@ def test_lengths_are_those_of_onnxruntime() -> None:
     inferred = onnx.shape_inference.infer_shapes(proto).graph.output
     sizes = {row: y.type.tensor_type.shape.dim[0].dim_value for row, y in zip(rows, inferred, strict=True)}
     assert {row: size for row, size in sizes.items() if size != resized_length(*row)} == INFERRED
+
+
+@pytest.mark.parametrize("how", ["round_prefer_floor", "round_prefer_ceil"])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "align_corners"])
+def test_middles_are_those_of_onnxruntime(coordinates: str, how: str) -> None:
+    """Of every length up to 16 and size up to 23: what is a middle is not one in float32."""
+    node = helper.make_node(
+        "Resize", ["x", "", "", "s"], ["y"], coordinate_transformation_mode=coordinates, nearest_mode=how
+    )
+    proto = model([node], [info("x", ["n"]), info("s", [1], onnx.TensorProto.INT64)], [info("y", None)], opset=18)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    method = Interpolation(mode="nearest", coordinates=coordinates, nearest=how)
+    for length, size in itertools.product(range(1, 17), range(1, 24)):
+        x = np.arange(length, dtype=np.float32)
+        (wanted,) = session.run(None, {"x": x, "s": np.array([size], np.int64)})
+        found = nearest_indices(source_coordinates(length, size, size / length, method), length, how)
+        np.testing.assert_array_equal(found, wanted, err_msg=f"{length} to {size}")
+        kernel = resize(
+            1, x, None, None, np.array([size]), mode="nearest", coordinate_transformation_mode=coordinates, axes=None,
+            antialias=0, cubic_coeff_a=-0.75, exclude_outside=0, extrapolation_value=0.0, nearest_mode=how,
+            keep_aspect_ratio_policy="stretch",
+        )  # fmt: skip
+        np.testing.assert_array_equal(kernel, wanted, err_msg=f"the reference, {length} to {size}")

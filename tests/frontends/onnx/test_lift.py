@@ -165,17 +165,34 @@ def test_recurrent_layers_of_opset_6(name: str, gates: int) -> None:
     assert_same(list(run(read(protos[0]), {"x": X}).values()), run_ort(protos[1], {"x": X}), 1e-5)
 
 
-@pytest.mark.parametrize("rounding", ["floor", "round_prefer_floor"])
-def test_coordinates_that_opset_13_took_away_are_written_in_others(rounding: str) -> None:
+@pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+@pytest.mark.parametrize("ends", ["scales", "sizes"])
+def test_coordinates_that_opset_13_took_away_are_written_in_others(ends: str, rounding: str) -> None:
+    """Of 6 to 7 and 7 to 6, as of others, coordinates are whole numbers or middles, and not so in float32."""
+    for wide, size in ((6, 7), (7, 6), (7, 2), (14, 19), (5, 10), (5, 5)):
+        node = helper.make_node(
+            "Resize", ["x", "r", "s", "t"][: 3 if ends == "scales" else 4], ["y"], nearest_mode=rounding,
+            coordinate_transformation_mode="tf_half_pixel_for_nn",
+        )  # fmt: skip
+        scales = array("s", [1, 1, 2, size / wide] if ends == "scales" else [])
+        given = [array("r", []), scales, *([array("t", [1, 2, 6, size], np.int64)] if ends == "sizes" else [])]
+        proto = model([node], [info("x", [1, 2, 3, wide])], [info("y", None)], given, opset=11, ir_version=6)
+        x = np.random.default_rng(0).normal(size=(1, 2, 3, wide)).astype(np.float32)
+        shared = read(proto)
+        assert {n.op_type for n in shared.graph} == {"Resize", "Slice"}
+        (wanted,) = run_ort(proto, {"x": x})
+        assert_same(run(shared, {"x": x})["y"], wanted)
+        assert_same(run_ort(ir.to_proto(shared), {"x": x})[0], wanted)
+
+
+def test_coordinates_of_scales_that_the_run_tells() -> None:
     node = helper.make_node(
-        "Resize", ["x", "r", "s"], ["y"], coordinate_transformation_mode="tf_half_pixel_for_nn", nearest_mode=rounding
+        "Resize", ["x", "r", "s"], ["y"], coordinate_transformation_mode="tf_half_pixel_for_nn", nearest_mode="floor"
     )
-    given = [array("r", []), array("s", [1, 1, 2, 0.6])]
-    proto = model([node], [info("x", IMAGE.shape)], [info("y", None)], given, opset=11, ir_version=6)
-    shared = read(proto)
-    (resize,) = shared.graph
-    assert resize.attributes["coordinate_transformation_mode"].as_string() == "half_pixel"
-    assert_same(run(shared, {"x": IMAGE})["y"], run_ort(proto, {"x": IMAGE})[0])
+    inputs = [info("x", IMAGE.shape), info("s", [4])]
+    proto = model([node], inputs, [info("y", None)], [array("r", [])], opset=11, ir_version=6)
+    feeds = {"x": IMAGE, "s": np.array([1, 1, 2, 0.6], np.float32)}
+    assert_same(run(read(proto), feeds)["y"], run_ort(proto, feeds)[0])
 
 
 @pytest.mark.parametrize(
