@@ -19,6 +19,8 @@ from convert.reference.executor import Executor, input_arrays
 class OneByOne(np.ndarray):
     """An array of float32 or float64, and what is made of it; its sums and matrix products add one number at a time."""
 
+    backwards = False
+
     @property
     def coordinates(self) -> type[np.floating]:
         """Of Resize: a ratio of sizes that is 7/32 is exact, its inverse, which the operator divides by, is not."""
@@ -27,25 +29,40 @@ class OneByOne(np.ndarray):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
         plain = [x.view(np.ndarray) if isinstance(x, OneByOne) else x for x in inputs]
         if ufunc is np.matmul and method == "__call__" and all(np.ndim(x) > 1 for x in plain):
-            result = _product(*plain)
+            result = _product(plain[0], plain[1], self.backwards)
         elif ufunc is np.add and method == "reduce" and not {"where", "initial"} & _given(kwargs):
-            result = _total(plain[0], kwargs.get("axis", 0), bool(kwargs.get("keepdims")))
+            result = _total(plain[0], kwargs.get("axis", 0), bool(kwargs.get("keepdims")), self.backwards)
         else:
             result = getattr(ufunc, method)(*plain, **kwargs)
         if out is not None:
             out[0].view(np.ndarray)[...] = result
             return out[0]
-        return tuple(map(one_by_one, result)) if isinstance(result, tuple) else one_by_one(result)
+        kind = type(self)
+        return tuple(_as(kind, x) for x in result) if isinstance(result, tuple) else _as(kind, result)
+
+
+class _Backwards(OneByOne):
+    """The same, beginning with the last number."""
+
+    backwards = True
 
 
 def one_by_one(x: Any) -> Any:
     """An array of float32 or float64 as a `OneByOne`; what is none as it is."""
-    return x.view(OneByOne) if isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64) else x
+    return _as(OneByOne, x)
 
 
-def run_one_by_one(model: ir.Model, feeds: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Outputs of a model of the canonical opset in its own dtypes, by name; raises as `run` of the executor does."""
+def _as(kind: type[OneByOne], x: Any) -> Any:
+    return x.view(kind) if isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64) else x
+
+
+def run_one_by_one(model: ir.Model, feeds: Mapping[str, np.ndarray], *, backwards: bool = False) -> dict[str, Any]:
+    """Outputs of a model of the canonical opset in its own dtypes, by name; raises as `run` of the executor does.
+
+    backwards: sums and products begin with the last number, for a source whose own kernels begin with the first.
+    """
     executor = _OneByOneExecutor(set(), every=False)
+    executor.kind = _Backwards if backwards else OneByOne
     with np.errstate(all="ignore"):
         results = executor.graph(model.graph, input_arrays(model.graph, feeds))
     names = [v.name or "" for v in model.graph.outputs]
@@ -78,8 +95,10 @@ class _DisturbedExecutor(Executor):
 
 
 class _OneByOneExecutor(Executor):
+    kind: type[OneByOne]
+
     def get(self, value: ir.Value | None) -> Any:
-        return one_by_one(super().get(value))
+        return _as(self.kind, super().get(value))
 
 
 def _given(kwargs: Mapping[str, Any]) -> set[str]:
@@ -87,19 +106,21 @@ def _given(kwargs: Mapping[str, Any]) -> set[str]:
     return {name for name, value in kwargs.items() if not any(value is e for e in empty)}
 
 
-def _total(x: np.ndarray, axis: int | Iterable[int] | None, keepdims: bool) -> np.ndarray:
+def _total(x: np.ndarray, axis: int | Iterable[int] | None, keepdims: bool, backwards: bool) -> np.ndarray:
     rank = x.ndim
     axes = range(rank) if axis is None else [axis] if isinstance(axis, int) else list(axis)
     axes = sorted(a % rank for a in axes)
     kept = [n for a, n in enumerate(x.shape) if a not in axes]
     rows = np.moveaxis(x, axes, range(len(axes))).reshape(-1, *kept) if axes else x[None]
+    rows = rows[::-1] if backwards else rows
     total = np.add.accumulate(rows, 0)[-1] if len(rows) else np.zeros(kept, x.dtype)
     return total.reshape([1 if a in axes else n for a, n in enumerate(x.shape)]) if keepdims else total
 
 
-def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _product(a: np.ndarray, b: np.ndarray, backwards: bool) -> np.ndarray:
     result = np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), a.dtype)
-    for k in range(a.shape[-1]):
+    places = range(a.shape[-1])
+    for k in reversed(places) if backwards else places:
         check_time()
         result += a[..., k, None] * b[..., k, None, :]
     return result
