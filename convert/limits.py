@@ -45,6 +45,15 @@ FOLDER_CONFIG_BYTES = 10 << 20
 FOLDER_INDEX_BYTES = 100 << 20
 """bytes: of an index that says which file of a Hugging Face folder holds which weight; the largest have 10 MB"""
 
+FOLDER_CONFIG_COUNT = 1_000_000
+"""layers: or labels, experts and the like, of a Hugging Face model by its configuration; lists are made of them"""
+
+FOLDER_MODEL_PARTS = 300_000
+"""parts: layers and weights of a Hugging Face model that is built; 61 layers of 256 experts have 125,000"""
+
+FOLDER_SPARE_ELEMENTS = 1 << 27
+"""elements: of a Hugging Face model besides 4 for each byte of its weights, 16 where it is quantized; masks of old"""
+
 MANIFEST_BYTES = 64 << 20
 """bytes: of a manifest of `convert batch`; 100,000 models have some 10 MB"""
 

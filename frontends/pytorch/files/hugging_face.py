@@ -15,7 +15,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from convert.errors import BadInput, BrokenPackage, ConvertError, UsageError, memory_of_library
+from convert.errors import BadInput, BrokenPackage, ConvertError, ResourceLimit, UsageError, memory_of_library
 from convert.extras import install_command
 from convert.files.sniff import sniff
 from convert.graph.metadata import COMPANIONS_KEY, RANGE_KEY
@@ -25,6 +25,7 @@ from convert.runners.sandbox import in_confined_thread
 from convert.source import Source
 
 from ..export.patches.attention import attention_of_any_length
+from .hugging_face_counts import bounded_by_weights
 from .hugging_face_inputs import PAST, PRESENT, attention_window, requested_specs
 from .hugging_face_parts import with_part_forward
 from .hugging_face_tasks import PART, TASK, cache_parameter, model_class
@@ -46,18 +47,21 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
     transformers, kind = import_class(path, options)
 
     def loaded_model() -> tuple[Any, Any]:
-        return kind.from_pretrained(
-            str(path),
-            local_files_only=True,
-            output_loading_info=True,
-            trust_remote_code=options.trust,
-            ignore_mismatched_sizes=True,  # they are refused below, by their names
-        )
+        with nullcontext() if options.trust else bounded_by_weights(path):
+            return kind.from_pretrained(
+                str(path),
+                local_files_only=True,
+                output_loading_info=True,
+                trust_remote_code=options.trust,
+                ignore_mismatched_sizes=True,  # they are refused below, by their names
+            )
 
     try:
         with warnings.catch_warnings(), _silent(transformers), _offline():
             warnings.simplefilter("ignore")
             model, loaded = loaded_model() if options.trust else in_confined_thread(loaded_model)
+    except ResourceLimit:
+        raise
     except Exception as error:
         for file in sorted(path.glob("*.safetensors")):
             sniff(file)  # says which of them is cut off

@@ -28,15 +28,15 @@ def check_folder(path: Path) -> None:
 
     An older or newer transformers may take `config.1.2.3.json` in the place of config.json.
     """
-    for file in [path / "config.json", *sorted(path.glob("config.*.json"))]:
+    for file in configurations(path):
         try:
             config = json.loads(file.read_bytes())
         except (OSError, ValueError, RecursionError) as error:
             raise BadInput(f"{file} is not JSON: {error}", hint="get the file again") from None
-        entries = list(_entries(config))
-        if code := [text for key, value in entries if key == "auto_map" for text in _texts(value)]:
+        found = list(entries(config))
+        if code := [text for key, value in found if key == "auto_map" for text in _texts(value)]:
             raise UnsafeInput(f"{path} brings code of its own ({', '.join(code)})", hint="if you trust it, add --trust")
-        if places := sorted({place for key, value in entries for place in _places(key, value)}):
+        if places := sorted({place for key, value in found for place in _places(key, value)}):
             raise UnsafeInput(
                 f"{file} sends transformers elsewhere: {', '.join(places)[:1000]}",
                 hint="only what is in the folder is read; save the whole model into it",
@@ -57,7 +57,12 @@ def pickled_weights(path: Path) -> list[Path]:
     return [path / name for name in sorted(names) if not name.endswith(".safetensors") and (path / name).is_file()]
 
 
-def _entries(config: Any) -> Iterator[tuple[str, Any]]:
+def configurations(path: Path) -> list[Path]:
+    """The files that transformers may take for the configuration of the model."""
+    return [path / "config.json", *sorted(path.glob("config.*.json"))]
+
+
+def entries(config: Any) -> Iterator[tuple[str, Any]]:
     """Every key with its value, however deep."""
     waiting = [config]
     while waiting:

@@ -32,6 +32,7 @@ from .code_folder import load_code
 from .custom_operators import declare_operators
 from .factory import build_with_factory
 from .hugging_face import is_hugging_face, load_folder, with_plain_forward
+from .hugging_face_counts import check_counts
 from .hugging_face_safety import check_folder, pickled_weights
 from .legacy import is_legacy, load_legacy
 from .pt2_archive import read_exported
@@ -99,6 +100,7 @@ def check_archive(path: Path, options: Options, report: Report) -> None:
 def _load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module:
     if not options.trust:
         check_folder(path)
+        check_counts(path)
     for file in pickled_weights(path):
         check_archive(file, options, report)
     return load_folder(path, options, report)
