@@ -5,8 +5,8 @@ from __future__ import annotations
 import queue
 import subprocess
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import replace
 
 from convert.batch import machine
@@ -47,54 +47,64 @@ def run_all(
     waiting = list(tasks)
     endings: queue.SimpleQueue[tuple[Task, TaskResult | BaseException | None]] = queue.SimpleQueue()
     total = len(waiting)
-    with (
-        warm_pool(waiting) if warm and total > 1 else nullcontext((WarmPool(), None)) as (source, process),
-        _worker_threads(min(jobs, max(total, 1)), waiting, endings, retries, source, process),
-    ):
-        while total:
-            task, what = endings.get()
-            if isinstance(what, BaseException):
-                raise what
-            if what is None:
-                started(task)
-            else:
-                ended(task, what)
-                total -= 1
+    with warm_pool(waiting) if warm and total > 1 else nullcontext((WarmPool(), None)) as (source, process):
+        workers = _Workers(min(jobs, max(total, 1)), waiting, endings, retries, source, process)
+        try:
+            workers.start()
+            while total:
+                task, what = endings.get()
+                if isinstance(what, BaseException):
+                    raise what
+                if what is None:
+                    started(task)
+                else:
+                    ended(task, what)
+                    total -= 1
+        finally:
+            workers.end()
 
 
-@contextmanager
-def _worker_threads(
-    count: int,
-    waiting: list[Task],
-    endings: queue.SimpleQueue[tuple[Task, TaskResult | BaseException | None]],
-    retries: int,
-    warm: WarmPool,
-    process: subprocess.Popen[bytes] | None,
-) -> Iterator[None]:
-    stop = threading.Event()
+class _Workers:
+    """Threads that take the tasks that wait, and put into `endings` what begins, with None, and how it ends."""
 
-    def work(first: bool) -> None:
-        if first and process is not None:
-            warm.follow(process)  # what it imports takes the place of a task
-        while (taken := _take_task(waiting, warm, stop)) is not None:
+    def __init__(
+        self,
+        count: int,
+        waiting: list[Task],
+        endings: queue.SimpleQueue[tuple[Task, TaskResult | BaseException | None]],
+        retries: int,
+        warm: WarmPool,
+        process: subprocess.Popen[bytes] | None,
+    ) -> None:
+        self._waiting, self._endings, self._retries = waiting, endings, retries
+        self._warm, self._process = warm, process
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._work, args=(not i,), daemon=True) for i in range(count)]
+
+    def start(self) -> None:
+        """Begin; an interruption may come between any two of them, and `end` is for those that have begun."""
+        for thread in self._threads:
+            thread.start()
+
+    def end(self) -> None:
+        """Kill what is running, and wait until that is tidied up."""
+        self._stop.set()
+        if self._process is not None:
+            self._process.kill()  # nobody is to wait until it has imported everything
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+
+    def _work(self, first: bool) -> None:
+        if first and self._process is not None:
+            self._warm.follow(self._process)  # what it imports takes the place of a task
+        while (taken := _take_task(self._waiting, self._warm, self._stop)) is not None:
             task, address = taken
-            endings.put((task, None))
+            self._endings.put((task, None))
             try:
-                endings.put((task, run_with_retries(task, stop, retries, address)))
+                self._endings.put((task, run_with_retries(task, self._stop, self._retries, address)))
             except BaseException as error:
-                endings.put((task, error))
-
-    threads = [threading.Thread(target=work, args=(not i,), daemon=True) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        if process is not None:
-            process.kill()  # nobody is to wait until it has imported everything
-        for thread in threads:
-            thread.join()
+                self._endings.put((task, error))
 
 
 def _take_task(waiting: list[Task], warm: WarmPool, stop: threading.Event) -> tuple[Task, str] | None:

@@ -29,7 +29,7 @@ from convert.batch import machine
 from convert.cli import signals
 from convert.errors import ConvertError, ResourceLimit
 from convert.files.own_folders import discard_folder
-from convert.files.scratch import locked_folder, remove_tree
+from convert.files.scratch import let_go, locked_folder
 from convert.runners.sandbox import allow_bounded_memory, confine_command, die_with_parent
 
 _SET_CHILD_SUBREAPER = 36
@@ -108,8 +108,7 @@ def enter_worker(seconds: float, memory: int | None, in_use: int = 0, places: Se
     try:
         _supervise(_Watched(pid), pipe, (waking, wake), seconds, memory, bound, mask)
     finally:
-        remove_tree(folder)
-        os.close(lock)
+        let_go(folder, lock)
 
 
 def _become_worker(pipe: int, folder: Path, bound: int, mask: set[int], places: Sequence[Path] | None) -> None:

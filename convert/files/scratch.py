@@ -6,9 +6,11 @@ the kernel takes back when the process ends, however it ends.
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import re
+import secrets
 import shutil
 import tempfile
 import time
@@ -28,6 +30,9 @@ _SWEEP_SECONDS = 2.0
 
 _swept: set[str] = set()
 """The temporary folders that this process has looked through for what others left."""
+
+_own: dict[Path, int] = {}
+"""The folders that are to be removed yet, each with the process that made it: a fork of it has them as well."""
 
 _place: ContextVar[Path | None] = ContextVar("place", default=None)
 """Where temporary files go in what is done here; None for the system's folder of them."""
@@ -55,8 +60,7 @@ def scratch_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        remove_tree(folder)
-        os.close(descriptor)
+        let_go(folder, descriptor)
 
 
 def locked_folder() -> tuple[Path, int]:
@@ -67,10 +71,26 @@ def locked_folder() -> tuple[Path, int]:
     place = _place.get()
     if place is None:
         _sweep_once()
+    root = Path(tempfile.gettempdir()) if place is None else place
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+        folder = root / f"{_PREFIX}{secrets.token_hex(4)}"
+        _own[folder] = os.getpid()  # before it is there: a signal may end this between any two steps
+        try:
+            folder.mkdir(0o700)
+        except FileExistsError:
+            del _own[folder]
+            continue
         with suppress(FileNotFoundError):  # another process took it for a left one before the lock was there
             return folder, _hold(folder)
+
+
+@atexit.register
+def remove_own() -> None:
+    """Remove the folders of this process whose users a signal kept from that, as between two steps of a `with`."""
+    for folder, process in list(_own.items()):
+        if process == os.getpid():
+            remove_tree(folder)
+            _own.pop(folder, None)
 
 
 class HeldFolder:
@@ -78,11 +98,13 @@ class HeldFolder:
 
     def __init__(self) -> None:
         self.path, descriptor = locked_folder()
-        weakref.finalize(self, _let_go, self.path, descriptor)
+        weakref.finalize(self, let_go, self.path, descriptor)
 
 
-def _let_go(folder: Path, descriptor: int) -> None:
+def let_go(folder: Path, descriptor: int) -> None:
+    """Remove a folder and give up the lock on it."""
     remove_tree(folder)
+    _own.pop(folder, None)
     os.close(descriptor)
 
 

@@ -57,6 +57,33 @@ def test_what_a_killed_process_left_goes_with_the_next_one(tmp_path: Path) -> No
     assert names(tmp_path) == []
 
 
+@pytest.mark.parametrize("step", ["mkdir", "touch"])
+def test_a_folder_that_a_signal_kept_from_its_user_goes_with_the_process(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = getattr(Path, step)
+
+    def interrupted(path: Path, *given: int) -> None:
+        usual(path, *given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, step, interrupted)
+        with pytest.raises(KeyboardInterrupt), scratch_folder():
+            pass
+    assert len(names(tmp_path)) == 1
+    pid = os.fork()
+    if not pid:  # it is not what a fork is to tidy up
+        scratch.remove_own()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert len(names(tmp_path)) == 1
+    with scratch_folder():
+        pass
+    scratch.remove_own()
+    assert names(tmp_path) == []
+
+
 def test_what_takes_long_to_remove_is_left_for_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left = killed(tmp_path)
     for place in (left, left / "inner"):
