@@ -18,12 +18,9 @@ from convert.rules.onnx_schemas import plain_value
 from .constants import Constant, constant_of, keras_dtype
 from .names import UniqueNames
 from .rules import key_of, onnx_op
-from .tensors import dims_of_value, permute_axes, with_rank
+from .tensors import dims_of_value, ones_along, permute_axes, with_rank
 
 Value: TypeAlias = "KerasTensor | Constant | None"
-
-Tensor: TypeAlias = "KerasTensor | np.ndarray"
-"""What Keras's operations take: what `Emitter.tensor` gives."""
 
 # Floating constants of more elements are weights of a layer, and train; smaller ones stand in the configuration.
 _SMALL = 8
@@ -160,19 +157,14 @@ class Emitter:
         """A vector of ones as long as a dim of dynamic size. Raises `Unsupported` for a strange one."""
         if dim not in self._dims:
             raise Unsupported(f"no tensor at hand has the dim {dim!r}")
-        x, axis = self._dims[dim]
-        # An axis that may be empty has no first element.
-        others = [i for i, n in enumerate(x.shape) if i != axis and not n]
-        place = tuple(slice(None) if i == axis or i in others else 0 for i in range(len(x.shape)))
-        row, kept = x[place], sorted([axis, *others])
-        if others:
-            row = ops.sum(row, [kept.index(i) for i in others])
-        return ops.cast(ops.ones_like(row), dtype)
+        return ones_along(*self._dims[dim], dtype)
 
-    def size(self, dim: int | str | None) -> Any:
-        """A dim as an int64 scalar: a number where it is known, else a tensor."""
+    def size(self, dim: int | str | KerasTensor | None) -> Any:
+        """A dim as an int64 scalar: a number where it is known, else a tensor, which it may be as well."""
         if dim is None:
             raise Unsupported("a dim of which nothing is known")
+        if isinstance(dim, KerasTensor):
+            return dim
         return np.array(dim, np.int64) if isinstance(dim, int) else ops.sum(self.ones(dim, "int64"))
 
     def vector(self, dims: Sequence[int | str | None]) -> Any:
@@ -181,6 +173,10 @@ class Emitter:
         if all(isinstance(n, np.ndarray) for n in sizes):
             return np.array(sizes, np.int64)
         return ops.concatenate([n.reshape(1) if isinstance(n, np.ndarray) else ops.reshape(n, (1,)) for n in sizes])
+
+    def has(self, dim: int | str | None) -> bool:
+        """Whether a dim is a number, or some tensor at hand has it."""
+        return isinstance(dim, int) or dim in self._dims
 
     def places(self, dim: int | str | None, dtype: str) -> Any:
         """0, 1, 2 … for the elements of a dim."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 import numpy as np
 import onnx_ir as ir
-from keras import layers, ops
+from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
 from convert.graph.values import known_dims
 
 from .constants import Constant
+
+Tensor: TypeAlias = "KerasTensor | np.ndarray"
+"""What Keras's operations take: what `Emitter.tensor` gives."""
 
 
 def permute_axes(x: Any, perm: Sequence[int]) -> Any:
@@ -48,6 +51,26 @@ def halves_in_float32(rule: Callable[..., Any]) -> Callable[..., Any]:
         return ops.cast(rule(k, ops.cast(k.tensor(x), "float32"), *others, **attributes), dtype)
 
     return wide
+
+
+def ones_along(x: KerasTensor, axis: int, dtype: str) -> KerasTensor:
+    """A vector of ones, as many as there are elements along an axis."""
+    # An axis that may be empty has no first element.
+    others = [i for i, n in enumerate(x.shape) if i != axis and not n]
+    place = tuple(slice(None) if i == axis or i in others else 0 for i in range(len(x.shape)))
+    row, kept = x[place], sorted([axis, *others])
+    if others:
+        row = ops.sum(row, [kept.index(i) for i in others])
+    return ops.cast(ops.ones_like(row), dtype)
+
+
+def places_below(count: Tensor) -> KerasTensor:
+    """0, 1, 2 … below a number that only the run tells, a scalar of any integers: int64, none where it is not positive.
+
+    Keras counts to numbers of Python only; but its histogram of a number has as many places and one.
+    """
+    most = ops.reshape(ops.cast(ops.maximum(count, 0), "int32"), (1,))
+    return ops.cast(ops.cumsum(ops.ones_like(ops.bincount(most)[(slice(1, None),)])) - 1, "int64")
 
 
 def with_rank(x: Any, rank: int) -> Any:

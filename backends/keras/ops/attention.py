@@ -10,9 +10,8 @@ from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
 
-from ..emitter import Tensor
 from ..rules import HEADS, onnx_op
-from ..tensors import plus
+from ..tensors import Tensor, plus
 
 
 @onnx_op(HEADS)

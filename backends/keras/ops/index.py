@@ -10,9 +10,9 @@ from keras import KerasTensor, layers, ops
 from convert.errors import Unsupported
 
 from ..constants import Constant
-from ..emitter import Emitter, Tensor, Value
+from ..emitter import Emitter, Value
 from ..rules import onnx_op
-from ..tensors import is_floating, plus
+from ..tensors import Tensor, is_floating, ones_along, places_below, plus
 from ..windows import pad_zeros
 
 
@@ -145,9 +145,17 @@ _LARGEST = 2**31 - 1
 @onnx_op("Slice")
 def slices(k, x, starts, ends, axes, steps):
     x = k.live(x) if isinstance(x, Constant) else x
-    starts, ends = k.ints(starts, "starts"), k.ints(ends, "ends")
-    axes = list(range(len(starts))) if axes is None else k.ints(axes, "axes")
-    steps = [1] * len(starts) if steps is None else k.ints(steps, "steps")
+    (count,) = starts.shape
+    if count is None:
+        raise Unsupported("axes of dynamic number")
+    axes = list(range(count)) if axes is None else k.ints(axes, "axes")
+    steps = [1] * count if steps is None else k.ints(steps, "steps")
+    if not (isinstance(starts, Constant) and isinstance(ends, Constant)):
+        for i, (axis, step) in enumerate(zip(axes, steps, strict=True)):
+            a, b = (ops.cast(v[i], "int64") for v in k.tensors(starts, ends))
+            x = ops.take(x, _places_between(x, axis % len(x.shape), a, b, step), axis=axis % len(x.shape))
+        return x
+    starts, ends = k.ints(starts), k.ints(ends)
     place = [slice(None)] * len(x.shape)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         if step < 0 and start < -1 and x.shape[axis] is None:
@@ -167,6 +175,17 @@ def _turned(x: Tensor, axis: int, start: int, end: int) -> Tensor:
     stop = -end - 1 if end >= -_LARGEST else None
     body = turned[(*front, slice(None, -1))][(*front, slice(-start - 1, stop))]
     return ops.concatenate([body, turned[(*front, slice(-1, stop))]], axis)
+
+
+def _places_between(x: KerasTensor, axis: int, start: Tensor, end: Tensor, step: int) -> KerasTensor:
+    """The places that a slice takes whose ends the run tells: Slice-13 clamps to [0, n] forwards, [−1, n − 1] back."""
+    n = ops.sum(ones_along(x, axis, "int64"))
+    start, end = (ops.where(ops.less(v, 0), ops.add(v, n), v) for v in (start, end))
+    low, high = (0, n) if step > 0 else (-1, n - 1)
+    start = ops.minimum(ops.maximum(start, 0), high)
+    end = ops.minimum(ops.maximum(end, low), high)
+    count = ops.negative(ops.floor_divide(ops.subtract(start, end), step))
+    return ops.add(start, places_below(count) * step)
 
 
 def _slice(n: int | None, start: int, end: int, step: int) -> slice:
@@ -202,7 +221,9 @@ def pad(k, x, pads, value, axes, *, mode):
         return ops.pad(x, widths, mode="reflect")
     for axis, (b, e) in enumerate(widths):
         if b or e:
-            x = ops.take(x, _pad_indices(x.shape[axis], b, e, mode), axis=axis)
+            n = x.shape[axis]
+            places = _pad_places(x, axis, b, e, mode) if n is None else _pad_indices(n, b, e, mode)
+            x = ops.take(x, places, axis=axis)
     return x
 
 
@@ -230,10 +251,21 @@ def _between_zeros(x: KerasTensor, axis: int, before: int, after: int) -> KerasT
     return ops.concatenate([p for p, n in zip(parts, (before, 1, after), strict=True) if n], axis)
 
 
-def _pad_indices(n: int | None, before: int, after: int, mode: str) -> np.ndarray:
+def _pad_places(x: KerasTensor, axis: int, before: int, after: int, mode: str) -> KerasTensor:
+    """Which element along a dim of dynamic size stands at each place of the padded one."""
+    inside = ops.cumsum(ones_along(x, axis, "int64")) - 1
+    size = ops.sum(ones_along(x, axis, "int64"))
+    parts = [np.arange(-before, 0), inside, size + np.arange(after)]
+    place = ops.concatenate([p for p, n in zip(parts, (before, 1, after), strict=True) if n])
+    if mode == "edge":
+        return ops.minimum(ops.maximum(place, 0), size - 1)
+    if mode == "wrap":
+        return ops.mod(place, size)
+    raise Unsupported(f"Pad mode {mode!r} along a dim of dynamic size")
+
+
+def _pad_indices(n: int, before: int, after: int, mode: str) -> np.ndarray:
     """Which element of a dim of `n` stands at each place of the padded one."""
-    if n is None:
-        raise Unsupported(f"Pad mode {mode!r} along a dim of dynamic size")
     place = np.arange(-before, n + after)
     if mode == "edge":
         place = place.clip(0, n - 1)

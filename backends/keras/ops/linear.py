@@ -13,9 +13,8 @@ from convert.errors import Unsupported
 from convert.semantics.einsum import squeeze_labels
 
 from ..constants import Constant
-from ..emitter import Tensor
 from ..rules import DENSE, onnx_op
-from ..tensors import is_floating, plus, with_rank
+from ..tensors import Tensor, is_floating, plus, with_rank
 
 
 @onnx_op(DENSE)

@@ -10,9 +10,9 @@ from convert.errors import Unsupported
 from convert.graph.rounding import is_inexact_divisor
 
 from ..constants import Constant, constant_of
-from ..emitter import Emitter, Tensor, Value
+from ..emitter import Emitter, Value
 from ..rules import onnx_op
-from ..tensors import plus
+from ..tensors import Tensor, plus
 
 
 def _broadcast_parameter(k: Emitter, values: Value, x: KerasTensor | Constant, axis: int, block_size: int) -> Tensor:

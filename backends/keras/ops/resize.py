@@ -17,6 +17,7 @@ from ..emitter import Emitter, Value
 from ..rules import onnx_op
 from ..tensors import is_floating
 from ..windows import layer_by_rank
+from .resize_dynamic import resample_dynamic
 
 # Up to so many inputs in one output are picked one by one; more are a matrix product.
 _TAPS = 4
@@ -43,8 +44,9 @@ def _resize_rule(to_axis: Callable[[int, int], int]) -> Rule:
         if mode != "nearest" and not is_floating(x):
             raise Unsupported("interpolation of integers")
         for axis, (size, scale) in wanted.items():
-            if x.shape[axis] is None or size is None:
-                raise Unsupported("Resize of a dim of dynamic size, by more than repetition")
+            if x.shape[axis] is None or scale is None or not isinstance(size, int):
+                x = resample_dynamic(k, x, axis, size, scale, method)
+                continue
             x = _resample_axis(x, axis, weight_matrix(x.shape[axis], size, scale, method))
         keeps = keep_aspect_ratio_policy != "stretch"
         if keeps and any(isinstance(d, int) and d != n for d, n in zip(k.dims(), x.shape, strict=True)):
@@ -62,54 +64,57 @@ def _sizes_and_scales(
     chosen: Sequence[int],
     policy: str,
     to_axis: Callable[[int, int], int],
-) -> dict[int, tuple[int | None, float]]:
-    """By axis of `x`, its new size (None: only the run tells) and the scale."""
+) -> dict[int, tuple[Any, float | None]]:
+    """By axis of `x`, its new size (a tensor where the run tells it) and the scale, either None if of the other."""
     rank = len(x.shape)
     own = {a: x.shape[to_axis(a, rank)] for a in chosen}
     if scales is not None and 0 not in scales.shape:
         numbers = k.static(scales)
         if numbers is None:
             raise Unsupported("scales computed at run time")
-        pairs = {
+        pairs: dict[int, tuple[Any, float | None]] = {
             a: (None if own[a] is None else resized_length(own[a], float(s)), float(s))
             for a, s in zip(chosen, numbers, strict=True)
         }
     else:
         known = k.ints(sizes)
-        given = known if known is not None else [_known_dim(k, to_axis(a, rank)) for a in chosen]
+        given = (
+            known
+            if known is not None
+            else [_size_of(k, to_axis(a, rank), sizes, place) for place, a in enumerate(chosen)]
+        )
         if policy != "stretch":
             if None in own.values() or None in given:
                 raise Unsupported("Resize that keeps the aspect ratio of dims of dynamic size")
             lengths = [n for a in chosen if (n := own[a]) is not None]
-            ratio, wanted = keep_aspect_ratio(lengths, [n for n in given if n is not None], policy)
+            ratio, wanted = keep_aspect_ratio(lengths, [n for n in given if isinstance(n, int)], policy)
             pairs = {a: (n, ratio) for a, n in zip(chosen, wanted, strict=True)}
         else:
             pairs = {}
             for a, n in zip(chosen, given, strict=True):
-                if n is None and own[a] is None:
-                    pairs[a] = (None, 1.0)  # batch and channels stay
-                elif n is None or own[a] is None:
-                    raise Unsupported("Resize to a dim of dynamic size")
+                if n is None:
+                    pairs[a] = (own[a], 1.0)  # batch and channels stay
+                elif own[a] is None or not isinstance(n, int):
+                    pairs[a] = (n, None)
                 else:
                     pairs[a] = (n, n / own[a])
     return {to_axis(a, rank): pair for a, pair in pairs.items()}
 
 
-def _known_dim(k: Emitter, axis: int) -> int | None:
+def _size_of(k: Emitter, axis: int, sizes: KerasTensor, place: int) -> Any:
+    """A size that the run tells: None where it is the input's own, a number where the graph knows it."""
     d = k.dims()[axis]
-    if d is not None and d == k.input_dims(0)[axis]:
-        return d if isinstance(d, int) else None
     if isinstance(d, int):
         return d
-    raise Unsupported("Resize to a dim of dynamic size")
+    return None if d is not None and d == k.input_dims(0)[axis] else sizes[place]
 
 
 def _upsample(
-    k: Emitter, x: KerasTensor, wanted: dict[int, tuple[int | None, float]], method: Interpolation
+    k: Emitter, x: KerasTensor, wanted: dict[int, tuple[Any, float | None]], method: Interpolation
 ) -> KerasTensor | None:
     """By a layer: whole factors, repeated or, in two dims, interpolated between the centres of pixels."""
     rank = len(x.shape) - 2
-    factors = [wanted.get(axis, (None, 1.0))[1] for axis in range(1, rank + 1)]
+    factors = [wanted.get(axis, (None, 1.0))[1] or 0.0 for axis in range(1, rank + 1)]
     inside = 0 < rank < 4 and all(0 < axis <= rank for axis in wanted)
     if not inside or not wanted or any(f < 1 or f != int(f) for f in factors) or not is_floating(x):
         return None

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
+import keras
 import numpy as np
 from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
 
 from ..constants import Constant
-from ..emitter import Emitter
+from ..emitter import Emitter, Value
 from ..rules import OWN, channels_last, onnx_op
-from ..tensors import is_floating, permute_axes, with_rank
+from ..tensors import Tensor, is_floating, ones_along, permute_axes, places_below, with_rank
 
 
 @onnx_op("Shape")
 def shape(k, x, *, start, end):
-    return k.vector(k.input_dims(0)[start:end])
+    return k.vector(_dims_or_sizes(k, x)[start:end])
+
+
+def _dims_or_sizes(k: Emitter, x: Value) -> list[Any]:
+    """Dims of the first input; of one that has no name, its number of elements as a tensor."""
+    return [d if k.has(d) else ops.sum(ones_along(x, a, "int64")) for a, d in enumerate(k.input_dims(0))]
 
 
 @onnx_op("Size")
 def size(k, x):
-    sizes = [k.size(d) for d in k.input_dims(0)]
+    sizes = [k.size(d) for d in _dims_or_sizes(k, x)]
     return reduce(ops.multiply, sizes, np.array(1, np.int64))
 
 
@@ -99,14 +106,31 @@ def transpose(k, x, *, perm):
 @onnx_op("Expand")
 def expand(k, x, shape):
     x = k.live(x) if isinstance(x, Constant) else x
-    target = k.ints(shape, "a shape")
+    if not isinstance(shape, Constant):
+        return _repeated(x, shape)
+    target = k.ints(shape)
     x = with_rank(x, len(target))
     own = list(x.shape)
     target = [1] * (len(own) - len(target)) + target
     if any(d is None and n != 1 for d, n in zip(own, target, strict=True)):
-        raise Unsupported("a dim of dynamic size that may have to be repeated")
+        return _repeated(x, ops.add(k.index(), np.array(target)))
     repeats = [n if d == 1 else 1 for d, n in zip(own, target, strict=True)]
     return ops.tile(x, repeats) if any(n != 1 for n in repeats) else x
+
+
+def _repeated(x: KerasTensor, shape: KerasTensor) -> KerasTensor:
+    """`x` broadcast with sizes that the run tells, a vector of known length: times a one for each element."""
+    (count,) = shape.shape
+    if count is None:
+        raise Unsupported("a rank computed at run time")
+    rank = max(count, len(x.shape))
+    x, dtype = with_rank(x, rank), keras.backend.standardize_dtype(x.dtype)
+    for axis in range(rank - count, rank):
+        if x.shape[axis] in (None, 1):
+            ones = ops.cast(ops.ones_like(places_below(shape[axis - rank + count])), dtype)
+            ones = ops.reshape(ones, [-1 if i == axis else 1 for i in range(rank)])
+            x = ops.logical_and(x, ones) if dtype == "bool" else ops.multiply(x, ones)
+    return x
 
 
 def _dims(names: Sequence[str]) -> list[int | str]:
@@ -118,7 +142,7 @@ def expand_to_dims(k, x, *, dims):
     dims = _dims(dims)
     for own, d in zip(reversed(k.input_dims(0)), reversed(dims), strict=False):
         if own not in (1, d):
-            raise Unsupported("a dim of dynamic size that may have to be repeated")
+            return _repeated(x, ops.add(k.index(), ops.cast(k.vector(dims), "int32")))
     return k.broadcast(k.live(x) if isinstance(x, Constant) else x, dims)
 
 
@@ -138,7 +162,7 @@ def constant_of_shape(k, shape, *, value):
     fill = np.zeros([1], np.float32) if value is None else value.numpy()
     if isinstance(shape, Constant):
         return np.full(k.ints(shape), fill.reshape(()), fill.dtype)
-    raise Unsupported("a shape computed at run time")
+    return _repeated(k.live(k.known(fill)), shape)
 
 
 @onnx_op("Range")
@@ -150,9 +174,19 @@ def range_(k, start, limit, delta):
         wide = np.int64 if start.array.dtype.kind in "iu" else np.float64
         first, end, step = (x.array.reshape(()).astype(wide) for x in (start, limit, delta))
         dim = max(-int((first - end) // step) if wide is np.int64 else int(np.ceil((end - first) / step)), 0)
-    elif dim is None:
-        raise Unsupported("a number of elements computed at run time")
+    elif not k.has(dim):
+        places = places_below(_number_of_steps(*k.tensors(start, limit, delta)))
+        return ops.add(k.tensor(start), ops.multiply(ops.cast(places, dtype), k.tensor(delta)))
     return ops.add(k.tensor(start), ops.multiply(k.places(dim, dtype), k.tensor(delta)))
+
+
+def _number_of_steps(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+    """⌈(limit − start) / delta⌉ of scalars: of floats in float64, as onnxruntime counts."""
+    if is_floating(start):
+        start, limit, delta = (ops.cast(x, "float64") for x in (start, limit, delta))
+        return ops.cast(ops.ceil(ops.divide(ops.subtract(limit, start), delta)), "int64")
+    start, limit, delta = (ops.cast(x, "int64") for x in (start, limit, delta))
+    return ops.negative(ops.floor_divide(ops.subtract(start, limit), delta))
 
 
 def eye_like(out, x, *, dtype, k):

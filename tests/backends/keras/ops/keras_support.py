@@ -32,17 +32,14 @@ room.operators("keras")
 
 NUMBERS: dict[str, tuple[int, ...]] = {
     "Compress": (1,),
-    "ConstantOfShape": (0,),
     "CumSum": (1,),
-    "Expand": (1,),
     "LSTM": (1, 2),
     "OneHot": (1,),
     "Pad": (1, 2, 3),
-    "Range": (0, 1, 2),
     "ReduceSum": (1,),
     "Reshape": (1,),
-    "Resize": (2, 3),
-    "Slice": (1, 2, 3, 4),
+    "Resize": (2,),
+    "Slice": (3, 4),
     "Split": (1,),
     "Squeeze": (1,),
     "Tile": (1,),
@@ -50,7 +47,7 @@ NUMBERS: dict[str, tuple[int, ...]] = {
     "Trilu": (1,),
     "Unsqueeze": (1,),
 }
-"""Inputs that Keras takes as numbers, not as tensors: axes, shapes, counts. Rows that compute them are refused."""
+"""Inputs that Keras takes as numbers, not as tensors: axes, pads, counts. Rows that compute them are refused."""
 WITHOUT_LAYER: dict[str, Callable[[Case], Any]] = {
     "Cast": lambda row: row.attributes["to"] == TensorProto.STRING or row.inputs[0].dtype.kind == "U",
     "ConvTranspose": lambda row: isinstance(row.inputs[1], np.ndarray),
@@ -70,7 +67,11 @@ WITHOUT_LAYER: dict[str, Callable[[Case], Any]] = {
 """What no layer and no operation has: clipped cells, indices of a MaxPool, blocks of scales …"""
 LENGTH_UNKNOWN: dict[str, Callable[[Case], Any]] = {
     "GatherElements": lambda row: row.attributes.get("axis") and len(row.inputs[0]) != len(row.inputs[1]),
-    "Resize": lambda row: row.inputs[3:] not in ((), (None,)) and "axes" not in row.attributes,
+    "Resize": lambda row: (
+        any(size is not None for size in row.inputs[3:])
+        and ("keep_aspect_ratio_policy" in row.attributes or row.attributes.get("antialias"))
+        and "axes" not in row.attributes
+    ),
     "ReverseSequence": lambda row: row.attributes["time_axis"] == 0,
     "ScatterElements": lambda row: row.inputs[0].ndim > 1,
 }
@@ -121,7 +122,12 @@ def dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
     del model.graph.value_info[:]
-    return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    for value in (*inferred.graph.value_info, *inferred.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param.startswith("unk__"):  # of one row; another has the same name for another dim
+                dim.ClearField("dim_param")
+    return inferred
 
 
 def shared(proto: onnx.ModelProto) -> ir.Model:
