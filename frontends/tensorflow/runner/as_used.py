@@ -17,6 +17,7 @@ from .complex_pairs import fed_array, with_pairs
 from .graph_signature import complete_fused_attributes, read_frozen, signature_tensor_names
 from .keras_archive import load_keras
 from .names import choose_signature, distinct_names, keras_names
+from .optimizer import session_config
 from .session import Feeds, FrozenGraph, run_graph
 
 Outputs = list[dict[str, np.ndarray]]
@@ -82,7 +83,7 @@ def _run_in_session(folder: Path, feeds: Feeds, options: Options) -> Outputs:
     import tensorflow as tf
 
     v1 = tf.compat.v1
-    with tf.Graph().as_default() as graph, v1.Session(graph=graph) as session:
+    with tf.Graph().as_default() as graph, v1.Session(graph=graph, config=session_config()) as session:
         meta = v1.saved_model.loader.load(session, ["serve"], str(folder))
         known = [name for name in meta.signature_def if not name.startswith("__")]
         signature = meta.signature_def[choose_signature(known, options.signature)]

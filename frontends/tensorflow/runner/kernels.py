@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import sys
+from itertools import islice
 from pathlib import Path
 
 from convert.errors import ConvertError
@@ -79,11 +80,16 @@ def settings(source: Source) -> list[dict[str, str]]:
 
 def _has_operators(source: Source, pattern: re.Pattern[bytes]) -> bool:
     """Whether the graph in the file of `source` has an operator whose name is like `pattern`."""
+    return count_operators(source, pattern, 1) == 1
+
+
+def count_operators(source: Source, pattern: re.Pattern[bytes], most: int) -> int:
+    """How many operators whose names are like `pattern` the graph in the file of `source` has, counted up to `most`."""
     files = {"savedmodel": lambda path: path / "saved_model.pb", "frozen-graph": Path, "tf-meta": meta_file}
     if source.path is None or source.kind not in files:
-        return False
+        return 0
     file = files[source.kind](source.path)
     if not file.is_file() or not file.stat().st_size:
-        return False
+        return 0
     with open(file, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as graph:
-        return pattern.search(graph) is not None
+        return sum(1 for _ in islice(pattern.finditer(graph), most))

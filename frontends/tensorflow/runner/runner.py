@@ -24,6 +24,7 @@ from .keras_time_distributed import fold_time_distributed
 from .kernels import check_kernels, environment, is_imported, settings
 from .lookup_tables import captured_tables, insert_tables
 from .names import choose_signature, distinct_names, function_names, keras_names
+from .optimizer import keep_optimizer_short
 from .session import Feeds, FrozenGraph, run_graph
 from .stateful import (
     StatefulGraph,
@@ -97,6 +98,7 @@ def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, lis
     check_file(source, options)
     import_tensorflow()
     check_kernels()
+    keep_optimizer_short(source)
     if source.kind not in WITH_WAYS:
         return {"": run(source, feeds, precision="float32", options=options)}
     try:
@@ -115,6 +117,7 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
     """
     check_file(source, options)
     import_tensorflow()
+    keep_optimizer_short(source)
     opened = _OPENERS[source.kind](source, options)
     if opened.stateful is not None and (opened.changes or any(set(feed) - set(opened.inputs) for feed in feeds)):
         return run_stateful(opened.stateful(), feeds, precision=precision)

@@ -11,6 +11,7 @@ import numpy as np
 from convert.errors import UsageError
 
 from .complex_pairs import fed_array, with_pairs
+from .optimizer import session_config
 
 Feeds = Sequence[Mapping[str, np.ndarray]]
 
@@ -46,7 +47,7 @@ def run_graph(frozen: FrozenGraph, feeds: Feeds, *, precision: str) -> list[dict
     """Run a graph in a session of its own; in float64 without the optimizations that know float32 only."""
     import tensorflow as tf
 
-    config = tf.compat.v1.ConfigProto()
+    config = session_config()
     if precision == "float64":
         config.graph_options.rewrite_options.disable_meta_optimizer = True
     with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph, config=config) as session:

@@ -18,6 +18,7 @@ from ..graph.refused import CHANGES
 from .complex_pairs import fed_array, with_pairs
 from .graph_signature import defaulted_inputs
 from .names import captured_variables, choose_signature, distinct_names, state_inputs, variable_names
+from .optimizer import session_config
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def run_stateful(
     """
     import tensorflow as tf
 
-    graph_def, config = model.graph, tf.compat.v1.ConfigProto()
+    graph_def, config = model.graph, session_config()
     if precision == "float64":
         from .float64 import widen_graph
 
