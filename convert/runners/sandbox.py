@@ -200,7 +200,7 @@ def _in_thread(work: Callable[[], _T], close: Callable[[], None]) -> _T:
             errors.append(error)
 
     tempfile.gettempdir()  # it is found by writing a file, once
-    thread = threading.Thread(target=run, name="confined")
+    thread = threading.Thread(target=run, name=_CONFINED)
     usual = threading.stack_size(_STACK)
     try:
         thread.start()
@@ -228,6 +228,7 @@ def _interrupt(thread: threading.Thread, begun: Sequence[int]) -> None:
             continue
 
 
+_CONFINED = "confined"
 _has_own_process: list[bool] = []
 """Whether this process works for one command, whose user said nothing of memory: nothing or True."""
 
@@ -241,13 +242,13 @@ def allow_bounded_memory() -> None:
 def bounded_memory(allowance: int) -> Iterator[None]:
     """Inside, this process gets `allowance` bytes of private memory and no more; what asks for more is refused it.
 
-    The kernel bounds whole processes: where a program may have other work in this one, or memory has a limit that the
-    user chose, nothing changes.
+    The kernel bounds whole processes: where a program has other threads than the one that waits for a file to be read,
+    or memory has a limit that the user chose, nothing changes.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     used = _private_bytes()
     chosen = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
-    if not _has_own_process or chosen or used is None:
+    if not (_has_own_process or _is_alone()) or chosen or used is None:
         yield
         return
     bound = used + allowance
@@ -256,6 +257,11 @@ def bounded_memory(allowance: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _is_alone() -> bool:
+    """Whether this is a thread for reading, and the program has none beside it but the one that waits for it."""
+    return threading.current_thread().name == _CONFINED and threading.active_count() == 2
 
 
 def _address_space() -> int:

@@ -272,7 +272,8 @@ def run_on_examples(
         except (RuntimeError, MemoryError) as error:
             if isinstance(error, MemoryError) or NO_MEMORY.search(str(error)):
                 text = f"the module took more than {allowance / 1e9:.1f} GB of memory on an example"
-                raise ResourceLimit(text, hint="if it is right to, name what it may take: --memory 16GB") from error
+                more = "--memory 16GB, or convert.limits.TORCHSCRIPT_RUN_BYTES in a program"
+                raise ResourceLimit(text, hint=f"if it is right to, name what it may take: {more}") from error
             raise
 
 

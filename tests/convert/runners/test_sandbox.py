@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal as signals
 import subprocess
 import sys
@@ -15,7 +14,6 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from convert.runners import sandbox
 from convert.runners.fork_client import ADDRESS
 from convert.runners.sandbox import CALLS, FILES, LIMITS, available_measures, in_confined_thread
 
@@ -309,17 +307,6 @@ def test_what_is_mapped_already_counts_for_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "small\n"
     assert "MemoryError" in done.stderr
-
-
-def test_memory_is_bounded_where_the_process_is_the_commands_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    with sandbox.bounded_memory(50 << 20):  # somebody else's work may be in this process
-        assert len(bytearray(200 << 20)) == 200 << 20
-    monkeypatch.setattr(sandbox, "_has_own_process", [True])
-    before = resource.getrlimit(resource.RLIMIT_DATA)
-    with pytest.raises(MemoryError), sandbox.bounded_memory(50 << 20):
-        bytearray(200 << 20)
-    assert resource.getrlimit(resource.RLIMIT_DATA) == before
-    assert len(bytearray(200 << 20)) == 200 << 20
 
 
 _COMMAND = """
