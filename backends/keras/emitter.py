@@ -18,7 +18,7 @@ from convert.rules.onnx_schemas import plain_value
 from .constants import Constant, constant_of, keras_dtype
 from .names import UniqueNames
 from .rules import key_of, onnx_op
-from .tensors import dims_of_value, ones_along, permute_axes, with_rank
+from .tensors import dims_of_value, ones_along, permute_axes, places_below, with_rank
 
 Value: TypeAlias = "KerasTensor | Constant | None"
 
@@ -174,14 +174,23 @@ class Emitter:
             return np.array(sizes, np.int64)
         return ops.concatenate([n.reshape(1) if isinstance(n, np.ndarray) else ops.reshape(n, (1,)) for n in sizes])
 
+    def sizes_of(self, index: int, x: Value) -> list[Any]:
+        """The dims of an input of the current node, which is x: numbers and names, or tensors for what has no name."""
+        dims = self.input_dims(index)
+        if not isinstance(x, KerasTensor):
+            return list(dims)
+        return [d if self.has(d) else ops.sum(ones_along(x, a, "int64")) for a, d in enumerate(dims)]
+
     def has(self, dim: int | str | None) -> bool:
         """Whether a dim is a number, or some tensor at hand has it."""
         return isinstance(dim, int) or dim in self._dims
 
-    def places(self, dim: int | str | None, dtype: str) -> Any:
-        """0, 1, 2 … for the elements of a dim."""
+    def places(self, dim: int | str | KerasTensor | None, dtype: str) -> Any:
+        """0, 1, 2 … for the elements of a dim, or below a number that only the run tells."""
         if dim is None:
             raise Unsupported("a dim of which nothing is known")
+        if isinstance(dim, KerasTensor):
+            return ops.cast(places_below(dim), dtype)
         return np.arange(dim, dtype=dtype) if isinstance(dim, int) else ops.cumsum(self.ones(dim, dtype)) - 1
 
     def broadcast(self, x: Any, dims: Sequence[int | str | None]) -> Any:

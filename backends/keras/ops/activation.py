@@ -179,7 +179,7 @@ def _in_few_dims(x: KerasTensor, axis: int, function: Callable[..., KerasTensor]
 def hardmax(k, x, *, axis):
     axis %= len(x.shape)
     places = ops.reshape(
-        k.places(k.input_dims(0)[axis], "int32"), [-1 if i == axis else 1 for i in range(len(x.shape))]
+        k.places(k.sizes_of(0, x)[axis], "int32"), [-1 if i == axis else 1 for i in range(len(x.shape))]
     )
     return ops.cast(ops.equal(ops.argmax(one_zero(x), axis=axis, keepdims=True), places), x.dtype)
 

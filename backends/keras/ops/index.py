@@ -55,7 +55,7 @@ def gather_nd(k, x, indices, *, batch_dims):
     sizes = list(x.shape[:depth])
     if None in sizes[1:]:
         raise Unsupported("GatherND over a dim of dynamic size")
-    indices = _wrap_negative(k, indices, k.input_dims(0)[:depth])
+    indices = _wrap_negative(k, indices, k.sizes_of(0, x)[:depth])
     strides = np.array([np.prod(sizes[i + 1 :]) for i in range(depth)], np.int64)
     flat = ops.sum(ops.cast(indices, "int64") * strides, axis=-1)
     if depth == 1:  # a reshape would keep one dim of dynamic size at most
@@ -70,7 +70,7 @@ def gather_nd(k, x, indices, *, batch_dims):
 def scatter_nd(k, x, indices, updates, *, reduction):
     x, indices, updates = _scattered(k, x, indices, updates, reduction)
     depth = indices.shape[-1]
-    return _scatter_update(x, _wrap_negative(k, indices, k.input_dims(0)[:depth]), updates, reduction)
+    return _scatter_update(x, _wrap_negative(k, indices, k.sizes_of(0, x)[:depth]), updates, reduction)
 
 
 def _scattered(k: Emitter, x: Value, indices: Value, updates: Value, reduction: str | None) -> tuple[Tensor, ...]:
@@ -102,7 +102,7 @@ def scatter_elements(k, x, indices, updates, *, axis, reduction):
     axis %= len(x.shape)
     if None in indices.shape:
         raise Unsupported("indices of dynamic number")
-    indices = _wrap_negative(k, indices, [k.input_dims(0)[axis]])
+    indices = _wrap_negative(k, indices, [k.sizes_of(0, x)[axis]])
     places = []
     for i, n in enumerate(indices.shape):
         along = np.arange(n).reshape([-1 if j == i else 1 for j in range(len(indices.shape))])

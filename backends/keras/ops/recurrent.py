@@ -64,7 +64,7 @@ def _run_directions(
         x = ops.transpose(x, (1, 0, 2))
     if x.shape[-1] is None:  # the layer makes its variables by it
         x = k.layer(layers.Reshape, x, target_shape=(-1, weights_of(0)["cell.kernel"].shape[0]))
-    mask = None if lengths is None else _step_mask(k, layout, lengths)
+    mask = None if lengths is None else _step_mask(k, x, layout, lengths)
     every, last = [], []
     for d, config in enumerate(arguments):
         backwards = direction == "reverse" or d == 1
@@ -87,9 +87,9 @@ def _run_directions(
     return ops.transpose(ops.stack(every, axis=2), (1, 2, 0, 3)), *finals
 
 
-def _step_mask(k: Emitter, layout: int, lengths: Value) -> KerasTensor:
+def _step_mask(k: Emitter, x: Value, layout: int, lengths: Value) -> KerasTensor:
     """[batch, time]: whether a step is inside its sequence."""
-    steps = k.places(k.input_dims(0)[1 if layout else 0], "int64")
+    steps = k.places(k.sizes_of(0, x)[1 if layout else 0], "int64")
     return ops.less(steps, ops.expand_dims(ops.cast(k.tensor(lengths), "int64"), -1))
 
 

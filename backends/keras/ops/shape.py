@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
 
 import keras
 import numpy as np
@@ -13,24 +12,19 @@ from keras import KerasTensor, layers, ops
 from convert.errors import Unsupported
 
 from ..constants import Constant
-from ..emitter import Emitter, Value
+from ..emitter import Emitter
 from ..rules import OWN, channels_last, onnx_op
-from ..tensors import Tensor, is_floating, ones_along, permute_axes, places_below, with_rank
+from ..tensors import Tensor, is_floating, permute_axes, places_below, with_rank
 
 
 @onnx_op("Shape")
 def shape(k, x, *, start, end):
-    return k.vector(_dims_or_sizes(k, x)[start:end])
-
-
-def _dims_or_sizes(k: Emitter, x: Value) -> list[Any]:
-    """Dims of the first input; of one that has no name, its number of elements as a tensor."""
-    return [d if k.has(d) else ops.sum(ones_along(x, a, "int64")) for a, d in enumerate(k.input_dims(0))]
+    return k.vector(k.sizes_of(0, x)[start:end])
 
 
 @onnx_op("Size")
 def size(k, x):
-    sizes = [k.size(d) for d in _dims_or_sizes(k, x)]
+    sizes = [k.size(d) for d in k.sizes_of(0, x)]
     return reduce(ops.multiply, sizes, np.array(1, np.int64))
 
 
@@ -191,7 +185,7 @@ def _number_of_steps(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
 
 def eye_like(out, x, *, dtype, k):
     """ONNX calls the diagonal `k`, too."""
-    rows, columns = (out.places(d, "int64") for d in out.input_dims(0))
+    rows, columns = (out.places(d, "int64") for d in out.sizes_of(0, x))
     hit = ops.equal(ops.expand_dims(columns, 0), ops.add(ops.expand_dims(rows, 1), k))
     return ops.cast(hit, str(x.dtype) if dtype is None else out.dtype_of(dtype))
 
