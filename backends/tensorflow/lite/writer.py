@@ -136,7 +136,7 @@ def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
 
 
 _OF_EVERY_DTYPE = ("Abs", "ConstantOfShape", "Div", "Loop", "MaxUnpool", "Mod", "Scan", "ScatterElements", "ScatterND",
-                   "Sign", "Slice", "Squeeze", "Tile")  # fmt: skip
+                   "Sign", "Slice", "Split", "Squeeze", "Tile")  # fmt: skip
 
 
 def keep_shapes_of_branches(model: ir.Model) -> bool:
