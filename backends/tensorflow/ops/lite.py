@@ -254,10 +254,24 @@ def _not_constant(a: Any, x: Any) -> Any:
 
 
 def _is_moved(x: tf.Tensor) -> bool:
-    """Whether a reshape or transpose is behind x, seen through operators of one tensor and constants."""
-    while x.op.type not in ("Reshape", "Transpose", "ExpandDims", "Squeeze"):
-        operands = [i for i in x.op.inputs if tf.get_static_value(i) is None]
-        if len(operands) != 1:
-            return False
-        x = operands[0]
-    return True
+    """Whether a reshape or transpose of anything but constants is behind x; of thousands of operators one may be."""
+    waiting, seen = [x.op], set[str]()
+    while waiting:
+        op = waiting.pop()
+        if op.name in seen or _is_of_constants(op):
+            continue
+        seen.add(op.name)
+        if op.type in _MOVING or len(seen) > _MOST_OPERATORS:
+            return True
+        waiting += [i.op for i in op.inputs]
+    return False
+
+
+_MOVING, _MOST_OPERATORS, _DEEPEST = ("Reshape", "Transpose", "ExpandDims", "Squeeze"), 1000, 4
+
+
+def _is_of_constants(op: tf.Operation, depth: int = _DEEPEST) -> bool:
+    """Whether what an operator gives is known, as a bias in another shape."""
+    return op.type == "Const" or (
+        depth > 0 and bool(op.inputs) and all(_is_of_constants(i.op, depth - 1) for i in op.inputs)
+    )

@@ -34,6 +34,26 @@ class Moved(torch.nn.Module):
         return self.form(self.conv(x).unsqueeze(1).permute(0, 2, 3, 4, 1).flatten(3, 4))
 
 
+class Pooled(torch.nn.Module):
+    """A linear layer, whose bias is added behind a transpose, a difference, and a pool that wants one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.c = torch.nn.Linear(4, 1), torch.nn.Buffer(torch.randn(1, 8, 6, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.avg_pool2d(torch.nn.functional.pad(self.c - self.linear(x), [1, 1, 2, 0]), 2)
+
+
+def test_a_sum_with_what_was_moved_is_moved(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    module, x = Pooled().eval(), np.random.default_rng(0).standard_normal((1, 8, 6, 4)).astype(np.float32)
+    with torch.no_grad():
+        want = module(torch.from_numpy(x)).numpy()
+    (got,) = run(encode(graph_of(module, "x:float32[1,8,6,4]"), tmp_path), {"x": x}).values()
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_the_constant_stays_on_its_side(form: Callable[[torch.Tensor], torch.Tensor], tmp_path: Path) -> None:
     torch.manual_seed(1)
