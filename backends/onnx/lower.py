@@ -76,6 +76,7 @@ def lower(model: ir.Model, opset: int, dump: Path | None = None) -> None:
     run_passes(
         model, (*PASSES, *older, to_opset, join_chained_scales, keep_counted_places, hoist, drop_unused_weights), dump
     )
+    _name_apart(model)
     used = {node.domain for node in model.graph.all_nodes()} | {""}
     imports = model.graph.opset_imports
     for domain in [d for d in imports if d not in used]:
@@ -83,6 +84,27 @@ def lower(model: ir.Model, opset: int, dump: Path | None = None) -> None:
     model.ir_version = ir_version(model)
     if model.ir_version < _WEIGHTS_APART:
         model.graph.inputs.extend(v for v in model.graph.initializers.values() if not v.is_graph_input())
+
+
+def _name_apart(model: ir.Model) -> None:
+    """Give nodes and values that passes have made for several readers of one value names of their own."""
+    kept = {id(v): v for graph in model.graphs() for v in (*graph.inputs, *graph.initializers.values(), *graph.outputs)}
+    values, nodes = {v.name or "" for v in kept.values()}, set[str]()
+    for node in model.graph.all_nodes():
+        node.name = _apart(node.name or "", nodes)
+        for value in node.outputs:
+            if id(value) not in kept:
+                value.name = _apart(value.name or "", values)
+
+
+def _apart(name: str, taken: set[str]) -> str:
+    """The name, or one with a number behind it that no other has; from then on it is taken."""
+    found, count = name, 0
+    while name and found in taken:
+        count += 1
+        found = f"{name}.{count}"
+    taken.add(found)
+    return found
 
 
 def assign_channels_first(model: ir.Model) -> bool:

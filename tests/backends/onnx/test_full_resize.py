@@ -136,3 +136,18 @@ def _between_transposes(
     ends = [[helper.make_tensor_value_info(n, 1, s)] for n, s in (("x", shape), ("y", [None] * 4))]
     graph = helper.make_graph(nodes, "g", *ends, [numpy_helper.from_array(numbers, "s")])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def test_two_resizes_of_one_value_and_one_of_a_resize(tmp_path: Path) -> None:
+    """What is put before each has a name of its own."""
+    text = """(float[b,1,1,3] x) => (float[b,1,2,8] y, float[b,1,3,12] z, float[b,1,6,24] u)
+        <float[4] s = {1,1,2,2}, float[4] r = {1,1,3,3}, float[4,3,1,1] w = {1,2,3,4,5,6,7,8,9,1,2,3}> {
+        t = Transpose <perm = [0,3,1,2]> (x) c = Conv (t, w) v = Transpose <perm = [0,2,3,1]> (c)
+        y = Resize <mode = "cubic"> (v, , s) z = Resize <mode = "linear"> (v, , r)
+        u = Resize <mode = "linear"> (z, , s) }"""
+    proto = onnx.parser.parse_model('<ir_version: 9, opset_import: ["" : 18]> g ' + text)
+    convert.convert(proto, "onnx", tmp_path / "m.onnx", verify=False)
+    feed = {"x": np.random.default_rng(0).normal(size=(2, 1, 1, 3)).astype(np.float32)}
+    found = onnxruntime.InferenceSession(tmp_path / "m.onnx").run(None, feed)
+    for one, other in zip(found, onnxruntime.InferenceSession(proto.SerializeToString()).run(None, feed), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
