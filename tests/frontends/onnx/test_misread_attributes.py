@@ -50,6 +50,7 @@ def test_they_are_refused(case: str, in_function: bool) -> None:
         convert.inspect(_model(*CASES[case], in_function=in_function))
 
 
+@pytest.mark.not_core
 def test_a_graph_of_tensorflow_is_held_to_the_same(tmp_path: Path) -> None:
     from tensorflow.core.framework import graph_pb2
 
