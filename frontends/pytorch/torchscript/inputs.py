@@ -263,8 +263,12 @@ def run_on_examples(
     with doing("running the module on an example"), torch.no_grad(), inference(owner), kept:
         tensors = {i.name: change(i.example()) for i in inputs}
         weights = [] if owner is None else [*owner.parameters(), *owner.buffers()]
-        input_bytes, weight_bytes = (sum(t.nbytes for t in some) for some in (tensors.values(), weights))
-        allowance = limits.TORCHSCRIPT_RUN_BYTES + 16 * weight_bytes + 128 * input_bytes
+        # A weight may be one number that a stride of 0 repeats without end.
+        storages = {
+            s.data_ptr(): s.nbytes() for t in weights if t.layout is torch.strided for s in [t.untyped_storage()]
+        }
+        input_bytes = sum(t.nbytes for t in tensors.values())
+        allowance = limits.TORCHSCRIPT_RUN_BYTES + 16 * sum(storages.values()) + 128 * input_bytes
         try:
             with bounded_memory(allowance):
                 result = module(**tensors, **fixed) if fixed else module(*tensors.values())

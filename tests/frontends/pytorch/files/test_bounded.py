@@ -131,3 +131,19 @@ def test_a_program_that_grows_is_ended_by_its_memory(monkeypatch: pytest.MonkeyP
     with pytest.raises(ResourceLimit, match=r"more than 0.2 GB of memory on an example") as caught:
         check_runs(torch.jit.script(Grows()), [Input("x", torch.float32, (2,), (2,))], {})
     assert "--memory" in caught.value.hint
+
+
+class Repeats(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1).expand(1 << 14, 1 << 14), requires_grad=False)
+
+    def forward(self, x: torch.Tensor):
+        return x + (self.weight + 1).sum()
+
+
+def test_a_weight_that_repeats_one_number_allows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "_has_own_process", [True])
+    monkeypatch.setattr(limits, "TORCHSCRIPT_RUN_BYTES", 200 << 20)
+    with pytest.raises(ResourceLimit, match=r"more than 0.2 GB of memory on an example"):
+        check_runs(torch.jit.script(Repeats()), [Input("x", torch.float32, (2,), (2,))], {})
