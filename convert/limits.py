@@ -120,6 +120,9 @@ TENSORFLOW_TABLE_LINES = 5_000_000
 KERAS_CONFIG_BYTES = 256 << 20
 """bytes: of config.json in a .keras file"""
 
+KERAS_SPARE_ELEMENTS = 1 << 27
+"""elements: of the variables of a Keras model besides 16 for each byte of its file; its layers draw them first"""
+
 HDF5_SECONDS = 15.0
 """seconds: of a processor for the HDF5 library to go over a file, besides what its size allows; some keep it forever"""
 

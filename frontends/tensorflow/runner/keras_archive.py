@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from convert.runners.sandbox import close_programs, in_confined_thread
 
 from ..common.start_tensorflow import import_tensorflow
 from . import hdf5_check
+from .keras_counts import bounded_by_file
 
 _T = TypeVar("_T")
 
@@ -107,9 +108,9 @@ def _load(path: Path, config: Any, trust: bool) -> Any:
     import keras
 
     try:
-        with raised_recursion_limit(
-            sum(1 for _ in _class_entries(config))
-        ):  # Keras recurses over what lies behind one another
+        # Keras recurses over what lies behind one another.
+        deep = raised_recursion_limit(sum(1 for _ in _class_entries(config)))
+        with deep, nullcontext() if trust else bounded_by_file(path):
             return keras.models.load_model(path, compile=False, safe_mode=not trust)
     except ConvertError:
         raise

@@ -62,6 +62,7 @@ def _entries(canary: Canary) -> dict[str, dict[str, Any]]:
         "FlaxLayer": entry("keras.layers", "FlaxLayer", {"module": "x"}),
         "a tensor with code": entry(layers, "Dense", {"units": {"class_name": "__numpy__", "config": {"value": make}}}),
         "units of 2^40": entry(layers, "Dense", {"units": 1 << 40}),
+        "a table of 2^28": entry(layers, "Embedding", {"input_dim": 1 << 28, "output_dim": 16}),
         "units below zero": entry(layers, "Dense", {"units": -1}),
         "a name with control characters": entry(layers, "Dense", {"units": 1, "name": "\u202e\x1b[31m/../x\n"}),
         "no configuration": entry(layers, "Dense", []),
