@@ -51,7 +51,7 @@ def if_(t, cond, *, then_branch, else_branch):
                 raise Unsupported(_NESTED)
             flat = [(y, v) for value, v in zip(found, t.node.outputs, strict=True) for y in _items(value)]
             shapes.append([y.shape for y, _ in flat])
-            return tuple(y.to(torch_dtype(v.dtype)) for y, v in flat)
+            return tuple(_plainly_strided(y.to(torch_dtype(v.dtype))) for y, v in flat)
 
         return run
 
@@ -67,6 +67,24 @@ def if_(t, cond, *, then_branch, else_branch):
         raise
     except KeyError as error:  # PyTorch looks up a size that it has from inside of a branch
         raise Unsupported("branches that only the run decides between, of a size that one of them computes") from error
+
+
+def _plainly_strided(y: torch.Tensor) -> torch.Tensor:
+    """The tensor with strides that are products of its sizes: PyTorch writes a stride over a size that may be 0, as of
+    a pool, with a maximum, and takes no such result of a branch.
+    """
+    strides: list[Any] = [1]
+    for n in reversed(y.shape[1:]):
+        strides.insert(0, n * strides[0])
+    if y.dim() == 0 or all(map(_is_same_size, y.stride(), strides)):
+        return y
+    plain = y.contiguous()
+    return plain if all(map(_is_same_size, plain.stride(), strides)) else plain.as_strided(plain.shape, strides)
+
+
+def _is_same_size(a: Any, b: Any) -> bool:
+    a, b = (n.node.expr if isinstance(n, torch.SymInt) else n for n in (a, b))
+    return bool(a == b)
 
 
 def _may_be_one(first: Sequence[Any], second: Sequence[Any]) -> bool:

@@ -67,6 +67,22 @@ def test_sizes_of_one_are_taken(name: str) -> None:
             np.testing.assert_allclose(found[output.name].detach().numpy(), wanted, rtol=1e-5, atol=1e-5)
 
 
+def test_pools_in_branches_have_sizes_that_pytorch_thinks_may_be_0() -> None:
+    """Whose strides it writes with a maximum, and would not take for products of sizes."""
+    text = """(float[b, 3, h, w] x, bool g) => (float[b, 3, c, d] y) {
+        y = If (g) <
+            then_branch = a () => (float[b, 3, i, j] p) { p = AveragePool <kernel_shape = [2,2], strides = [2,2]> (x) },
+            else_branch = e () => (float[b, 3, k, l] q) { q = MaxPool <kernel_shape = [2,2], strides = [2,2]> (x) }> }"""
+    proto = onnx.parser.parse_model(HEAD + text)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    program = export_model(ir.from_proto(onnx.shape_inference.infer_shapes(proto))).module()
+    for shape in ((2, 3, 4, 6), (1, 3, 2, 2), (3, 3, 7, 5), (1, 3, 9, 3)):
+        x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+        for flag in (True, False):
+            found = program(torch.from_numpy(x), torch.tensor(flag))["y"].numpy()
+            np.testing.assert_allclose(found, session.run(None, {"x": x, "g": np.array(flag)})[0], rtol=1e-6, atol=1e-6)
+
+
 def test_branches_one_of_which_has_a_size_of_one() -> None:
     """A program takes what is read of such a result for one that is not broadcast, and would fail where it is."""
     text = """(float[2, 3] x, bool g) => (float[2, 3] y) {
