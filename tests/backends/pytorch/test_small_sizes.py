@@ -71,8 +71,9 @@ def test_pools_in_branches_have_sizes_that_pytorch_thinks_may_be_0() -> None:
     """Whose strides it writes with a maximum, and would not take for products of sizes."""
     text = """(float[b, 3, h, w] x, bool g) => (float[b, 3, c, d] y) {
         y = If (g) <
-            then_branch = a () => (float[b, 3, i, j] p) { p = AveragePool <kernel_shape = [2,2], strides = [2,2]> (x) },
-            else_branch = e () => (float[b, 3, k, l] q) { q = MaxPool <kernel_shape = [2,2], strides = [2,2]> (x) }> }"""
+            then_branch = a () => (float[b, 3, i, j] p) { p = AveragePool <kernel_shape = [2, 2], strides = by> (x) },
+            else_branch = e () => (float[b, 3, k, l] q) { q = MaxPool <kernel_shape = [2, 2], strides = by> (x) }> }"""
+    text = text.replace("by", "[2, 2]")
     proto = onnx.parser.parse_model(HEAD + text)
     session = onnxruntime.InferenceSession(proto.SerializeToString())
     program = export_model(ir.from_proto(onnx.shape_inference.infer_shapes(proto))).module()
