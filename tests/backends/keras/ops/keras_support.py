@@ -122,12 +122,16 @@ def dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
     del model.graph.value_info[:]
-    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    for value in (*inferred.graph.value_info, *inferred.graph.output):
+    return onnx.shape_inference.infer_shapes(model, data_prop=True)
+
+
+def _without_made_names(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model without the names that inference makes for dims: another row has the same ones for others."""
+    for value in (*model.graph.value_info, *model.graph.output):
         for dim in value.type.tensor_type.shape.dim:
-            if dim.dim_param.startswith("unk__"):  # of one row; another has the same name for another dim
+            if dim.dim_param.startswith("unk__"):
                 dim.ClearField("dim_param")
-    return inferred
+    return model
 
 
 def shared(proto: onnx.ModelProto) -> ir.Model:
@@ -147,7 +151,7 @@ def run_together(rows: Sequence[Case], folder: Path, *, batch: bool, as_graph: b
     found: dict[int, list[np.ndarray]] = {}
     by_opset: dict[int, list[tuple[int, onnx.ModelProto]]] = {}
     for i, row in enumerate(rows):
-        model = dynamic(model_of(row)) if batch else model_of(row)
+        model = _without_made_names(dynamic(model_of(row)) if batch else model_of(row))
         by_opset.setdefault(model.opset_import[0].version, []).append((i, model))
     for opset, members in by_opset.items():
         outputs = _run(
