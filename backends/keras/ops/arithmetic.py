@@ -92,7 +92,7 @@ def binary_rule(function: Callable[[Any, Any], Any]):
 onnx_op.same(binary_rule, And=ops.logical_and, Or=ops.logical_or, Xor=ops.logical_xor)
 
 
-def bitwise_rule(function: Callable[[Any, Any], Any]):
+def bitwise_rule(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """The same for bits, where Keras looks at the dtype of each, and gives the result the shape of the first (3.15)."""
 
     def rule(k, a, b):
