@@ -102,7 +102,7 @@ def _compared(node: ir.Node, index: int) -> list[Any]:
         return list(_STEPS[node.op_type]) if index == 0 else []
     if node.op_type not in _COMPARING and not (node.op_type == "Clip" and index == 0):
         return []
-    tensors = [constant(v) for i, v in enumerate(node.inputs) if i != index and v is not None]
+    tensors = map(constant, node.inputs)
     return [item for t in tensors if t is not None and t.size <= _MOST for item in _items(t)]
 
 

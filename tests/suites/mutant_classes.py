@@ -69,6 +69,8 @@ CLASSES: list[tuple[str, str, str]] = [
     (r"\.dtype == (\S+)\.dtype", r".dtype is \1.dtype", "numpy has one object of each dtype"),
     (r"finite\[0\], other\)", "finite[ -1], other)", "the first is one of three, and all have to be equal"),
     (r"\) & certain", ") // certain", "of booleans: x // True is x, and x // False is 0"),
+    (r"== np\.inf", ">= np.inf", "nothing is beyond infinity"),
+    (r"== -np\.inf", "<= -np.inf", "nothing is below it"),
     (r"strict=True", "strict=False", "both are of one length, by the lines before; it is there for code to come"),
     (r"frozen=True", "frozen=False", "it keeps code that is not written yet from assigning; nothing assigns"),
 ]
@@ -145,6 +147,17 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("distribution.py", r"\b([ab])\[0\]\.dtype", r"\1[ 1].dtype", "all runs have one dtype"),
     ("distribution.py", r"\b([ab])\[0\]\.dtype", r"\1[ -1].dtype", "all runs have one dtype"),
     ("special_verdict.py", r"\| \(\(denormals", "^ ((denormals", "what is equal is no NaN"),
+    ("special.py", r"isnan\(array\) \+ 2", "isnan(array) | 2", "an element is one of the three at most"),
+    ("sensitive.py", r"_MOST \+ 1", "_MOST | 1", "it is even"),
+    *(
+        ("sensitive.py", r"default_rng\(\[29, ", f"default_rng([ {n}, ", "any other seed draws as well")
+        for n in (28, 30)
+    ),
+    ("boundary_values.py", r"outputs\[0\]", "outputs[ -1]", "a Cast has one output"),
+    ("compare.py", r"scale / 2:", r"scale / 3:", "it spares work: so small an error is within the next bound"),
+    ("compare.py", r"scale / 2:", r"scale / 1:", "it spares work: so small an error is within the next bound"),
+    ("randomness.py", "before = -1", "before = - 2", "no table has so many entries"),
+    ("generation.py", "small_floor: float = 0.0", "small_floor: float = -1.0", "no noise is negative"),
     ("size_search.py", r"len\(node\.inputs\) > 1", "len(node.inputs) != 1", "these operators have inputs"),
     ("ties.py", "else 1\\.0", "else 0.0", "in the next line 0 counts as 1"),
     ("counterparts.py", r"len\(ours\) == len\(theirs\) > 2", "len(ours) >= len(theirs) > 2", "a layout keeps the dims"),

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 import pytest
 
+from convert.declared_ends import DeclaredEnd
 from convert.graph import Graph
 from convert.parity.boundary_values import _MOST, _with_whole_rows, boundary_values, mix_boundary_values
-from convert.parity.compare import _count_wrong, _same_kind
+from convert.parity.compare import _count_wrong, _same_kind, _structure_difference
+from convert.parity.declared_ends import _dims
 from convert.parity.distribution import distribution_difference
-from convert.parity.magnitudes import smaller_columns
+from convert.parity.draws import unsettled_feeds
+from convert.parity.floors import excuse_order
+from convert.parity.inputs import Feed
+from convert.parity.judge import RunOutputs
+from convert.parity.magnitudes import _may_have_gap, smaller_columns, smaller_parts
 from convert.parity.nonfinite import _kinds
 from convert.parity.special import _kinds as kinds_of_elements
-from convert.parity.ties import _largest
+from convert.parity.ties import _largest, is_tied
 from convert.parity.uneven import _overflow_reason
 from convert.parity.weights import _comparable
+from convert.verdict import FAIL, INCONCLUSIVE, OutputVerdict, SetErrors, Verdict
 
 T = ir.DataType
 
@@ -145,3 +154,95 @@ def test_a_source_that_only_rounds_and_an_exact_output() -> None:
     reason = _overflow_reason([single, still], [exact, still.astype(np.float64)], [single, still])
     assert reason.startswith("rounding alone moves the source by")
     assert not _overflow_reason([still], [still.astype(np.float64)], [still])
+
+
+@pytest.mark.parametrize("dtypes", [("float64", "float32"), ("float32", "float64"), ("int32", "int64"), ("i8", "i4")])
+def test_another_dtype_is_a_difference_whichever_is_wider(dtypes: tuple[str, str]) -> None:
+    source, target = (np.ones(3, np.dtype(d)) for d in dtypes)
+    assert _structure_difference(source, target) == f"dtype {target.dtype} where the source has {source.dtype}"
+    assert not _structure_difference(source, source.copy())
+
+
+@pytest.mark.parametrize("count", [1, 8, 1000])
+def test_gaps_are_looked_for_from_half_of_one_on(count: int) -> None:
+    """2^13 times as large may be a gap of 10,000 by powers of two, 2^12 times may not."""
+    found = [_may_have_gap(np.array([1.0] * count + [2.0**k])) for k in range(1, 20)]
+    assert found == [k >= 13 for k in range(1, 20)]
+    spread = [_may_have_gap(np.array([1.5] * count + [4.0] * count + [2.0**k])) for k in range(1, 20)]
+    assert spread == [k >= 14 for k in range(1, 20)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_gap_is_never_missed_by_powers_of_two(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(50):
+        sizes = 2.0 ** rng.uniform(-20, 20, rng.integers(2, 12))
+        ordered = np.sort(sizes)
+        below = [np.sqrt(np.mean(ordered[:n] ** 2)) for n in range(1, len(ordered))]
+        edges = [float(edge) for edge, after, mean in zip(ordered, ordered[1:], below, strict=False)
+                 if after >= 1e4 * mean]  # fmt: skip
+        wanted = [(sizes <= edge).tolist() for edge in reversed(edges)]
+        if ordered[0] < 1e4:
+            assert [mask.tolist() for mask in smaller_parts(sizes)] == wanted
+
+
+@pytest.mark.parametrize(
+    ("dims", "shape", "text"),
+    [((300, None), (300, 4), ""), ((300, 4), (300, 5), "as [300, 4], and gives [300, 5]"),
+     ((None,), (300, 4), "as [?], and gives [300, 4]"), (None, (300, 4), "")],
+)  # fmt: skip
+def test_declared_dims_are_those_that_are_given(dims: Any, shape: tuple[int, ...], text: str) -> None:
+    end = DeclaredEnd("y", "float32", dims)
+    given = tuple(int(str(size)) for size in shape)
+    assert _dims(end, [given], {}, "y") == ([f"declares output 'y' {text}"] if text else [])
+    both = _dims(end, [given[:1] * 2, given], {}, "y")
+    assert bool(both) == (bool(text) or dims == (300, 4))
+
+
+def test_a_tie_by_chance_beside_one_that_is_picked_alike() -> None:
+    """Two numbers that are one by chance come apart when they move; a row that nothing rounds is no reason not to ask.
+
+    Copies of one number stay equal, and have to be picked alike.
+    """
+    g = Graph()
+    x = g.input("x", T.FLOAT, ["n", 2])
+    g.output(g.ArgMax(g.Mul(x, np.float32(1 / 3)), axis=1, keepdims=0), "y")
+    third = np.float32(1 / 3)
+    feed = Feed("one", {"x": np.array([[-1, 0], [third, third]], np.float32)})
+    right, other = np.array([1, 0]), np.array([1, 1])
+    assert is_tied(g.model(), "y", [feed], [right], [other], 4.0)
+    assert not is_tied(g.model(), "y", [feed], [right], [np.array([0, 0])], 4.0)
+    assert not is_tied(g.model(), "y", [feed], [right], [other[:1]], 4.0)
+    assert not is_tied(g.model(), "y", [feed], [right], [np.array([1, 2])], 4.0)
+    g = Graph()
+    x = g.input("x", T.FLOAT, ["n", 1])
+    g.output(g.ArgMax(g.Concat(*[g.Mul(x, np.float32(1 / 3))] * 2, axis=1), axis=1, keepdims=0), "y")
+    feed = Feed("one", {"x": np.array([[1], [third]], np.float32)})
+    assert not is_tied(g.model(), "y", [feed], [right], [other], 4.0)
+
+
+@pytest.mark.parametrize(("size", "drawn"), [(255, True), (256, True), (257, False)])
+def test_up_to_256_elements_of_a_source_that_is_far_are_drawn_again(size: int, drawn: bool) -> None:
+    exact = np.ones(size)
+    row = OutputVerdict("y", INCONCLUSIVE, sets=[SetErrors(0.0, 1.0, 0.0)])
+    verdict = Verdict(INCONCLUSIVE, outputs=[row])
+    feeds = [Feed("one", {})]
+    single = (exact * 2).astype(np.float32)
+    assert unsettled_feeds(verdict, feeds, [([exact], [single], [single])]) == (feeds if drawn else [])
+
+
+def test_results_off_by_a_unit_in_the_last_place_explain_a_function() -> None:
+    """What comes out of atanh(tanh(x)) has lost more than sums in another order would."""
+    g = Graph()
+    g.output(g.Atanh(g.Tanh(g.input("x", T.FLOAT, [64]))), "y")
+    x = np.linspace(5.0, 6.0, 64).astype(np.float32)
+    exact = {"y": x.astype(np.float64)}
+    for off, floors, status in ((4e-4, 16, INCONCLUSIVE), (4e-4, 33, FAIL), (2e-4, 33, INCONCLUSIVE), (1e-3, 16, FAIL)):
+        target = {"y": (x * np.float32(1 + off)).astype(np.float32)}
+        source = {"y": (x * np.float32(1 + off / floors)).astype(np.float32)}
+        runs = RunOutputs({"float32": [source], "float64": [exact]}, [target], [exact])
+        numbers = SetErrors(off, off / floors, off)
+        row = OutputVerdict("y", FAIL, "why", error=off, floor=off / floors, twin=0.0, sets=[numbers])
+        verdict = Verdict(FAIL, outputs=[row], guilty="backend")
+        excuse_order(verdict, g.model(), [Feed("one", {"x": x})], runs)
+        assert verdict.status == status, off
