@@ -56,7 +56,24 @@ def leaky_relu(k, x, *, alpha):
 
 @onnx_op("Mish")
 def mish(k, x):
-    return activation_rule("mish")(k, _apart_from_fused(k, x))
+    """Keras's layer behind what makes features; else x·n / (n + 2) of n = eˣ(eˣ + 2), where the factor is 1 from 20 on.
+
+    oneDNN has a kernel for the layer which is off by 1e-6, also where all results are next to 0.
+    """
+    if _maker(k) in _FEATURES or not is_floating(x := k.tensor(x)):
+        return activation_rule("mish")(k, _apart_from_fused(k, x))
+    power = ops.exp(ops.minimum(x, 5.0 if x.dtype == "float16" else 20.0))
+    share = power * (power + 2.0)
+    return x * (share / (share + 2.0))
+
+
+_FEATURES = (*_FUSED, "Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization", "LayerNormalization", "Concat")
+
+
+def _maker(k: Emitter) -> str:
+    """The operator that made the input of the node, or nothing."""
+    maker = k.node.inputs[0].producer() if k.node is not None and k.node.inputs[0] is not None else None
+    return "" if maker is None else str(maker.op_type)
 
 
 def _apart_from_fused(k: Emitter, x: Any) -> Any:
@@ -64,8 +81,7 @@ def _apart_from_fused(k: Emitter, x: Any) -> Any:
 
     oneDNN loses the slope of a LeakyRelu behind a sum, and has no kernel with it behind others; none with a Mish.
     """
-    maker = k.node.inputs[0].producer() if k.node is not None and k.node.inputs[0] is not None else None
-    return kept_apart(x) if maker is not None and maker.op_type in _FUSED else x
+    return kept_apart(x) if _maker(k) in _FUSED else x
 
 
 @onnx_op("PRelu")

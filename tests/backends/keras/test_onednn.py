@@ -129,3 +129,17 @@ def test_an_activation_behind_a_sum_of_convolutions(
     module, x = Residual(activation).eval(), torch.randn(2, 4, 9, 8, generator=torch.Generator().manual_seed(0))
     convert.convert(module, "keras", tmp_path / "m.keras", inputs="x:float32[n,4,9,8]", verify=False)
     close(predicted(tmp_path / "m.keras", x.numpy(), tmp_path), module(x).detach().numpy())
+
+
+def test_a_mish_of_logarithms_is_exact_where_it_is_next_to_nothing(tmp_path: Path) -> None:
+    """oneDNN's kernel for Keras's layer is off by 1e-6 of 1."""
+
+    class Net(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return F.mish(x.abs().neg() - 8)
+
+    x = torch.randn(5, 40, generator=torch.Generator().manual_seed(0))
+    convert.convert(Net(), "keras", tmp_path / "m.keras", inputs="x:float32[n,40]", verify=False)
+    found = predicted(tmp_path / "m.keras", x.numpy(), tmp_path)
+    wide = -x.abs().double().numpy() - 8
+    np.testing.assert_allclose(found, wide * np.tanh(np.logaddexp(0, wide)), rtol=5e-6)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tests.backends.tensorflow.ops.onnx_cases import SPECIAL, const, number
+from tests.backends.tensorflow.ops.support import DYNAMIC
 from tests.backends.tensorflow.ops.worker import Workers, check, on_both_kernel_sets
 from tests.support.cases import Case, case, f32, f64, i32, i64, params
 
@@ -55,3 +58,17 @@ ROWS = [
 @pytest.mark.parametrize("row", params(ROWS))
 def test_operator(row: Case, onednn: str, variants: tuple[int, ...], workers: Workers) -> None:
     check(row, workers[onednn], variants)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("onednn", ["1", pytest.param("0", marks=pytest.mark.slow)])
+def test_mish_is_exact_where_it_is_next_to_nothing(onednn: str, dtype: Any, workers: Workers) -> None:
+    """oneDNN's own kernel, for x · tanh(softplus(x)), is off by 1e-6 of 1, also where all results are far smaller."""
+    size = np.array([1e-4, 1e-2, 1, 3, 5, 8, 10, 12, 16, 19, 21, 30, 60], dtype)
+    x = np.concatenate([-size, size]).reshape(1, 2, 13)
+    if dtype is np.float16:
+        x = x[x > -8].reshape(1, 1, -1)
+    wide = x.astype(np.float64)
+    (found,) = workers[onednn].run(case("Mish", x), DYNAMIC)
+    rounding = {np.float32: 1e-6, np.float64: 1e-14, np.float16: 5e-3}[dtype]
+    np.testing.assert_allclose(found.astype(np.float64), wide * np.tanh(np.logaddexp(0, wide)), rtol=rounding)
