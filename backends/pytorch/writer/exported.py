@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -155,16 +156,17 @@ def export_model(
         if value.shape is None:
             raise Unsupported(f"the rank of the input {value.name!r} is not known", hint="say it with --input")
     sizes = example_sizes(model)
-    examples = tuple(_example(v, sizes) for v in inputs)
     with quiet(), whole_rnn(), any_batch():
         module = Forward(model, buffers, conditions).eval()
         try:
-            program, from_two = _captured(inputs, module, examples)
+            program, from_two = _captured(inputs, module, sizes)
         except ConvertError:
             if not equal_dims(inputs):
                 raise
             module = Forward(model, buffers, conditions, names_are_equal=True).eval()
-            program, from_two = _captured(inputs, module, examples)
+            program, from_two = _captured(inputs, module, sizes)
+        if any(map(_OF_THE_EXAMPLE, program._guards_code)):
+            sizes, program, from_two = _of_larger_sizes(model, inputs, module, sizes, program, from_two)
     _name_inputs(program, [str(v.name) for v in inputs])
     for graph_module in program.graph_module.modules():
         if isinstance(graph_module, torch.fx.GraphModule):
@@ -177,6 +179,32 @@ def export_model(
     if kept_out and report is not None:
         report.note(f"PyTorch captures the network for sizes of {', '.join(kept_out)} from 2 on: 1 is refused")
     return program
+
+
+_OF_THE_EXAMPLE = re.compile(r"(==|<=|<) \d+$").search
+"""Guards by which a size is the example's, or no larger: what is computed from it may just have been 1 there."""
+
+
+def _of_larger_sizes(
+    model: ir.Model,
+    inputs: Sequence[ir.Value],
+    module: torch.nn.Module,
+    sizes: dict[str, int],
+    program: ExportedProgram,
+    from_two: bool,
+) -> tuple[dict[str, int], ExportedProgram, bool]:
+    """A capture with larger sizes, its sizes and `from_two`, if fewer guards are of the example; else what is given."""
+    larger = example_sizes(model, 4)
+    if larger == sizes:
+        return sizes, program, from_two
+    try:
+        other, other_from_two = _captured(inputs, module, larger)
+    except ConvertError:
+        return sizes, program, from_two
+    bound, before = (sum(bool(_OF_THE_EXAMPLE(guard)) for guard in p._guards_code) for p in (other, program))
+    if other_from_two <= from_two and bound < before:
+        return larger, other, other_from_two
+    return sizes, program, from_two
 
 
 def _drop_idle_casts(module: torch.fx.GraphModule) -> None:
@@ -209,9 +237,10 @@ def _is_output(node: torch.fx.Node) -> bool:
 
 
 def _captured(
-    inputs: Sequence[ir.Value], module: torch.nn.Module, examples: tuple[torch.Tensor, ...]
+    inputs: Sequence[ir.Value], module: torch.nn.Module, sizes: Mapping[str, int]
 ) -> tuple[ExportedProgram, bool]:
     """A capture that takes no size for another case than the rest, 0 and 1 among them; else one that may, and True."""
+    examples = tuple(_example(v, sizes) for v in inputs)
     failures = (ConvertError, torch._dynamo.exc.UserError, RuntimeError, ValueError, AssertionError)
     is_dynamic = any(isinstance(d, ir.SymbolicDim) for v in inputs for d in v.shape or ())
     try:
@@ -264,8 +293,11 @@ def _refusal(error: Exception, is_dynamic: bool) -> ConvertError:
     return Unsupported(f"PyTorch does not capture the network: {text}")
 
 
-def example_sizes(model: ir.Model) -> dict[str, int]:
-    """Sizes of the dynamic dims to capture with: plausible ones, of which none is 0 or 1, and no two are the same."""
+def example_sizes(model: ir.Model, times: int = 1) -> dict[str, int]:
+    """Sizes of the dynamic dims to capture with: plausible ones, of which none is 0 or 1, and no two are the same.
+
+    times: those of them that nothing bounds or names are so many times as large, and 1.
+    """
     bounds, examples, guards = size_facts(model)
     found: dict[str, int] = dict(next(iter(feed_sizes(model, 1))))
     used: set[int] = {d for v in model.graph.inputs for d in v.shape or () if isinstance(d, int)}
@@ -274,6 +306,8 @@ def example_sizes(model: ir.Model) -> dict[str, int]:
         if any(name in guard for guard in guards) or not name.isidentifier():
             continue
         size = max(size, 2)
+        if times > 1 and high is None and name not in examples:
+            size = size * times + 1
         while size in used and (high is None or size < high) and name not in examples:
             size += 1
         found[name] = size if high is None else min(size, high)

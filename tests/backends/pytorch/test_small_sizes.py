@@ -39,6 +39,14 @@ GRAPHS = {
             t = Slice (x, one, last, first) z = ReduceMin <keepdims = 0> (t, first) }""",
         {"x": ("b", "n")},
     ),
+    "every second without the ends, of which one is left of the example": (
+        """(float[b, 4, 2] x) => (float[c, 4, 2] y)
+            <int64[1] first = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] last = {-1}, int64[1] next = {-2},
+             int64[2] axes = {0, 1}> {
+            e = Slice (x, next, last, first, one) k = Sum (x, e) r = ReduceL1 <keepdims = 1> (k, axes)
+            m = GlobalAveragePool (r) s = Slice (x, one, last, first, two) y = Sum (s, m, s) }""",
+        {"x": ("b", 4, 2)},
+    ),
     "every second of windows, of which one is left of two": (
         """(float[1, 3, b, n] x) => (float[1, 3, c, d] y)
             <float[3, 1, 1, 1] w = {1, 2, 3}, int64[4] by = {1, 1, 2, 1}> {
