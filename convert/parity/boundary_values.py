@@ -99,7 +99,7 @@ def _compared(node: ir.Node, index: int) -> list[Any]:
     if node.op_type in ("Cast", "NonZero"):
         return [0.0] if node.op_type == "NonZero" or node.outputs[0].dtype == ir.DataType.BOOL else []
     if node.op_type in _STEPS:
-        return list(_STEPS[node.op_type]) if index == 0 else []
+        return list(_STEPS[node.op_type])
     if node.op_type not in _COMPARING and not (node.op_type == "Clip" and index == 0):
         return []
     tensors = map(constant, node.inputs)

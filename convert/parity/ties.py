@@ -181,7 +181,7 @@ def _picks_other_of_equal(
     names = [str(value.name)]
     single = chosen(widened_array(run(graph, feed.arrays, outputs=names)[names[0]]))
     equal &= single[0] == single[1]
-    if not equal.any() or (equal & (single[0] == right) & (single[1] == picked)).any():
+    if not equal.any() or (equal & (single[0] == right)).any():
         return bool(equal.any())
     for seed in range(_MOVES):
         near = Feed(feed.label, moved_arrays(feed.arrays, seed))

@@ -69,6 +69,9 @@ CLASSES: list[tuple[str, str, str]] = [
     (r"\.dtype == (\S+)\.dtype", r".dtype is \1.dtype", "numpy has one object of each dtype"),
     (r"finite\[0\], other\)", "finite[ -1], other)", "the first is one of three, and all have to be equal"),
     (r"\) & certain", ") // certain", "of booleans: x // True is x, and x // False is 0"),
+    (r"(len\([\w.]+\)) == (len\([\w.]+\))", r"\1 is \2", "so few have one object for their number"),
+    (r"(len\([\w.]+\)) != (count|len\([\w.]+\))", r"\1 is not \2", "so few have one object for their number"),
+    (r"(\w+ == \w+\)?) \| \(np\.isnan", r"\1 ^ (np.isnan", "what is NaN is equal to nothing"),
     (r"== np\.inf", ">= np.inf", "nothing is beyond infinity"),
     (r"== -np\.inf", "<= -np.inf", "nothing is below it"),
     (r"strict=True", "strict=False", "both are of one length, by the lines before; it is there for code to come"),
@@ -148,6 +151,7 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("distribution.py", r"\b([ab])\[0\]\.dtype", r"\1[ -1].dtype", "all runs have one dtype"),
     ("special_verdict.py", r"\| \(\(denormals", "^ ((denormals", "what is equal is no NaN"),
     ("special.py", r"isnan\(array\) \+ 2", "isnan(array) | 2", "an element is one of the three at most"),
+    ("floors.py", r"explained\.get\(place, 0\.0\)", "explained.get(place, -1.0)", "a floor that is high is above 0"),
     ("sensitive.py", r"_MOST \+ 1", "_MOST | 1", "it is even"),
     *(
         ("sensitive.py", r"default_rng\(\[29, ", f"default_rng([ {n}, ", "any other seed draws as well")

@@ -71,6 +71,8 @@ class Printer:
                 return repr(x), ATOM
             case torch.dtype():
                 return py.dtype(x), ATOM
+            case torch.memory_format():
+                return str(x), ATOM
             case slice():
                 return f"slice({', '.join(self.text(v) for v in (x.start, x.stop, x.step))})", ATOM
             case list():

@@ -58,6 +58,15 @@ def test_only_what_passes_through_reaches_a_comparison(place: int, found: list[f
     assert [n for n in boundary_values(value_of(build, T.FLOAT)) if n > 2] == found
 
 
+def test_a_value_that_is_reached_twice_hides_none_behind() -> None:
+    def build(g: Graph, x: ir.Value) -> ir.Value:
+        flat = [g.Reshape(x, np.array([-1])) for _ in range(2)]
+        first = g.Less(g.Concat(flat[0], flat[0], axis=0), np.float32(-8))
+        return g.Concat(first, g.Greater(g.Concat(flat[1], flat[1], axis=0), np.float32(8)), axis=0)
+
+    assert boundary_values(value_of(build, T.FLOAT), beside=False) == [-8.0, 8.0]
+
+
 def test_domains_of_others_compare_with_their_threshold() -> None:
     binarized = value_of(lambda g, x: g.Binarizer(x, domain="ai.onnx.ml", threshold=8.0), T.FLOAT)
     assert boundary_values(binarized) == [4.0, 8.0, 12.0]

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 
-from convert.declared_ends import DeclaredEnd
+from convert.declared_ends import DeclaredEnd, DeclaredEnds
 from convert.graph import Graph
+from convert.parity import declared_ends
 from convert.parity.boundary_values import _MOST, _with_whole_rows, boundary_values, mix_boundary_values
-from convert.parity.compare import _count_wrong, _same_kind, _structure_difference
+from convert.parity.compare import _count_wrong, _same_kind, _structure_difference, compare
 from convert.parity.declared_ends import _dims
 from convert.parity.distribution import distribution_difference
 from convert.parity.draws import unsettled_feeds
 from convert.parity.floors import excuse_order
+from convert.parity.given_arrays import with_pairs
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs
-from convert.parity.magnitudes import _may_have_gap, smaller_columns, smaller_parts
-from convert.parity.nonfinite import _kinds
+from convert.parity.magnitudes import _may_have_gap, noise_beside, smaller_columns, smaller_parts
+from convert.parity.nonfinite import _MOVES, _kinds, _moved_runs
 from convert.parity.special import _kinds as kinds_of_elements
-from convert.parity.ties import _largest, is_tied
-from convert.parity.uneven import _overflow_reason
+from convert.parity.ties import _is_near_tie, _largest, is_tied
+from convert.parity.uneven import _overflow_reason, _times
 from convert.parity.weights import _comparable
-from convert.verdict import FAIL, INCONCLUSIVE, OutputVerdict, SetErrors, Verdict
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, SetErrors, Verdict
 
 T = ir.DataType
 
@@ -246,3 +249,91 @@ def test_results_off_by_a_unit_in_the_last_place_explain_a_function() -> None:
         verdict = Verdict(FAIL, outputs=[row], guilty="backend")
         excuse_order(verdict, g.model(), [Feed("one", {"x": x})], runs)
         assert verdict.status == status, off
+
+
+@pytest.mark.parametrize(("size", "status"), [(63, PASS), (64, FAIL)])
+def test_a_few_wild_elements_of_a_source_of_64_do_not_excuse_the_others(size: int, status: str) -> None:
+    """Of fewer the better half says nothing."""
+    exact = np.ones(size)
+    source = exact.astype(np.float32)
+    source[:4] += np.float32(0.25)
+    target = (exact + 1e-2).astype(np.float32)
+    assert compare("y", [exact], [source], [target]).status in (status, INCONCLUSIVE if status == PASS else FAIL)
+    assert (compare("y", [exact], [source], [target]).status == FAIL) == (status == FAIL)
+
+
+def test_noise_beside_what_is_larger() -> None:
+    """Four roundings of the smaller elements at the least, one of the others; and what they are off by."""
+    exact = np.array([2.0**20, 2.0**20, 1.0, 1.0, 0.0])
+    noise = noise_beside(exact, exact)
+    whole = 2.0**-24 * np.sqrt(np.mean(exact**2))
+    np.testing.assert_allclose(noise, [whole, whole, *[4 * 2.0**-24 * np.sqrt(2 / 3)] * 3], rtol=1e-12)
+    rounded = exact + np.array([0, 0, 0.5, 0, 0])
+    np.testing.assert_allclose(noise_beside(exact, rounded)[2:], [0.5 / np.sqrt(3)] * 3, rtol=1e-12)
+    assert noise_beside(np.zeros(3), np.zeros(3)).tolist() == [0, 0, 0]
+    assert noise_beside(np.zeros(0), np.zeros(0)).size == 0
+
+
+def test_more_than_256_places_of_a_row_are_picked_once_each() -> None:
+    g = Graph()
+    x = g.input("x", T.FLOAT, [1, 300])
+    values, indices = g.TopK(x, np.array([300]), outputs=2)
+    g.output(values, "v")
+    g.output(indices, "y")
+    scores = np.zeros((1, 300))
+    right, twice = np.arange(300)[None], np.minimum(np.arange(300), 298)[None]
+    picker = g.model().graph.node(-1)
+    assert _is_near_tie(picker, scores, np.zeros(1), right, right[:, ::-1], 4.0)
+    assert not _is_near_tie(picker, scores, np.zeros(1), right, twice, 4.0)
+
+
+def test_each_set_moves_otherwise() -> None:
+    g = Graph()
+    g.output(g.Neg(g.input("x", T.FLOAT, [40])), "y")
+    feeds = [Feed(f"seed {n}", {"x": np.full(40, 1.5, np.float32)}) for n in range(9)]
+    asked: list[np.ndarray] = []
+
+    def respond(moved: Any) -> list[dict[str, np.ndarray]]:
+        asked.extend(feed.arrays["x"] for feed in moved)
+        return [{"other": -feed.arrays["x"]} for feed in moved]
+
+    runs = _moved_runs(g.model(), feeds, ["y"], [], respond)
+    assert len(runs) == 2 * _MOVES
+    assert len({array.tobytes() for array in asked}) == len(asked) == 9 * _MOVES
+
+
+def test_complex_arrays_are_pairs_of_a_real_input_only() -> None:
+    real, pairs, none = (
+        ir.Value(name="x", type=None if t is None else ir.TensorType(t)) for t in (T.FLOAT, T.COMPLEX64, None)
+    )
+    given = np.array([1 + 2j, 3 - 4j], np.complex64)
+    assert with_pairs(given, real).tolist() == [[1, 2], [3, -4]]
+    assert with_pairs(given, pairs) is given
+    assert with_pairs(given, none) is given
+    for kept in (np.ones(2, np.float32), np.ones(2, np.int64), np.ones(2, bool), np.array(["a"])):
+        assert with_pairs(kept, real) is kept
+
+
+def test_only_numbers_have_larger_ones() -> None:
+    for kept in (np.array([True]), np.array(["a"]), np.array(["a"], object), np.array([3])):
+        assert _times(kept, 64) is kept
+    for made in (np.array([1.5], np.float16), np.array([1.5 + 1j], np.complex64)):
+        found = _times(made, 64)
+        assert found.dtype == made.dtype
+        assert found == made * 64
+
+
+@pytest.mark.parametrize("status", [PASS, INCONCLUSIVE, FAIL])
+def test_a_contradiction_fails_what_has_not_failed(status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(declared_ends, "contradictions", lambda *arguments, **options: ["lies", "more"])
+    runner = SimpleNamespace(declared_ends=lambda source: DeclaredEnds([], []))
+    monkeypatch.setattr(declared_ends.plugin, "runner_for", lambda kind: runner)
+    verdict = Verdict(status, reason="before", outputs=[OutputVerdict("y")])
+    method: Any = SimpleNamespace(theirs=False, ends=None)
+    target: Any = SimpleNamespace(kind="onnx")
+    declared_ends.hold_declared_ends(verdict, target, Graph().model(), [], "", method)
+    assert verdict.status == FAIL
+    assert verdict.reason == ("before" if status == FAIL else "the target lies")
+    method.theirs = True
+    declared_ends.hold_declared_ends(verdict, target, Graph().model(), [], "", method)
+    assert verdict.notes == ["the target lies", "the target more"]

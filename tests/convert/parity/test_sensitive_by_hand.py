@@ -143,6 +143,9 @@ def test_errors_are_relative_to_the_whole(monkeypatch: pytest.MonkeyPatch) -> No
     exact = np.full(8, 2.0**20)
     assert error_of(monkeypatch, own, lambda seed: exact, exact)[0] == 2.0**-10
     assert error_of(monkeypatch, own, lambda seed: own if seed else exact, exact) == (0.0, 2)
+    # Sixteen times a move of 2^-16 of the whole is less than what it is off by.
+    moved = exact + np.array([16.0] + [0.0] * 7)
+    assert error_of(monkeypatch, own, lambda seed: moved if seed else exact, exact)[0] == 2.0**-10
     # In units of nothing: all elements are 0.
     found, _ = error_of(monkeypatch, np.array([0.0] * 7 + [1e-300]), lambda seed: np.zeros(8), np.zeros(8))
     assert found > 1

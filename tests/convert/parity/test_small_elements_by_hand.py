@@ -16,8 +16,8 @@ from convert.graph import Graph
 from convert.parity import small_elements
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs
-from convert.parity.small_elements import _Errors, _errors, _Judge, _Part
-from convert.verdict import FAIL, INCONCLUSIVE, OutputVerdict
+from convert.parity.small_elements import _Errors, _errors, _Judge, _Part, hold_small_elements
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 
 HALF, SINGLE, DOUBLE = 2.0**-11, 2.0**-24, 2.0**-53
 NONE = Unsupported("not run")
@@ -341,3 +341,40 @@ def test_integers_and_other_shapes_have_no_parts() -> None:
         row = OutputVerdict("y")
         assert made.fault(0, 0, row) is None
         assert row.small_floor == 0
+
+
+def judged(monkeypatch: pytest.MonkeyPatch, *faults: tuple[str, str, str] | None) -> Verdict:
+    """The verdict on one output where the small elements of each set of inputs have such a fault, or none."""
+    found = dict(enumerate(faults))
+    monkeypatch.setattr(_Judge, "fault", lambda self, place, position, row: found[place])
+    outputs = [{"y": ZERO}] * len(faults)
+    runs = RunOutputs({"float32": outputs, "float64": outputs}, outputs, outputs)
+    verdict = Verdict(PASS, outputs=[OutputVerdict("y")])
+    feeds = [Feed(f"seed {n}", {"x": ZERO}) for n in range(len(faults))]
+    hold_small_elements(verdict, identity(), feeds, runs, lambda feeds: [])
+    return verdict
+
+
+FIRST, SECOND = (INCONCLUSIVE, "", "first"), (INCONCLUSIVE, "", "second")
+WRONG, LATER = (FAIL, "backend", "wrong"), (FAIL, "frontend", "later")
+
+
+@pytest.mark.parametrize(
+    ("faults", "status", "guilty", "reason"),
+    [
+        ((None, None), PASS, "", ""),
+        ((FIRST, None), INCONCLUSIVE, "", "first, on seed 0"),
+        ((FIRST, SECOND), INCONCLUSIVE, "", "first, on seed 0"),
+        ((None, SECOND), INCONCLUSIVE, "", "second, on seed 1"),
+        ((FIRST, WRONG), FAIL, "backend", "wrong, on seed 1"),
+        ((WRONG, LATER), FAIL, "backend", "wrong, on seed 0"),
+        ((WRONG, FIRST), FAIL, "backend", "wrong, on seed 0"),
+    ],
+)
+def test_the_first_of_the_worst_faults_is_said(
+    faults: Any, status: str, guilty: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = judged(monkeypatch, *faults)
+    assert (found.status, found.guilty, found.outputs[0].status) == (status, guilty, status)
+    assert found.outputs[0].reason == reason
+    assert found.reason == (f"y: {reason}" if reason else "")
