@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ from convert.graph import location_of
 from convert.graph.values import attribute_content, last_uses, nodes_of
 
 from .constants import Constant, Store, permute, scope_name, tf_dtype
-from .rules import onnx_op, operator_of
+from .rules import onnx_op, operator_of, standard_operator
 from .sequence_values import OptionalTensor, named_tensors
 
 Value: TypeAlias = Any
@@ -161,7 +162,7 @@ class Emitter:
         outer = self.node, self.outputs
         self.node, self.outputs = node, output_count(node)
         with tf.name_scope(scope_name(node.name or node.op_type)):
-            result = onnx_op.apply(self, operator_of(node), inputs, attributes, location_of(node))
+            result = onnx_op.apply(self, operator_of(node), inputs, attributes, _standard_location(node))
         self.node, self.outputs = outer
         results = result if isinstance(result, tuple) else (result,)
         for value, made in zip(node.outputs, results, strict=False):
@@ -207,6 +208,12 @@ def dtype_and_shape(value: ir.Value) -> tuple[tf.DType, tf.TensorShape]:
     """Dtype and shape of a value as the graph has them."""
     shape = None if value.shape is None else [d if isinstance(d, int) else None for d in value.shape]
     return tf_dtype(value.dtype), tf.TensorShape(shape)
+
+
+def _standard_location(node: ir.Node) -> Location:
+    """Where a node comes from; its operator is ONNX's, whichever rule is taken for it."""
+    at = location_of(node)
+    return replace(at, operator=standard_operator(at.operator))
 
 
 def check(model: ir.Model) -> None:

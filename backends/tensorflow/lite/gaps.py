@@ -4,14 +4,12 @@ from __future__ import annotations
 
 _NUMBERS = "TensorFlow Lite has no built-in operator for it, nor enough of others to make it of"
 _LOOPS = "TensorFlow Lite has no list of tensors for the results that it collects"
-_QUANTIZED = "its exact sums take float64, in which TensorFlow Lite has no matrix products and convolutions"
 _BITS = "TensorFlow Lite has no built-in operators on bits for most dtypes"
 _TEXT = "TensorFlow Lite has no built-in operators on strings"
 
 GAPS: dict[str, str] = {
     **dict.fromkeys(("CumProd", "DFT", "DeformConv", "Det", "MelWeightMatrix", "STFT", "Unique"), _NUMBERS),
     "NonMaxSuppression": _LOOPS,
-    **dict.fromkeys(("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"), _QUANTIZED),
     **dict.fromkeys(("BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr"), _BITS),
     **dict.fromkeys(("RegexFullMatch", "StringConcat", "StringSplit"), _TEXT),
 }
@@ -28,6 +26,8 @@ LIMITS: dict[str, str] = {
     **dict.fromkeys(("GroupNormalization", "InstanceNormalization", "LRN", "LayerNormalization"), _DTYPES),
     **dict.fromkeys(("Add", "Equal", "Greater", "Max", "Mul", "QuantizeLinear", "RMSNormalization", "Sub"), _DTYPES),
     "Cast": "text, before or after",
+    **dict.fromkeys(("ConvInteger", "QLinearConv"), "groups with windows of more than 258 numbers"),
+    **dict.fromkeys(("MatMulInteger", "QLinearMatMul"), "sums of a length that is not known"),
     **dict.fromkeys(("GridSample", "MaxRoiPool", "TfIdfVectorizer"), "dims of dynamic size"),
     **dict.fromkeys(("Loop", "Scan"), "collected results of dims that are known only in the loop, and sequences"),
     "RoiAlign": "dims of dynamic size, where sampling_ratio is 0",

@@ -127,7 +127,7 @@ def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
     modified = False
     for node in nodes_of(model.graph):
         first = node.inputs[0] if node.inputs else None
-        better = node.domain == (CHANNELS_LAST if node.op_type == "MaxPool" else "")
+        better = node.domain == (CHANNELS_LAST if node.op_type in _OF_CHANNELS_LAST else "")
         better &= f"{LITE}::{node.op_type}" in onnx_op.entries and (calibrated or node.op_type != "MaxPool")
         floats = first is not None and first.dtype == ir.DataType.FLOAT
         if better and (floats or node.op_type in _OF_EVERY_DTYPE):
@@ -135,8 +135,10 @@ def prefer_builtins(model: ir.Model, *, calibrated: bool) -> bool:
     return modified
 
 
-_OF_EVERY_DTYPE = ("Abs", "ConstantOfShape", "Div", "Loop", "MaxUnpool", "Mod", "Scan", "ScatterElements", "ScatterND",
-                   "Sign", "Slice", "Split", "Squeeze", "Tile")  # fmt: skip
+_OF_CHANNELS_LAST = ("ConvInteger", "MaxPool", "QLinearConv")
+_OF_EVERY_DTYPE = ("Abs", "ConstantOfShape", "ConvInteger", "Div", "Loop", "MatMulInteger", "MaxUnpool", "Mod",
+                   "QLinearConv", "QLinearMatMul", "Scan", "ScatterElements", "ScatterND", "Sign", "Slice", "Split",
+                   "Squeeze", "Tile")  # fmt: skip
 
 
 def keep_shapes_of_branches(model: ir.Model) -> bool:

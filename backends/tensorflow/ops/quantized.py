@@ -15,19 +15,19 @@ from .quantize import quantize_steps
 from .windows import kernel_shape_of, spatial_shape, windows
 
 
-def subtract_zero_point(t: Emitter, x: Value, zero: Value, axis: int) -> Value:
-    """x minus its zero point, one number or one for each index of `axis`, as float64 (exact for 8 and 16 bits)."""
+def subtract_zero_point(t: Emitter, x: Value, zero: Value, axis: int, dtype: tf.DType = tf.float64) -> Value:
+    """x minus its zero point, one number or one for each index of `axis`, exact in a dtype that holds it."""
     known, known_zero = t.static(x), np.zeros([]) if zero is None else t.static(zero)
     if known is not None and known_zero is not None:
         # A weight is centred once, not whenever the model runs.
-        shift = known_zero.astype(np.float64)
+        shift = known_zero.astype(dtype.as_numpy_dtype)
         if shift.ndim == 1:
             shift = shift.reshape([-1 if i == axis % known.ndim else 1 for i in range(known.ndim)])
-        return t.store.known(known.astype(np.float64) - shift, getattr(x, "name", "const"))
-    wide = tf.cast(x, tf.float64)
+        return t.store.known(known.astype(shift.dtype) - shift, getattr(x, "name", "const"))
+    wide = tf.cast(x, dtype)
     if zero is None:
         return wide
-    zero = tf.cast(zero, tf.float64)
+    zero = tf.cast(zero, dtype)
     if zero.shape.rank == 1 and zero.shape[0] != 1:
         rank = x.shape.rank
         zero = tf.reshape(zero, [-1 if i == axis % rank else 1 for i in range(rank)])
@@ -78,12 +78,13 @@ def _integer_convolution(
 @onnx_op("QLinearMatMul")
 def qlinear_matmul(t, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
     sums = matrix_product(subtract_zero_point(t, a, a_zero, -2), subtract_zero_point(t, b, b_zero, -1))
-    scale = _column_scale(a_scale, -2, sums) * _column_scale(b_scale, -1, sums) / tf.cast(y_scale, tf.float64)
+    scale = column_scale(a_scale, -2, sums) * column_scale(b_scale, -1, sums) / tf.cast(y_scale, tf.float64)
     return quantize_steps(sums * scale, y_zero)
 
 
-def _column_scale(scale: Value, axis: int, like: tf.Tensor) -> tf.Tensor:
-    scale = tf.cast(scale, tf.float64)
+def column_scale(scale: Value, axis: int, like: tf.Tensor) -> tf.Tensor:
+    """The scale of a matrix product's operand, one number or one for each index of `axis`, in the dtype of `like`."""
+    scale = tf.cast(scale, like.dtype)
     if scale.shape.rank == 1 and scale.shape[0] != 1:
         rank = like.shape.rank
         return tf.reshape(scale, [-1 if i == axis % rank else 1 for i in range(rank)])

@@ -33,10 +33,11 @@ NOT_A_NUMBER = ("Max", "Min")
 
 SAMPLE = (
     "Abs", "Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Cast", "Clip", "Concat",
-    "ConstantOfShape", "Conv", "ConvTranspose", "Cosh", "CumSum", "DepthToSpace", "Det", "Div", "DynamicQuantizeLinear",
-    "Einsum", "Erf", "GRU",
+    "ConstantOfShape", "Conv", "ConvInteger", "ConvTranspose", "Cosh", "CumSum", "DepthToSpace", "Det", "Div",
+    "DynamicQuantizeLinear", "Einsum", "Erf", "GRU",
     "Gather", "Gemm", "GlobalAveragePool", "HardSwish", "IsInf", "LSTM", "LayerNormalization", "LogSoftmax", "Loop",
-    "MatMul", "MaxPool", "MaxUnpool", "Mod", "Neg", "PRelu", "Pad", "QuantizeLinear", "RNN", "Range", "Reciprocal",
+    "MatMul", "MatMulInteger", "MaxPool", "MaxUnpool", "Mod", "Neg", "PRelu", "Pad",
+    "QLinearConv", "QLinearMatMul", "QuantizeLinear", "RNN", "Range", "Reciprocal",
     "ReduceMean",
     "Resize", "Scan", "ScatterElements", "ScatterND", "Sign", "Sinh", "Slice", "Softmax", "Split", "Squeeze", "Sub",
     "Tan", "Tile", "TopK", "Transpose", "Where", "Celu", "Elu", "Mish", "Pow", "Selu", "Softplus",

@@ -1,0 +1,122 @@
+"""Integer matrix products and convolutions for TensorFlow Lite, which has exact ones of float32 only.
+
+Operands of 8 bits are 255 at the most without their zero points: a sum of up to 258 products is below 2²⁴, exact in
+float32 in any order. Longer sums are taken in such parts, which are added in int32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import tensorflow as tf
+
+from convert.errors import Unsupported
+
+from ..emit import Emitter, Value
+from ..rules import LITE, onnx_op
+from .conv import convolve
+from .linalg import matrix_product
+from .quantize import quantize_steps
+from .quantized import column_scale, subtract_zero_point
+from .windows import kernel_shape_of, spatial_shape, windows
+
+_LONGEST = 2**24 // 255**2
+"""Products of two centred operands of 8 bits whose sum float32 holds."""
+
+
+@onnx_op(f"{LITE}::MatMulInteger")
+def matmul_integer(t, a, b, a_zero, b_zero):
+    return _product(t, a, b, a_zero, b_zero)
+
+
+@onnx_op(f"{LITE}::ConvInteger")
+def conv_integer(t, x, w, x_zero, w_zero, *, auto_pad, dilations, group, kernel_shape, pads, strides):
+    return _convolution(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pads, strides)
+
+
+@onnx_op(f"{LITE}::QLinearMatMul")
+def qlinear_matmul(t, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
+    sums = tf.cast(_product(t, a, b, a_zero, b_zero), tf.float32)
+    scale = column_scale(a_scale, -2, sums) * column_scale(b_scale, -1, sums) / tf.cast(y_scale, tf.float32)
+    return quantize_steps(sums * scale, y_zero)
+
+
+@onnx_op(f"{LITE}::QLinearConv")
+def qlinear_conv(
+    t,
+    x,
+    x_scale,
+    x_zero,
+    w,
+    w_scale,
+    w_zero,
+    y_scale,
+    y_zero,
+    bias,
+    *,
+    auto_pad,
+    dilations,
+    group,
+    kernel_shape,
+    pads,
+    strides,
+):
+    sums = _convolution(t, x, w, x_zero, w_zero, auto_pad, dilations, group, kernel_shape, pads, strides)
+    sums = tf.cast(sums if bias is None else sums + bias, tf.float32)
+    scale = tf.cast(x_scale, tf.float32) * tf.cast(w_scale, tf.float32) / tf.cast(y_scale, tf.float32)
+    return quantize_steps(sums * tf.reshape(scale, [-1]), y_zero)
+
+
+def _product(t: Emitter, a: Value, b: Value, a_zero: Value, b_zero: Value) -> tf.Tensor:
+    """numpy.matmul of operands of 8 bits without their zero points, in int32."""
+    length = a.shape[-1] if a.shape[-1] is not None else b.shape[-2 if b.shape.rank > 1 else -1]
+    if length is None:
+        raise Unsupported(
+            f"sums over a dim of unknown size, of which TensorFlow Lite has exact ones of {_LONGEST} products",
+            hint="say the size with --input",
+        )
+    a, b = (subtract_zero_point(t, x, zero, axis, tf.float32) for x, zero, axis in ((a, a_zero, -2), (b, b_zero, -1)))
+    parts = [
+        tf.cast(
+            matrix_product(a[..., first:last], b[..., first:last, :] if b.shape.rank > 1 else b[first:last]), tf.int32
+        )
+        for first, last in _parts(length, _LONGEST)
+    ]
+    return tf.add_n(parts) if len(parts) > 1 else parts[0]
+
+
+def _convolution(
+    t: Emitter,
+    x: Value,
+    w: Value,
+    x_zero: Value,
+    w_zero: Value,
+    auto_pad: str,
+    dilations: Sequence[int] | None,
+    group: int,
+    kernel_shape: Sequence[int] | None,
+    pads: Sequence[int] | None,
+    strides: Sequence[int] | None,
+) -> tf.Tensor:
+    """Sums of products under each window, in int32; x [N, spatial…, I] and w [O, I / group, kernel…], of 8 bits."""
+    kernel = kernel_shape or kernel_shape_of(t, w)
+    window = windows(spatial_shape(t, x), kernel, strides=strides, dilations=dilations, pads=pads, auto_pad=auto_pad)
+    channels, most = w.shape[1], _LONGEST // math.prod(kernel)
+    if channels is None or not most or (group > 1 and channels > most):
+        raise Unsupported(
+            f"{group} groups, whose windows are {channels} x {list(kernel)}: TensorFlow Lite has exact sums of "
+            f"{_LONGEST} products"
+        )
+    # A pad stands for the zero point, which is 0 once it has been taken off.
+    x, w = subtract_zero_point(t, x, x_zero, -1, tf.float32), subtract_zero_point(t, w, w_zero, 0, tf.float32)
+    if channels <= most:
+        return tf.cast(convolve(t, x, w, window, group), tf.int32)
+    parts = [convolve(t, x[..., a:b], w[:, a:b], window, group) for a, b in _parts(channels, most)]
+    return tf.add_n([tf.cast(part, tf.int32) for part in parts])
+
+
+def _parts(length: int, most: int) -> Iterator[tuple[int, int]]:
+    """First and last of parts of a length, of about one size, none longer than `most`."""
+    count = max(1, -(-length // most))
+    return ((length * n // count, length * (n + 1) // count) for n in range(count))
