@@ -209,7 +209,7 @@ def end(pid: int) -> None:
                 continue
 
 
-_HELPER = """
+HUGGING = """
 from tests.support.timm_helper import declare_torchvision_operators
 declare_torchvision_operators()
 import transformers.models.bert.modeling_bert
@@ -217,17 +217,15 @@ import transformers.models.bert.modeling_bert
 """What children that run folders of Hugging Face import, before the helper begins."""
 
 
-def start_helper(place: Path, *, hugging: bool = False) -> Helper:
-    """The process that the children which run models are forked from, as for `convert batch`."""
+def start_helper(place: Path, first: str = "") -> Helper:
+    """The process that the children which run models are forked from, as for `convert batch`; `first` runs in it."""
     from convert.runners.fork_client import ADDRESS
     from convert.runners.marks import MARK, new_mark
 
     folder = place / "helper"
     folder.mkdir()
     rooms = json.dumps([[["onnx", "torchscript", "savedmodel"], ["onnx", "tf"]]])
-    code = (
-        f"{_HELPER if hugging else ''}import runpy; runpy.run_module('convert.runners.fork_server', {{}}, '__main__')"
-    )
+    code = f"{first}\nimport runpy; runpy.run_module('convert.runners.fork_server', {{}}, '__main__')"
     process = subprocess.Popen(
         [sys.executable, "-c", code, str(folder / "warm"), str(os.getpid()), rooms],
         stdin=subprocess.DEVNULL,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from convert.runners.sandbox import CALLS, FILES, available_measures
 from tests.suites import hostile as suite
 from tests.suites import hostile_watch as watch
 from tests.suites.hostile import MAKERS
@@ -38,6 +39,35 @@ def hostile(*words: str) -> str:
 def test_some_files_do_no_harm_when_they_are_inspected() -> None:
     told = hostile("--classes", "caffe2,places", "--verbs", "inspect", "--sample", "8", "--light")
     assert "caffe2: 95 files, 11 commands" in told
+
+
+confined = pytest.mark.skipif(
+    not {FILES, CALLS} <= set(available_measures()),
+    reason="the kernel has no Landlock or no seccomp, and so no sandbox that could hold what no check has refused",
+)
+UNCHECKED = ("torchscript", "faces", "exported", "tensorflow")
+"""The classes whose files do what they like where the checks of PyTorch's archives and TensorFlow's graphs are off."""
+
+
+@confined
+@pytest.mark.slow
+def test_some_files_that_no_check_has_refused_do_no_harm_in_the_sandbox() -> None:
+    pytest.importorskip("torch", reason="PyTorch makes and reads the files")
+    pytest.importorskip("tensorflow", reason="the list of its operators is switched off too")
+    words = ("--unchecked", "--match", "aten.save|from_file", "--timeout", "4")
+    told = hostile("--classes", "torchscript", "--verbs", "inspect,target", *words)
+    assert "torchscript: 4 files, 8 commands" in told
+    assert "'5'" not in told, "a check that is not switched off has refused one"
+
+
+@confined
+@pytest.mark.long
+@pytest.mark.parametrize("kind", UNCHECKED)
+def test_no_file_that_no_check_has_refused_does_harm_in_the_sandbox(kind: str) -> None:
+    """Every file of these classes, when it is read, and when it is run as a source and as a target."""
+    pytest.importorskip("torch", reason="some of the files are PyTorch's")
+    pytest.importorskip("tensorflow", reason="some of the files are TensorFlow's")
+    hostile("--classes", kind, "--unchecked", "--verbs", "inspect,convert,target,python", "--timeout", "4")
 
 
 @pytest.mark.parametrize(("end", "told"), [(ZeroDivisionError, "ZeroDivisionError"), (None, "ended with -6")])
