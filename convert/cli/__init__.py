@@ -13,9 +13,15 @@ __all__ = ["cli", "main"]
 
 def main() -> NoReturn:
     """Entry point of the console scripts. Nothing is imported before signals are handled."""
-    from convert.cli.signals import leave_at_once
+    try:
+        from convert.cli.signals import leave_at_once
 
-    leave_at_once()
+        leave_at_once()
+    except KeyboardInterrupt:  # while that was imported: as it would be said a moment later
+        import sys
+
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
     from convert.cli import streams
 
     streams.hold()

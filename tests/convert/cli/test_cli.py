@@ -249,14 +249,18 @@ def test_interrupted_gives_130(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.exit_code == 130
 
 
-def test_interrupted_before_signals_are_handled_is_said_alike() -> None:
+@pytest.mark.parametrize(
+    "start", ["runpy.run_module('convert', run_name='__main__')", "from convert.cli import main; main()"]
+)
+def test_interrupted_before_signals_are_handled_is_said_alike(start: str) -> None:
+    """Of `python -m convert` and of the console scripts."""
     program = (
         "import runpy, sys\n"
         "class Finder:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == 'convert.cli.signals': raise KeyboardInterrupt\n"
         "sys.meta_path.insert(0, Finder())\n"
-        "runpy.run_module('convert', run_name='__main__')"
+        f"{start}"
     )
     done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
