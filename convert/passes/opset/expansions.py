@@ -28,6 +28,7 @@ from convert.passes.opset.older_forms import (
 )
 from convert.passes.opset.quantize import dequantize, quantize
 from convert.passes.opset.resize import resize
+from convert.passes.opset.rotary import rotary_embedding
 from convert.passes.opset.scatter import scatter_elements, scatter_nd
 
 Expansion = Callable[[Graph, ir.Node, int], Sequence[ir.Value | None] | None]
@@ -155,6 +156,7 @@ def _cast_back(g: Graph, y: ir.Value, x: ir.Value | None) -> ir.Value:
 
 EXPANSIONS: dict[str, tuple[int, Expansion]] = {
     "Attention": (23, attention),
+    "RotaryEmbedding": (23, rotary_embedding),
     "DFT": (17, dft),
     "STFT": (17, stft),
     **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"), (18, bitwise)),

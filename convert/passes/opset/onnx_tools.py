@@ -54,8 +54,9 @@ def expand_function(node: ir.Node, version: int) -> ir.Graph | str:
         if name not in given and attribute.default_value.type != onnx.AttributeProto.UNDEFINED:
             lone.proto.attribute.append(attribute.default_value)
     try:
+        # The inliner takes the types that a function depends on from inputs, and not from initializers.
         model = onnx.inliner.inline_selected_functions(
-            _model([lone], version), [("", node.op_type)], exclude=False, inline_schema_functions=True
+            _model([lone], version, largest=-1), [("", node.op_type)], exclude=False, inline_schema_functions=True
         )
     except Exception as error:  # as above
         return " ".join(str(error).split())
@@ -76,7 +77,8 @@ class _SingleNode:
         self.proto.name = prefix
 
 
-def _model(lones: Sequence[_SingleNode], version: int) -> onnx.ModelProto:
+def _model(lones: Sequence[_SingleNode], version: int, largest: int = SMALL) -> onnx.ModelProto:
+    """The nodes, unconnected; constants of up to `largest` bytes have their content there, others are inputs."""
     graph = onnx.GraphProto(name="g")
     for lone in lones:
         graph.node.append(lone.proto)
@@ -84,7 +86,7 @@ def _model(lones: Sequence[_SingleNode], version: int) -> onnx.ModelProto:
             if value is None:
                 continue
             content = ir.convenience.get_const_tensor(value)
-            if content is not None and content.nbytes <= SMALL:
+            if content is not None and content.nbytes <= largest:
                 tensor = ir.serde.serialize_tensor(content)
                 tensor.name = name
                 graph.initializer.append(tensor)

@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 import onnxruntime
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 from convert.errors import Unsupported
 from convert.graph import Graph
@@ -279,6 +280,41 @@ def test_norms_of_float64_keep_its_digits() -> None:
     by_power = x / np.sqrt(np.square(x).mean(-1, keepdims=True) + 1e-5)
     for got, want in zip(answers(model, {"x": x}), (normal_rows.reshape(x.shape), by_power), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-9)
+
+
+@pytest.mark.parametrize("flat", [True, False], ids=["flat", "by head"])
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("dim", [0, 4])
+@pytest.mark.parametrize("opset", [22, 13, 11])
+def test_rotary_embedding_by_constant_tables(opset: int, dim: int, interleaved: int, flat: bool) -> None:
+    angles = np.arange(9.0, dtype=np.float32)[:, None] / 2.0 ** np.arange((dim or 8) // 2, dtype=np.float32)
+    places = np.array([[0, 2, 1], [8, 2, 0]])
+    x = normal(2, 3, 16) if flat else normal(2, 2, 3, 8)
+    attributes = {"interleaved": interleaved, "rotary_embedding_dim": dim, "num_heads": 2}
+
+    def model() -> ir.Model:
+        g = Graph(opset=23)
+        value = g.input("x", T.FLOAT, ("batch", *x.shape[1:]))
+        g.output(g.RotaryEmbedding(value, np.cos(angles), np.sin(angles), places, **attributes))
+        return g.model()
+
+    lowered = model()
+    convert_opset(lowered, opset)
+    (want,) = ReferenceEvaluator(ir.serde.serialize_model(model())).run(None, {"x": x})
+    np.testing.assert_allclose(answers(lowered, {"x": x})[0], want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_function_that_depends_on_the_types_of_constants() -> None:
+    """ONNX's body of RotaryEmbedding, where the size of a head is known to the run alone."""
+    g = Graph(opset=23)
+    x = g.input("x", T.FLOAT, (2, 2, 3, "size"))
+    g.output(
+        g.RotaryEmbedding(x, np.ones((3, 2), np.float32), np.zeros((3, 2), np.float32), np.zeros((2, 3), np.int64))
+    )
+    model = g.model()
+    convert_opset(model, 20)
+    x = normal(2, 2, 3, 4)
+    np.testing.assert_array_equal(answers(model, {"x": x})[0], x)
 
 
 def test_a_convolution_of_bfloat16_needs_no_bias() -> None:
