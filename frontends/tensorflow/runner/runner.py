@@ -20,6 +20,7 @@ from ..common.start_tensorflow import import_tensorflow
 from ..graph.lookup_tables import FILLING
 from .allowed import check_file
 from .complex_pairs import fed_array, with_pairs
+from .keras_data_layers import picture_layers_of_integers
 from .keras_time_distributed import fold_time_distributed
 from .kernels import check_kernels, environment, is_imported, settings
 from .lookup_tables import captured_tables, insert_tables
@@ -234,7 +235,7 @@ def _keras_runnable(model: Any) -> RunnableModel:
     specs = [tf.TensorSpec(x.shape, x.dtype, name=f"input_{i}") for i, x in enumerate(model.inputs)]
     with fold_time_distributed(model):
         concrete = tf.function(call, autograph=False, jit_compile=False).get_concrete_function(*specs)
-    return _concrete_runnable(concrete, inputs, outputs, call)
+    return _concrete_runnable(concrete, inputs, outputs, None if picture_layers_of_integers(model) else call)
 
 
 def _function_runnable(source: Source, options: Options) -> RunnableModel:
