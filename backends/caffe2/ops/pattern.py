@@ -27,12 +27,17 @@ def axis_positions(net: Net, x: Blob, axis: int) -> Blob:
     return net.facts(net.ExpandDims(counted, dims=others) if others else counted, shape=shape)
 
 
+_FAR = 1 << 62
+"""Further from a diagonal than any element is, and no sum with its place overflows."""
+
+
 @onnx_op("Trilu")
 def trilu(net: Net, x: Blob, k: Blob | None, *, upper: int) -> Blob:
     """Keep what is on or above (below) the diagonal `k`."""
     if 0 in net.shape(x):
         return x
     diagonal = 0 if k is None else int(net.need(k, "k of Trilu").ravel()[0])
+    diagonal = max(-_FAR, min(diagonal, _FAR))
     rank = net.rank(x)
     rows = net.Add(axis_positions(net, x, rank - 2), net.const(np.array(diagonal)))
     columns = axis_positions(net, x, rank - 1)

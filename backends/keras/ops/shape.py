@@ -193,9 +193,14 @@ def eye_like(out, x, *, dtype, k):
 onnx_op("EyeLike")(eye_like)
 
 
+_FAR = 1 << 30
+"""Further from a diagonal than any element is; Keras counts in int32 under TensorFlow, and a sum must not overflow."""
+
+
 @onnx_op("Trilu")
 def trilu(k, x, diagonal, *, upper):
     (offset,) = (0,) if diagonal is None else k.ints(diagonal, "a diagonal")
+    offset = max(-_FAR, min(offset, _FAR))
     x = k.tensor(x)
     if offset == 0 or (offset > 0) == bool(upper):
         return (ops.triu if upper else ops.tril)(x, k=offset)

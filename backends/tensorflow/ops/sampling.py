@@ -114,6 +114,7 @@ def non_max_suppression(
         if max_output_boxes_per_class is None
         else tf.cast(tf.minimum(tf.reshape(max_output_boxes_per_class, []), tf.cast(count, tf.int64)), tf.int32)
     )
+    limit = tf.maximum(limit, 0)
     overlap = tf.zeros([]) if iou_threshold is None else tf.reshape(iou_threshold, [])
     least = tf.constant(float("-inf")) if score_threshold is None else tf.reshape(score_threshold, [])
 

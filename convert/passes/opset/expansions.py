@@ -102,11 +102,10 @@ def _trilu(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
         return g.Range(np.int64(0), g.Gather(dims, np.int64(axis), axis=0), np.int64(1))
 
     distance = g.Sub(g.Unsqueeze(numbers(rank - 1), [0]), g.Unsqueeze(numbers(rank - 2), [1]))
-    if k is not None:
-        distance = g.Sub(distance, k)
+    place = np.int64(0) if k is None else k
     upper = node.attributes.get_int("upper", 1)
-    # Less is in opset 9; the OrEqual forms are not in opset 11.
-    outside = g.Less(distance, np.int64(0)) if upper else g.Less(np.int64(0), distance)
+    # Less is in opset 9; the OrEqual forms are not in opset 11. A difference would overflow for a k of -2^63.
+    outside = g.Less(distance, place) if upper else g.Less(place, distance)
     zero = g.const(np.zeros((), g.dtype(x).numpy()), g.dtype(x))  # type: ignore[arg-type]
     return [g.Where(outside, zero, x)]
 

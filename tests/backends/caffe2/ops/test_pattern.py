@@ -13,6 +13,11 @@ ROWS = both(
     [
         case("Trilu", f32(2, 4, 5)),
         case("Trilu", i64(4, 5), weight(np.int64(-1)), upper=0),
+        *(
+            case("Trilu", f32(4, 5), weight(np.int64(k)), upper=u).named(f"{k} {u}")
+            for k in (-(2**63), 2**63 - 1)
+            for u in (0, 1)
+        ),
         case("EyeLike", i64(4, 5), k=1, dtype=ir.DataType.FLOAT),
         case("OneHot", i64(2, 3, low=-4, high=4), weight(np.int64(4)), weight(np.array([0.5, 2], np.float32))),
         case("OneHot", i64(2, 3, low=-4, high=4), weight(np.int64(4)), weight(0, 1), axis=1),

@@ -12,7 +12,11 @@ from tests.support.cases import Case, case, f32, params
 ROWS = [
     *shared_rows(__name__),
     case("Range", *(const(n, np.int64) for n in (10, 3, -2))),
-    *(case("Trilu", f32(4, 5), const(np.array(n)), upper=u).named(f"{n} {u}") for n in (-5, 6) for u in (0, 1)),
+    *(
+        case("Trilu", f32(4, 5), const(np.array(n)), upper=u).named(f"{n} {u}")
+        for n in (-5, 6, -(2**63), 2**63 - 1)
+        for u in (0, 1)
+    ),
 ]
 
 

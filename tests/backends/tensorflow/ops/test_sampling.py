@@ -40,6 +40,10 @@ ROWS = [
         const(np.array([0.3], np.float32)),
         center_point_box=1,
     ),
+    *(
+        case("NonMaxSuppression", f32(1, 6, 4, low=0, high=1), f32(1, 2, 6, low=0, high=1), const([n])).named(f"{n}")
+        for n in (-(2**63), -1, 2**63 - 1)
+    ),
 ]
 
 

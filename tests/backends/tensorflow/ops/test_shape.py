@@ -63,6 +63,11 @@ ROWS = [
     case("Trilu", f32(2, 3, 4)),
     case("Trilu", f32(3, 4), const(1), upper=0),
     case("Trilu", i64(4, 3), number(-1, np.int64)),
+    *(
+        case("Trilu", f32(3, 4), number(k, np.int64), upper=u).named(f"{k} {u}")
+        for k in (-(2**63), 2**63 - 1)
+        for u in (0, 1)
+    ),
     *(case("DepthToSpace", f32(2, 8, 2, 3), blocksize=2, mode=mode) for mode in ("DCR", "CRD")),
     case("DepthToSpace", f32(2, 4, 2, 3), blocksize=2, mode="CRD"),
     case("DepthToSpace", f64(2, 8, 2, 3), blocksize=2),

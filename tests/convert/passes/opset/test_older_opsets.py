@@ -172,6 +172,10 @@ case(
 ERRORS = np.concatenate([np.linspace(-6, 6, 401), 10.0 ** np.arange(-30, 0), [np.inf, -np.inf, np.nan, 0]])
 for kind in (np.float32, np.float16):
     case(f"Erf {kind.__name__}", [ERRORS.astype(kind)], lambda g, x: g.Erf(x), *(7, 8))
+for upper in (0, 1):
+    for k in (-1, -(2**63), 2**63 - 1):
+        case(f"Trilu {k} {upper}", [normal(2, 3, 4)],
+             lambda g, x, k=k, upper=upper: g.Trilu(x, np.int64(k), upper=upper), *(11, 13))  # fmt: skip
 case("ConstantOfShape", [normal(2, 3)], lambda g, x: g.Mul(g.ConstantOfShape(g.Shape(x)), x), *(7, 8))
 case("ConstantOfShape of integers", [np.array([4, 2])],
      lambda g, shape: g.ConstantOfShape(shape, value=ir.tensor([7])), *(7, 8))  # fmt: skip

@@ -10,10 +10,15 @@ from convert.reference.executor import run
 from tests.support.onnx_support import assert_same, info, model, read, run_ort
 
 
-def ort_case(nodes: list[onnx.NodeProto], feeds: dict[str, np.ndarray], constants: list[onnx.TensorProto]) -> None:
+def ort_case(
+    nodes: list[onnx.NodeProto],
+    feeds: dict[str, np.ndarray],
+    constants: list[onnx.TensorProto],
+    result: int = onnx.TensorProto.FLOAT,
+) -> None:
     """Assert that the reference executor gives for output `y` what onnxruntime gives."""
     inputs = [info(n, v.shape, helper.np_dtype_to_tensor_dtype(v.dtype)) for n, v in feeds.items()]
-    proto = model(nodes, inputs, [info("y", None)], constants)
+    proto = model(nodes, inputs, [info("y", None, result)], constants)
     assert_same(run(read(proto), feeds)["y"], run_ort(proto, feeds)[0], 2e-5)
 
 

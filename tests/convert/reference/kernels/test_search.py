@@ -1,10 +1,10 @@
-"""Unique and CumSum of the reference executor against onnxruntime."""
+"""Unique, CumSum, Trilu and NonMaxSuppression of the reference executor against onnxruntime."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from convert.reference.executor import run
 from tests.convert.reference.kernels.support import RNG, ort_case
@@ -36,3 +36,34 @@ def test_unique(x: np.ndarray, axis: int | None, order: int, outputs: list[str])
 def test_cumulative_sums(axis: int | list[int], exclusive: int, reverse: int) -> None:
     node = helper.make_node("CumSum", ["x", "a"], ["y"], exclusive=exclusive, reverse=reverse)
     ort_case([node], {"x": RNG.normal(size=(3, 4, 2)).astype(np.float32)}, [array("a", axis, np.int64)])
+
+
+FARTHEST = [-(2**63), 2**63 - 1]
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+@pytest.mark.parametrize("k", [None, -5, -2, 0, 1, 4, *FARTHEST])
+def test_triangles(k: int | None, upper: int) -> None:
+    node = helper.make_node("Trilu", ["x"] if k is None else ["x", "k"], ["y"], upper=upper)
+    ort_case(
+        [node], {"x": RNG.normal(size=(2, 3, 4)).astype(np.float32)}, [] if k is None else [array("k", k, np.int64)]
+    )
+
+
+@pytest.mark.parametrize("center_point_box", [0, 1])
+@pytest.mark.parametrize(
+    ("most", "overlap", "least"),
+    [(3, 0.3, 0.2), (20, 0.3, None), (20, None, 0.4), (20, None, None), (None, 0.3, None), (None, None, None),
+     (0, 0.3, 0.2), (20, 0.3, 9.0), *((n, 0.3, 0.2) for n in FARTHEST), *((n, None, None) for n in FARTHEST)],
+)  # fmt: skip
+def test_boxes(most: int | None, overlap: float | None, least: float | None, center_point_box: int) -> None:
+    given = {"m": (most, np.int64), "o": (overlap, np.float32), "l": (least, np.float32)}
+    names = [name if value is not None else "" for name, (value, _) in given.items()]
+    while names and not names[-1]:
+        names.pop()
+    node = helper.make_node("NonMaxSuppression", ["b", "s", *names], ["y"], center_point_box=center_point_box)
+    boxes = RNG.uniform(0, 1, (2, 12, 4)).astype(np.float32)
+    scores = RNG.uniform(0, 1, (2, 3, 12)).astype(np.float32)
+    scores[0, 0, 5:8] = 0.75  # ties
+    values = [array(name, [value], kind) for name, (value, kind) in given.items() if value is not None]
+    ort_case([node], {"b": boxes, "s": scores}, values, TensorProto.INT64)
