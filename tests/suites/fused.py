@@ -63,6 +63,9 @@ LAYERS = {
         "Conv", (3, 4, 7, 8), (4, 1, 3, 3), 4, (("group", 4), ("pads", [1] * 4), ("strides", [2, 2]))
     ),
     "conv2d_of_more_channels": Layer("Conv", (3, 3, 7, 6), (6, 4, 3, 3), 6, (), (0, 0, 1, 0, 0, 1, 0, 2)),
+    "conv2d_in_its_pads": Layer("Conv", (1, 3, 1, 2), (6, 3, 1, 1), 6, (("pads", [0, 0, 0, 1]), ("strides", [1, 2]))),
+    "conv2d_in_pads": Layer("Conv", (1, 2, 2, 2), (6, 2, 2, 1), 6, (("strides", [2, 2]),), (0, 0, 0, 0, 0, 0, 1, 1)),
+    "conv1d_in_pads": Layer("Conv", (1, 2, 3), (6, 2, 2), 6, (("strides", [2]),), (0, 0, 1, 0, 0, 2)),
     "conv3d_of_more_channels": Layer("Conv", (2, 1, 5, 4, 6), (4, 3, 3, 3, 3), 4, (), (0, 2, 0, 0, 0, 0, 0, 1, 0, 0)),
     "conv3d_behind_pad": Layer(
         "Conv", (2, 3, 5, 4, 6), (4, 3, 3, 3, 3), 4, (("pads", [1] * 6),), (0, 0, 2, 1, 1, 0, 0, 0, 1, 1)

@@ -18,6 +18,8 @@ SAMPLE = {
     "matmul_of_rank_4": [("matmul_of_rank_4", "vector", "none", "float32")],
     "batches_of_one": [("batches_of_one", "vector", "Relu", "float32")],
     "conv2d_of_more_channels": [("conv2d_of_more_channels", "bias", "Relu", "float32")],
+    "conv2d_in_its_pads": [("conv2d_in_its_pads", "bias", "none", "float32")],
+    "conv2d_in_pads": [("conv2d_in_pads", "bias", "Relu", "float32")],
     "conv3d_of_more_channels": [("conv3d_of_more_channels", "none", "none", "float32")],
     "conv3d_behind_pad": [("conv3d_behind_pad", "bias", "Elu", "float32")],
     "batches_of_one_row": [("batches_of_one_row", "longer", "Relu", "float32")],

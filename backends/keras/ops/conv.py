@@ -31,7 +31,9 @@ def conv(k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
         x = pad_zeros(x, window.before, window.after)
         # Of a Pad and the layer oneDNN makes one operator, whose result TensorFlow takes for one without pads: a slice
         # of it that would cut nothing off then is left out, and a mean over what would be one element (2.21).
-        x = kept_apart(x) if len(kernel) == 3 and _is_padded(x) else x
+        # For a window that lies in the pads behind the input, it reads beyond that, and may end the process.
+        beyond = _pad_behind(x) >= window.reach[-1]
+        x = kept_apart(x) if beyond or (len(kernel) == 3 and _is_padded(x)) else x
     elif len(kernel) == 3 and _is_padded(x):
         # Under oneDNN the layer takes the pads for all that there are, and adds none of its own (TensorFlow 2.21).
         x = ops.concatenate([x[:, :1], x[:, 1:]], 1)
@@ -68,10 +70,26 @@ def conv(k, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
 
 def _is_padded(x: KerasTensor) -> bool:
     """Whether a layer that pads made it, with nothing behind it that is gone when the model runs."""
+    operation = _maker(x)
+    return isinstance(operation, layers.ZeroPadding3D) or type(operation).__name__ == "Pad"
+
+
+def _maker(x: KerasTensor) -> Any:
+    """The layer or operation that made a tensor, without those behind it that are gone when the model runs."""
     operation = x._keras_history.operation
     while isinstance(operation, (layers.Identity, layers.Dropout)):
         operation = operation.input._keras_history.operation
-    return isinstance(operation, layers.ZeroPadding3D) or type(operation).__name__ == "Pad"
+    return operation
+
+
+def _pad_behind(x: KerasTensor) -> int:
+    """By how much the last spatial dim of [N, spatial…, C] was padded behind, by what made it."""
+    operation = _maker(x)
+    if isinstance(operation, layers.ZeroPadding1D):
+        return int(operation.padding[1])
+    if isinstance(operation, (layers.ZeroPadding2D, layers.ZeroPadding3D)):
+        return int(operation.padding[-1][1])
+    return int(operation.pad_width[-2][1]) if type(operation).__name__ == "Pad" else 0
 
 
 def _apart_from_one_column(x: KerasTensor, w: Value, window: KerasWindows) -> tuple[KerasTensor, Value, KerasWindows]:

@@ -143,3 +143,19 @@ def test_a_mish_of_logarithms_is_exact_where_it_is_next_to_nothing(tmp_path: Pat
     found = predicted(tmp_path / "m.keras", x.numpy(), tmp_path)
     wide = -x.abs().double().numpy() - 8
     np.testing.assert_allclose(found, wide * np.tanh(np.logaddexp(0, wide)), rtol=5e-6)
+
+
+@pytest.mark.parametrize("family", ["conv2d_in_its_pads", "conv2d_in_pads", "conv1d_in_pads"])
+def test_a_window_in_the_pads_behind_the_input_is_read_from_them(family: str, tmp_path: Path) -> None:
+    """oneDNN reads beyond the input, and may end the process, where a Pad is fused with the layer: not each time."""
+    import keras
+
+    model, arrays = model_of(family, "bias", "none", "float32")
+    model.opset_import[0].version = 20
+    x = arrays["x"].astype(np.float32)
+    convert.convert(model, "keras", tmp_path / "m.keras", verify=False)
+    (layer,) = (n for n in keras.saving.load_model(tmp_path / "m.keras").layers if type(n).__name__.startswith("Conv"))
+    before = type(layer.input._keras_history.operation).__name__
+    assert before != "Pad"
+    assert not before.startswith("ZeroPadding")
+    close(predicted(tmp_path / "m.keras", x, tmp_path), onnxruntime_of(model, {"x": x})[0])
