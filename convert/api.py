@@ -116,7 +116,7 @@ def convert(
     graph = model.clone() if verified else None
     _apply_layout(model, chosen, report)
     if dry_run:
-        with report.stage("check"), hold_against_read_file(opened, chosen):
+        with report.stage("check"), hold_against_read_file(opened, chosen, model):
             backend.check(model, form.name, chosen)
         report.unverified = "nothing was written: a dry run"
         return report
@@ -136,7 +136,7 @@ def convert(
         _warm_up(report, form.kind, [form.name])
     with atomic_replacement(place, force=force, read=read) as temporary:
         size = f"{form.name}, {bytes_text(report.weight_bytes)} of weights"
-        with report.stage("write", size), paused_garbage_collection(), hold_against_read_file(opened, chosen):
+        with report.stage("write", size), paused_garbage_collection(), hold_against_read_file(opened, chosen, model):
             backend.write(model, temporary, form.name, chosen, report)
         del model
         report.output_bytes = size_of(temporary)

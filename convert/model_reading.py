@@ -42,10 +42,16 @@ def _read(source: Source, options: Options, report: Report) -> ir.Model:
     return model
 
 
-def hold_against_read_file(source: Source, options: Options) -> AbstractContextManager[None]:
-    """`hold_against_file`, with the question to the frontend what no model of its framework may say."""
-    find = getattr(plugin.frontend_for(source), "find_contradiction", None)
-    return hold_against_file(source, None if find is None else lambda: _apart(source, options, lambda: find(source)))
+def hold_against_read_file(source: Source, options: Options, model: ir.Model) -> AbstractContextManager[None]:
+    """`hold_against_file`, with the question to the frontend, and to what it has read, what no model may say."""
+
+    def find() -> str:
+        from convert.graph.mismatches import first_mismatch
+
+        asked = getattr(plugin.frontend_for(source), "find_contradiction", None)
+        return (asked and _apart(source, options, lambda: asked(source))) or first_mismatch(model)
+
+    return hold_against_file(source, find)
 
 
 def list_weights(source: Source, options: Options, report: Report) -> list[Tensor] | None:

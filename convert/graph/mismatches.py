@@ -1,4 +1,4 @@
-"""What ONNX's inference lets pass in a graph and no runtime runs: sizes of weights and shapes that cannot be."""
+"""What ONNX's inference lets pass in a graph and its specification does not: sizes, shapes and axes that cannot be."""
 
 from __future__ import annotations
 
@@ -40,6 +40,11 @@ def _content(node: ir.Node, index: int) -> np.ndarray | None:
     return None if tensor is None or tensor.nbytes > _SMALL else tensor.numpy()
 
 
+def _number(node: ir.Node, index: int) -> int | None:
+    content = _content(node, index)
+    return None if content is None or content.size != 1 else int(content.reshape(()))
+
+
 def _differ(one: int | None, other: int | None) -> bool:
     return one is not None and other is not None and one != other
 
@@ -55,6 +60,11 @@ def _conv(node: ir.Node) -> str:
         return f"{x[1]} channels, and weights for {wanted}"
     produced = w[0] if not across else None if w[1] is None else w[1] * groups
     return f"{produced} channels, and a bias of {bias[0]}" if bias and _differ(bias[0], produced) else ""
+
+
+def _cumulative_sum(node: ir.Node) -> str:
+    x, axis = _sizes(node, 0), _number(node, 1)
+    return "" if x is None or axis is None or -len(x) <= axis < len(x) else f"axis {axis} of {len(x)} dims"
 
 
 def _gather(node: ir.Node) -> str:
@@ -103,9 +113,30 @@ def _reshape(node: ir.Node) -> str:
     return "" if fits else f"{count} elements, and the shape {wanted}"
 
 
+def _reverse_sequence(node: ir.Node) -> str:
+    axes = {name: node.attributes.get_int(f"{name}_axis", usual) for name, usual in (("batch", 1), ("time", 0))}
+    if max(axes.values()) <= 1 and axes["batch"] != axes["time"]:
+        return ""
+    return f"{axes['batch']} for the axis of batches and {axes['time']} for that of times, which are 0 and 1"
+
+
+def _stft(node: ir.Node) -> str:
+    x, step, size, window = _sizes(node, 0), _number(node, 1), _number(node, 3), _sizes(node, 2)
+    if x is not None and len(x) != 3:
+        return f"a signal of {len(x)} dims, and not of 3"
+    for what, number in (("a step", step), ("frames", size)):
+        if number is not None and number < 1:
+            return f"{what} of {number}"
+    wanted = size if size is not None else window[0] if window else None
+    if x is None or x[1] is None or wanted is None or wanted <= x[1]:
+        return ""
+    return f"{x[1]} samples, and frames of {wanted}"
+
+
 _CHECKS: dict[str, Callable[[ir.Node], str]] = {
     "Conv": _conv,
     "ConvTranspose": _conv,
+    "CumSum": _cumulative_sum,
     "GRU": _recurrent,
     "Gather": _gather,
     "Gemm": _gemm,
@@ -113,4 +144,6 @@ _CHECKS: dict[str, Callable[[ir.Node], str]] = {
     "LayerNormalization": _layer_normalization,
     "RNN": _recurrent,
     "Reshape": _reshape,
+    "ReverseSequence": _reverse_sequence,
+    "STFT": _stft,
 }

@@ -14,6 +14,7 @@ from convert import stored as stored_as
 from convert.activity import doing, limited_time
 from convert.errors import BadInput, ConvertError, ResourceLimit, Unsupported
 from convert.graph.metadata import MODE_KEY
+from convert.graph.mismatches import first_mismatch
 from convert.graph.names import names_in_target
 from convert.graph.tensors import dtype_name
 from convert.graph.values import inverse_permutation
@@ -314,6 +315,8 @@ def failed_run_verdict(error: ConvertError, graph: ir.Model, feeds: Sequence[Fee
         reason = f"the target's runtime here lacks kernels for a model in {', '.join(unusual)}: {error.message}"
         return Verdict(INCONCLUSIVE, reason, feeds=labels)
     what = "target" if guilty == "backend" else "shared graph"
+    if guilty == "frontend" and (found := first_mismatch(graph)):
+        guilty, what = "", f"model contradicts itself, at {found}; its graph"
     return Verdict(FAIL, f"the {what} does not run: {error.message}", guilty=guilty, feeds=labels)
 
 

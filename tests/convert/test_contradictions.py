@@ -18,6 +18,10 @@ BAD = {
     "an axis": (GOOD.replace("axis = 1", "axis = 100"), "Invalid value(100) for attribute 'axis'"),
     "a broadcast": (GOOD.replace("Flatten<axis = 1>(x)", "Add(x, x)").replace(
         "{ ", "<float[2, 2] w = {1, 2, 3, 4}> { ").replace("Add(x, x)", "Add(x, w)"), "Incompatible dimensions"),
+    "a signal of two dims": (GOOD.replace("{ ", "<int64 s = {4}, float[3] w = {1, 2, 3}> { ").replace(
+        "Flatten<axis = 1>(x)", "STFT(x, s, w)").replace("[n, m]", "[a, b, c, d]"), "a signal of 2 dims"),
+    "an axis that ONNX's inference lets pass": (GOOD.replace("{ ", "<int64 a = {7}> { ").replace(
+        "Flatten<axis = 1>(x)", "CumSum(x, a)"), "axis 7 of 2 dims"),
 }  # fmt: skip
 
 

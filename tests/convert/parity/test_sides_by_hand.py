@@ -120,6 +120,14 @@ def test_a_graph_that_does_not_run_fails(monkeypatch: pytest.MonkeyPatch) -> Non
     assert verdict.reason.startswith("the shared graph does not run: ")
 
 
+def test_a_graph_that_contradicts_itself_is_nobodys_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    g = Graph()
+    g.output(g.Gather(g.input("x", ir.DataType.FLOAT, [3, 6]), np.array([99]), axis=1), "y")
+    verdict = sides(monkeypatch, graph=g.model())[0]
+    assert (verdict.status, verdict.guilty) == (FAIL, "")
+    assert verdict.reason.startswith("the model contradicts itself, at Gather")
+
+
 def test_a_source_that_does_not_run_is_an_error_where_inputs_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
     source = Side(float32=raises(BadInput("it fails")), float64=raises(BadInput("it fails")))
     with pytest.raises(BadInput, match=r"it fails \(the source of the comparison\)"):
