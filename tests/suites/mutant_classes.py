@@ -152,6 +152,16 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("special_verdict.py", r"\| \(\(denormals", "^ ((denormals", "what is equal is no NaN"),
     ("special.py", r"isnan\(array\) \+ 2", "isnan(array) | 2", "an element is one of the three at most"),
     ("floors.py", r"explained\.get\(place, 0\.0\)", "explained.get(place, -1.0)", "a floor that is high is above 0"),
+    ("inputs.py", r"reshape\(-1\)\[0\]", "reshape(+1)[0]", "a depth is one number"),
+    ("special.py", r"len\(rows\) > 1", "len(rows) != 1", "there is one row at least"),
+    ("special.py", r'": 0', '": -1', "no input has a place below 0"),
+    ("magnitudes.py", r"largest or 1\.0", "largest or 2.0", "what is all 0 stays 0"),
+    ("uneven.py", r"~a & b", "~a * b", "a product of booleans is both"),
+    ("ties.py", r"single\[0\] == right", "single[ -1] == right", "where both are equal either may be asked"),
+    ("ties.py", r"single\[0\] == right", "single[ 1] == right", "where both are equal either may be asked"),
+    ("boundary_values.py", r"\) < 0\.5\)", ") > 0.5)", "either half is drawn as often"),
+    ("generation.py", r"count > 1 else 2", "count > 2 else 2", "of two it is two either way"),
+    ("encoder_generation.py", r"default_rng\(0\)", "default_rng( 1)", "any other seed draws as well"),
     ("sensitive.py", r"_MOST \+ 1", "_MOST | 1", "it is even"),
     *(
         ("sensitive.py", r"default_rng\(\[29, ", f"default_rng([ {n}, ", "any other seed draws as well")

@@ -148,6 +148,7 @@ def test_single_weights_are_compared_by_name_only() -> None:
     assert list(_comparable({"a": one, "b": many}, {"a": one})) == ["a", "b"]
     assert list(_comparable({"a": one}, {"a": many})) == []
     assert list(_comparable({"a": none}, {})) == []
+    assert list(_comparable({"a": one}, {"a": none})) == []
 
 
 def test_a_source_that_only_rounds_and_an_exact_output() -> None:
@@ -222,6 +223,23 @@ def test_a_tie_by_chance_beside_one_that_is_picked_alike() -> None:
     g.output(g.ArgMax(g.Concat(*[g.Mul(x, np.float32(1 / 3))] * 2, axis=1), axis=1, keepdims=0), "y")
     feed = Feed("one", {"x": np.array([[1], [third]], np.float32)})
     assert not is_tied(g.model(), "y", [feed], [right], [other], 4.0)
+
+
+@pytest.mark.parametrize("number", [0.1, 0.3, 1 / 3, 0.7, 0.9, 0.77, 0.123])
+def test_equal_scores_that_rounding_moves_in_either_direction_are_a_tie(number: float) -> None:
+    g = Graph()
+    x = g.input("x", T.FLOAT, [1, 2])
+    g.output(g.ArgMax(g.Mul(x, np.float32(1 / 3)), axis=1, keepdims=0), "y")
+    feed = Feed("one", {"x": np.full((1, 2), number, np.float32)})
+    assert is_tied(g.model(), "y", [feed], [np.array([0])], [np.array([1])], 4.0)
+
+
+def test_equal_scores_that_nothing_rounds_are_none() -> None:
+    g = Graph()
+    x = g.input("x", T.FLOAT, [1, 2])
+    g.output(g.ArgMax(g.Mul(x, np.float32(2)), axis=1, keepdims=0), "y")
+    feed = Feed("one", {"x": np.full((1, 2), 0.3, np.float32)})
+    assert not is_tied(g.model(), "y", [feed], [np.array([0])], [np.array([1])], 4.0)
 
 
 @pytest.mark.parametrize(("size", "drawn"), [(255, True), (256, True), (257, False)])

@@ -343,13 +343,15 @@ def test_integers_and_other_shapes_have_no_parts() -> None:
         assert row.small_floor == 0
 
 
-def judged(monkeypatch: pytest.MonkeyPatch, *faults: tuple[str, str, str] | None) -> Verdict:
+def judged(
+    monkeypatch: pytest.MonkeyPatch, *faults: tuple[str, str, str] | None, stored: str = "", narrowed: Any = None
+) -> Verdict:
     """The verdict on one output where the small elements of each set of inputs have such a fault, or none."""
     found = dict(enumerate(faults))
     monkeypatch.setattr(_Judge, "fault", lambda self, place, position, row: found[place])
     outputs = [{"y": ZERO}] * len(faults)
-    runs = RunOutputs({"float32": outputs, "float64": outputs}, outputs, outputs)
-    verdict = Verdict(PASS, outputs=[OutputVerdict("y")])
+    runs = RunOutputs({"float32": outputs, "float64": outputs}, outputs, outputs, narrowed)
+    verdict = Verdict(PASS, outputs=[OutputVerdict("y")], stored=stored)
     feeds = [Feed(f"seed {n}", {"x": ZERO}) for n in range(len(faults))]
     hold_small_elements(verdict, identity(), feeds, runs, lambda feeds: [])
     return verdict
@@ -378,3 +380,11 @@ def test_the_first_of_the_worst_faults_is_said(
     assert (found.status, found.guilty, found.outputs[0].status) == (status, guilty, status)
     assert found.outputs[0].reason == reason
     assert found.reason == (f"y: {reason}" if reason else "")
+
+
+@pytest.mark.parametrize("narrowed", [False, True])
+@pytest.mark.parametrize("stored", ["", stored_as.HALF, stored_as.CALIBRATED[0], stored_as.STEPS_AT_RUN_TIME[0]])
+def test_activations_with_steps_are_not_judged(stored: str, narrowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    stepped = stored in (stored_as.CALIBRATED[0], stored_as.STEPS_AT_RUN_TIME[0])
+    found = judged(monkeypatch, WRONG, stored=stored, narrowed=SimpleNamespace() if narrowed else None)
+    assert found.status == (PASS if stepped and narrowed else FAIL)

@@ -1,0 +1,80 @@
+"""What integers an input may hold, how long dims are, and what is drawn again: at the ends of their ranges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from convert.graph import Graph
+from convert.options import Options
+from convert.parity import two_artefacts
+from convert.parity.draws import _is_floating
+from convert.parity.inputs import implied_limits, sized_feed, unlike_steps
+from convert.parity.judge import VerifyMethod
+from convert.report import Report
+from convert.source import Source
+from convert.verdict import PASS, Verdict
+
+T = ir.DataType
+
+
+def model_of(build: Any, dtype: ir.DataType, shape: Any = ("n",)) -> ir.Model:
+    g = Graph()
+    g.output(build(g, g.input("x", dtype, shape)), "y")
+    return g.model()
+
+
+@pytest.mark.parametrize(("one", "limits"), [(1, [2]), (0, []), (2, []), (-1, [])])
+def test_what_is_taken_from_one_is_a_mask(one: int, limits: list[int]) -> None:
+    made = model_of(lambda g, x: g.Sub(np.int64(one), x), T.INT64)
+    assert implied_limits(made.graph.inputs[0]) == limits
+    other = model_of(lambda g, x: g.Sub(x, np.int64(one)), T.INT64)
+    assert implied_limits(other.graph.inputs[0]) == []
+
+
+@pytest.mark.parametrize("depth", [np.array(7), np.array([7])])
+def test_a_depth_is_a_limit(depth: np.ndarray) -> None:
+    made = model_of(lambda g, x: g.OneHot(x, depth, np.array([0.0, 1.0], np.float32)), T.INT64)
+    assert implied_limits(made.graph.inputs[0]) == [7]
+
+
+@pytest.mark.parametrize("dtype", [T.UINT8, T.INT8, T.UINT16, T.INT16])
+def test_pictures_hold_both_ends(dtype: ir.DataType) -> None:
+    found = sized_feed(model_of(lambda g, x: g.Cast(x, to=T.FLOAT), dtype), 0, {"n": 2_000_000}).arrays["x"]
+    ends = np.iinfo(dtype.numpy())
+    assert (found.min(), found.max()) == (ends.min, ends.max)
+
+
+def test_batches_and_maps_are_of_three_lengths() -> None:
+    g = Graph()
+    parts = [g.input(f"x{n}", T.FLOAT, [f"b{n}", f"h{n}"]) for n in range(5)]
+    for n, part in enumerate(parts):
+        g.output(g.Neg(part), f"y{n}")
+    steps = unlike_steps(g.model())
+    assert [steps[f"b{n}"] for n in range(5)] == [0, 1, 2, 0, 1]
+    assert [steps[f"h{n}"] for n in range(5)] == [0, 1, 2, 0, 1]
+
+
+def test_what_is_redrawn_is_floating_and_not_empty() -> None:
+    assert _is_floating(np.ones(1, np.float32))
+    assert _is_floating(np.ones(1, np.complex64))
+    assert not any(map(_is_floating, (np.zeros(0, np.float32), np.ones(1, int), np.ones(1, bool))))
+
+
+def test_the_second_artefact_of_two_is_the_callers_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it declares is a note then, and no failure."""
+    asked: list[VerifyMethod] = []
+
+    def verify(left: Any, right: Any, graph: Any, options: Any, method: VerifyMethod) -> Verdict:
+        asked.append(method)
+        return Verdict(PASS)
+
+    made = model_of(lambda g, x: g.Neg(x), T.FLOAT)
+    monkeypatch.setattr(two_artefacts, "verify", verify)
+    monkeypatch.setattr(two_artefacts, "_read_right", lambda *arguments: made.clone())
+    sides = [Source("onnx", name) for name in ("left.onnx", "right.onnx")]
+    two_artefacts.verify_two(*sides, made, Options(), VerifyMethod(), Report("verify"))
+    assert [method.theirs for method in asked] == [True]
