@@ -162,6 +162,9 @@ TORCHSCRIPT_LIST_ITEMS = 1_000_000
 TORCHSCRIPT_RUN_BYTES = 3 << 29
 """bytes: of memory to run a TorchScript module on an example, besides 16 times its weights, 128 times its inputs"""
 
+TORCHSCRIPT_RUN_SECONDS = 600.0
+"""seconds: that the loops of a TorchScript module may take on an example, in a program; commands have --timeout"""
+
 EXPORTED_JSON_BYTES = 1 << 30
 """bytes: of one JSON entry of an exported program"""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import pickle
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -22,10 +23,12 @@ from convert.options import DimSpec, InputSpec
 from convert.report import Report
 from convert.runners.process import NO_MEMORY
 from convert.runners.sandbox import bounded_memory
+from convert.runners.warm import are_allowed
 
 from ..export.capture import inference
 from ..inputs.examples import dtype_named, example_tensor
 from ..inputs.guess import BATCH, LENGTHS, SEQUENCE, SIZES
+from .clock import OVER, run_with_clock
 from .state import attributes, override_attributes
 
 _STORAGES = {
@@ -256,7 +259,7 @@ def run_on_examples(
     """What the module gives, and what its attributes hold then, which are as they were behind it.
 
     states: what attributes hold before; change: what is made of each example. Raises `ResourceLimit` where it takes
-    more memory than any model of its size needs.
+    more memory than any model of its size needs, or more time.
     """
     owner = module if isinstance(module, torch.nn.Module) else None
     kept = nullcontext() if owner is None else override_attributes(owner, states)
@@ -271,9 +274,16 @@ def run_on_examples(
         allowance = limits.TORCHSCRIPT_RUN_BYTES + 16 * sum(storages.values()) + 128 * input_bytes
         try:
             with bounded_memory(allowance):
-                result = module(**tensors, **fixed) if fixed else module(*tensors.values())
+                args, named = ((), {**tensors, **fixed}) if fixed else (tuple(tensors.values()), {})
+                # A command has a clock of its own.
+                seconds = math.inf if are_allowed() else limits.TORCHSCRIPT_RUN_SECONDS
+                result = run_with_clock(module, args, named, seconds)
                 return result, {} if owner is None else attributes(owner)
         except (RuntimeError, MemoryError) as error:
+            if OVER in str(error):
+                text = f"the module ran for more than {limits.TORCHSCRIPT_RUN_SECONDS:g} s on an example"
+                more = "if its loops end, set convert.limits.TORCHSCRIPT_RUN_SECONDS in a program"
+                raise ResourceLimit(text, hint=more) from error
             if isinstance(error, MemoryError) or NO_MEMORY.search(str(error)):
                 text = f"the module took more than {allowance / 1e9:.1f} GB of memory on an example"
                 more = "--memory 16GB, or convert.limits.TORCHSCRIPT_RUN_BYTES in a program"
