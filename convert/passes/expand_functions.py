@@ -13,6 +13,7 @@ from convert.graph import OPSET
 from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY, SOURCE_KEY
 from convert.graph.shape_inference import infer_facts
 from convert.graph.values import nodes_of
+from convert.passes.expand_learners import expand_learners
 from convert.rules.onnx_schemas import onnx_schema, operator_of
 
 _DOMAIN = "convert.expanded"
@@ -22,7 +23,7 @@ _DEPTH = 8
 
 def expand_functions(model: ir.Model, known: Container[str]) -> bool:
     """Inline the ONNX function body of every operator that is not `known` and has one; whether anything changed."""
-    modified = False
+    modified = expand_learners(model, known)
     for _ in range(_DEPTH):
         found = False
         for number, node in enumerate(list(nodes_of(model.graph))):

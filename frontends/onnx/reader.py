@@ -68,6 +68,7 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     _check_attributes(inlined.graph.node)  # a call tells what those of a function's nodes are
     if contradiction := contradiction_in(proto.SerializeToString()):
         report.note(f"the model contradicts itself, as ONNX's inference sees it, and may run nowhere: {contradiction}")
+    _refuse_maps(inlined.graph)
     try:
         model = ir.serde.deserialize_model(inlined)
     except Exception as error:  # onnx_ir wraps whatever it met
@@ -90,6 +91,17 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     fix_inputs(model, options, report)
     decide_branches(model)
     return model
+
+
+def _refuse_maps(graph: onnx.GraphProto) -> None:
+    """Raise `Unsupported` for inputs and outputs of maps, which ONNX-ML has and no other format."""
+    for value in (*graph.input, *graph.output):
+        kind = value.type.sequence_type.elem_type if value.type.HasField("sequence_type") else value.type
+        if kind.HasField("map_type"):
+            raise Unsupported(
+                f"{value.name!r} is of maps from labels to numbers (ZipMap), and no tensor",
+                hint="export the model without maps: for skl2onnx, options={'zipmap': False}",
+            )
 
 
 _HINT = "check the file with onnx.checker, or export it again"

@@ -195,3 +195,16 @@ def test_damaged_files_raise_our_errors_only(seed: int, tmp_path: Path) -> None:
     except (BadInput, Unsupported):
         return
     convert_opset(shared, OPSET)
+
+
+def test_an_output_of_maps_is_refused_with_the_way_out() -> None:
+    """scikit-learn's converter writes it where nobody says otherwise."""
+    kind = helper.make_map_type_proto(INT64, helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, []))
+    maps = helper.make_value_info("maps", helper.make_sequence_type_proto(kind))
+    node = helper.make_node("ZipMap", ["x"], ["maps"], domain="ai.onnx.ml", classlabels_int64s=[0, 1])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    graph = helper.make_graph([node], "g", [info("x", ["n", 2])], [maps])
+    proto = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    with pytest.raises(Unsupported, match="'maps' is of maps") as raised:
+        read(proto)
+    assert "zipmap" in raised.value.hint

@@ -1,0 +1,172 @@
+"""What ONNX-ML's operators of features and linear models compute, out of ONNX's own operators.
+
+Results are as ONNX Runtime's kernels have them where the specification leaves them open: scores of two classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+FLOAT = ir.DataType.FLOAT
+
+
+def as_float(g: Graph, x: ir.Value | None) -> ir.Value:
+    """`x` in float32, in which these operators compute."""
+    assert x is not None
+    return x if g.dtype(x) == FLOAT else g.Cast(x, to=FLOAT)
+
+
+def floats(node: ir.Node, name: str) -> np.ndarray:
+    """An attribute of floats, empty where it is not given."""
+    return np.array(node.attributes.get_floats(name, []), np.float32)
+
+
+def scaler(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
+    """(x - offset) · scale, by column or by one number."""
+    return [g.Mul(g.Sub(as_float(g, node.inputs[0]), floats(node, "offset")), floats(node, "scale"))]
+
+
+def imputer(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
+    """`imputed_value` where x has the value that is to be replaced, which may be NaN."""
+    x = node.inputs[0]
+    assert x is not None
+    dtype = g.dtype(x)
+    if dtype == ir.DataType.INT64:
+        put = np.array(node.attributes.get_ints("imputed_value_int64s", []), np.int64)
+        missing = g.Equal(x, np.int64(node.attributes.get_int("replaced_value_int64", 0)))
+    else:
+        put = floats(node, "imputed_value_floats").astype(dtype.numpy())
+        replaced = node.attributes.get_float("replaced_value_float", 0.0)
+        missing = g.IsNaN(x) if np.isnan(replaced) else g.Equal(x, g.const(replaced, dtype))
+    if not put.size:
+        raise Unsupported("Imputer without values to put")
+    return [g.Where(missing, put, x)]
+
+
+def normalizer(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
+    """Each row by its largest element, the sum of its sizes, or its length; rows of zeros stay."""
+    x = as_float(g, node.inputs[0])
+    last, kind = np.array([-1]), node.attributes.get_string("norm", "MAX")
+    if kind == "L2":
+        by = g.ReduceL2(x, last, keepdims=1)
+    elif kind == "L1":
+        by = g.ReduceL1(x, last, keepdims=1)
+    else:
+        by = g.ReduceMax(x, last, keepdims=1)
+    return [g.Div(x, g.Where(g.Equal(by, 0.0), g.const(1.0, FLOAT), by))]
+
+
+def feature_vectorizer(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
+    """The columns of all inputs side by side."""
+    return [g.Concat(*(as_float(g, x) for x in node.inputs), axis=-1)]
+
+
+def one_hot_encoder(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
+    """A column for each category; zeros for others, where ONNX Runtime ends if `zeros` is 0."""
+    x, categories = node.inputs[0], node.attributes.get_ints("cats_int64s", [])
+    if not categories or x is None or g.dtype(x) == ir.DataType.STRING:
+        raise Unsupported("OneHotEncoder of strings")
+    whole = x if g.dtype(x) == ir.DataType.INT64 else g.Cast(x, to=ir.DataType.INT64)
+    return [g.Cast(g.Equal(g.Unsqueeze(whole, np.array([-1])), np.array(categories, np.int64)), to=FLOAT)]
+
+
+def linear_regressor(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
+    """x · coefficientsᵀ + intercepts, [rows, targets]."""
+    scores = _linear_scores(g, node, node.attributes.get_int("targets", 1))
+    return [transformed(g, scores, node.attributes.get_string("post_transform", "NONE"))]
+
+
+def linear_classifier(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
+    """Labels [rows] and scores [rows, classes]; a single score is that of the second of two classes."""
+    labels = class_labels(node)
+    count = max(len(floats(node, "intercepts")), 1)
+    scores = _linear_scores(g, node, count)
+    how = node.attributes.get_string("post_transform", "NONE")
+    if count > 1:
+        return [best_label(g, scores, labels), transformed(g, scores, how)]
+    if len(labels) != 2:
+        raise Unsupported("LinearClassifier of one score and other than two classes")
+    second = transformed(g, scores, how)
+    return [second_label(g, scores, labels, 0.0), g.Concat(g.Sub(1.0, second), second, axis=1)]
+
+
+def _linear_scores(g: Graph, node: ir.Node, count: int) -> ir.Value:
+    x = as_float(g, node.inputs[0])
+    weights, bias = floats(node, "coefficients").reshape(count, -1).T, floats(node, "intercepts")
+    return g.Gemm(x, np.ascontiguousarray(weights), bias if bias.size else None)
+
+
+def class_labels(node: ir.Node) -> np.ndarray:
+    """The numbers that stand for the classes; raises `Unsupported` for texts, which few formats have."""
+    for name in ("classlabels_ints", "classlabels_int64s"):
+        if found := node.attributes.get_ints(name, []):
+            return np.array(found, np.int64)
+    raise Unsupported(f"{node.op_type} with labels that are text")
+
+
+def best_label(g: Graph, scores: ir.Value, labels: np.ndarray) -> ir.Value:
+    """The label of the highest score, of the first of equal ones."""
+    return g.Gather(labels, g.ArgMax(scores, axis=1, keepdims=0), axis=0)
+
+
+def second_label(g: Graph, score: ir.Value, labels: np.ndarray, least: float) -> ir.Value:
+    """The second label where the score [rows, 1] is above `least`."""
+    return g.Where(g.Greater(g.Squeeze(score, np.array([1])), least), labels[1], labels[0])
+
+
+def transformed(g: Graph, scores: ir.Value, how: str) -> ir.Value:
+    """Scores [rows, classes] by a `post_transform`."""
+    if how == "NONE":
+        return scores
+    if how == "LOGISTIC":
+        return g.Sigmoid(scores)
+    if how == "SOFTMAX":
+        return g.Softmax(scores, axis=-1)
+    if how == "SOFTMAX_ZERO":  # what is 0 stays about 0, and has no share
+        top = g.ReduceMax(scores, np.array([-1]), keepdims=1)
+        some = g.Greater(g.Abs(scores), 1e-7)
+        shares = g.Where(some, g.Exp(g.Sub(scores, top)), 0.0)
+        total = g.ReduceSum(shares, np.array([-1]), keepdims=1)
+        kept = g.Where(some, shares, g.Mul(scores, g.Exp(g.Neg(top))))
+        return g.Div(kept, g.Where(g.Equal(total, 0.0), g.const(1.0, FLOAT), total))
+    raise Unsupported(f"post_transform={how}")
+
+
+def support_vector_regressor(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
+    """Kernels of x and the support vectors, weighted and summed, [rows, 1]."""
+    x, weights = as_float(g, node.inputs[0]), floats(node, "coefficients")
+    count = node.attributes.get_int("n_supports", 0)
+    if count:
+        vectors = floats(node, "support_vectors").reshape(count, -1)
+        kernel = _kernel(
+            g, x, vectors, node.attributes.get_string("kernel_type", "LINEAR"), floats(node, "kernel_params")
+        )
+    else:
+        kernel = x
+    y = g.Gemm(kernel, weights.reshape(-1, 1), floats(node, "rho")[:1])
+    if node.attributes.get_int("one_class", 0):
+        y = g.Where(g.Greater(y, 0.0), g.const(1.0, FLOAT), -1.0)
+    return [transformed(g, y, node.attributes.get_string("post_transform", "NONE"))]
+
+
+def _kernel(g: Graph, x: ir.Value, vectors: np.ndarray, kind: str, numbers: np.ndarray) -> ir.Value:
+    """[rows, vectors]; numbers: γ, c and the degree."""
+    gamma, offset, degree = [*numbers.tolist(), 0.0, 0.0, 0.0][:3]
+    if kind == "RBF":
+        apart = g.Sub(g.Unsqueeze(x, np.array([1])), vectors[None])
+        return g.Exp(g.Mul(g.ReduceSumSquare(apart, np.array([2]), keepdims=0), -gamma))
+    products = g.MatMul(x, np.ascontiguousarray(vectors.T))
+    if kind == "LINEAR":
+        return products
+    scaled = g.Add(g.Mul(products, gamma), offset)
+    if kind == "POLY":
+        return g.Pow(scaled, degree)
+    if kind == "SIGMOID":
+        return g.Tanh(scaled)
+    raise Unsupported(f"kernel_type={kind}")

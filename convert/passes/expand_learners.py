@@ -1,0 +1,77 @@
+"""Writes operators of ONNX-ML that a backend has no rule for in ONNX's own: features, linear models, trees, kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph, location_of
+from convert.graph.shape_inference import infer_facts
+from convert.numerics import decision_trees, learners
+from convert.rules.onnx_schemas import operator_of
+
+Expansion = Callable[[Graph, ir.Node], Sequence[ir.Value]]
+
+_DOMAIN = "ai.onnx.ml"
+
+EXPANSIONS: dict[str, Expansion] = {
+    "FeatureVectorizer": learners.feature_vectorizer,
+    "Imputer": learners.imputer,
+    "LinearClassifier": learners.linear_classifier,
+    "LinearRegressor": learners.linear_regressor,
+    "Normalizer": learners.normalizer,
+    "OneHotEncoder": learners.one_hot_encoder,
+    "SVMRegressor": learners.support_vector_regressor,
+    "Scaler": learners.scaler,
+    "TreeEnsembleClassifier": decision_trees.tree_classifier,
+    "TreeEnsembleRegressor": decision_trees.tree_regressor,
+}
+"""Operator → what it computes; what the function raises `Unsupported` for stays, and has no rule."""
+
+
+def expand_learners(model: ir.Model, known: Container[str]) -> bool:
+    """Replace every operator of the table that is not `known`. Whether there was one."""
+    modified = False
+    for node in [n for n in model.graph.all_nodes() if n.domain == _DOMAIN and n.op_type in EXPANSIONS]:
+        if operator_of(node) not in known:
+            modified |= _expand(model, node)
+    if modified:
+        infer_facts(model)
+    return modified
+
+
+def _expand(model: ir.Model, node: ir.Node) -> bool:
+    g, graph = Graph(), node.graph
+    assert graph is not None
+    g.reserve(_names(model))
+    g.location = location_of(node)
+    try:
+        results = EXPANSIONS[node.op_type](g, node)
+    except Unsupported:
+        return False
+    made, values = list(g.graph), list(g.graph.initializers.values())
+    g.graph.remove(made)
+    for value in values:
+        g.graph.initializers.pop(value.name or "")
+        model.graph.register_initializer(value)
+    for one in made:
+        one.metadata_props.update({**node.metadata_props, **one.metadata_props})
+    graph.insert_before(node, made)
+    for old, new in zip(node.outputs, results, strict=False):
+        name = old.name
+        new.type, new.shape = old.type or new.type, old.shape if old.shape is not None else new.shape
+        old.replace_all_uses_with(new, replace_graph_outputs=True)
+        new.name, old.name = name, None
+    graph.remove(node, safe=True)
+    return True
+
+
+def _names(model: ir.Model) -> dict[str, int]:
+    """The names in use."""
+    values = (v for graph in model.graphs() for v in (*graph.inputs, *graph.initializers.values()))
+    names = {v.name or "": 0 for v in values}
+    for node in model.graph.all_nodes():
+        names.update({node.name or "": 0, **{v.name or "": 0 for v in node.outputs}})
+    return names

@@ -1,0 +1,166 @@
+"""Operators of ONNX-ML written out in ONNX's own: onnxruntime gives the same for both forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+from onnx import helper
+
+from convert.passes.expand_learners import EXPANSIONS, expand_learners
+from tests.support.onnx_support import read
+
+ML = "ai.onnx.ml"
+RNG = np.random.default_rng(4)
+NAN = float("nan")
+FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+
+CASES: list[Any] = []
+
+
+def case(name: str, operator: str, *inputs: np.ndarray, outputs: tuple[int, ...] = (FLOAT,), **attributes: Any) -> None:
+    CASES.append(pytest.param(operator, inputs, outputs, attributes, id=f"{operator} {name}".strip()))
+
+
+def rows(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def numbers(count: int) -> list[float]:
+    return RNG.standard_normal(count).astype(np.float32).tolist()  # type: ignore[no-any-return]
+
+
+X, Z = rows(7, 4), RNG.integers(-2, 3, (6, 4))
+HOLES = np.where(RNG.random((7, 4)) < 0.4, NAN, X).astype(np.float32)
+case("by column", "Scaler", X, offset=numbers(4), scale=numbers(4))
+case("by one number, of integers", "Scaler", Z, offset=[0.5], scale=[2.0])
+case("of NaN", "Imputer", HOLES, imputed_value_floats=numbers(4), replaced_value_float=NAN)
+case("of a number", "Imputer", Z.astype(np.float32), imputed_value_floats=[7.0], replaced_value_float=1.0)
+case("of integers", "Imputer", Z, outputs=(INT64,), imputed_value_int64s=[5, 6, 7, 8], replaced_value_int64=-1)
+for norm in ("MAX", "L1", "L2"):
+    case(norm, "Normalizer", np.concatenate([X, -np.abs(X), np.zeros((1, 4), np.float32)]), norm=norm)
+case("", "FeatureVectorizer", X, rows(7, 2), inputdimensions=[4, 2])
+case("of integers", "OneHotEncoder", Z, cats_int64s=[-1, 0, 2, 9], zeros=1)
+case("of floats", "OneHotEncoder", Z.astype(np.float32), cats_int64s=[-1, 0, 2], zeros=1)
+case("", "LinearRegressor", X, coefficients=numbers(8), intercepts=numbers(2), targets=2)
+case("without intercepts", "LinearRegressor", X, coefficients=numbers(4), targets=1)
+BOTH = (INT64, FLOAT)
+for how in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
+    case(f"of three, {how}", "LinearClassifier", X, outputs=BOTH, coefficients=numbers(12), intercepts=numbers(3),
+         classlabels_ints=[1, 5, 9], post_transform=how)  # fmt: skip
+for how in ("NONE", "LOGISTIC"):
+    case(f"of one score, {how}", "LinearClassifier", X, outputs=BOTH, coefficients=numbers(4), intercepts=[0.3],
+         classlabels_ints=[3, 4], post_transform=how)  # fmt: skip
+    case(f"of two scores, {how}", "LinearClassifier", Z, outputs=BOTH, coefficients=numbers(8), intercepts=numbers(2),
+         classlabels_ints=[3, 4], post_transform=how)  # fmt: skip
+for kind, params in {"LINEAR": [0.0, 0.0, 0.0], "POLY": [0.3, 0.5, 3.0], "RBF": [0.4, 0.0, 0.0],
+                     "SIGMOID": [0.2, 0.1, 0.0]}.items():  # fmt: skip
+    case(kind, "SVMRegressor", X, coefficients=numbers(5), support_vectors=numbers(20), n_supports=5, rho=[0.2],
+         kernel_type=kind, kernel_params=params)  # fmt: skip
+case("of one class", "SVMRegressor", X, coefficients=numbers(5), support_vectors=numbers(20), n_supports=5, rho=[0.2],
+     kernel_type="RBF", kernel_params=[0.4, 0.0, 0.0], one_class=1)  # fmt: skip
+case("without vectors", "SVMRegressor", X, coefficients=numbers(4), rho=[0.2], kernel_type="LINEAR",
+     kernel_params=[0.0, 0.0, 0.0])  # fmt: skip
+
+
+def forest(
+    kind: str, columns: int, trees: int, depth: int, modes: list[str], dense: bool, sign: int = 0
+) -> dict[str, Any]:
+    """Attributes of random trees over four features: each leaf gives a number for one column, or for all."""
+    chance = np.random.default_rng(trees * 100 + depth)
+    names = ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids",
+             "missing_value_tracks_true")  # fmt: skip
+    of_nodes: dict[str, list[Any]] = {n: [] for n in names}
+    of_leaves: dict[str, list[Any]] = {n: [] for n in ("treeids", "nodeids", "ids", "weights")}
+    for tree in range(trees):
+        waiting, count = [(0, 0)], 1
+        while waiting:
+            number, level = waiting.pop()
+            leaf = level == depth or (level > 0 and chance.random() < 0.2)
+            mode = "LEAF" if leaf else modes[int(chance.integers(len(modes)))]
+            after = (0, 0) if leaf else (count, count + 1)
+            row = (tree, number, int(chance.integers(4)), float(np.float32(chance.normal())), mode, *after,
+                   int(chance.random() < 0.3))  # fmt: skip
+            for name, value in zip(of_nodes, row, strict=True):
+                of_nodes[name].append(value)
+            if not leaf:
+                waiting += [(after[0], level + 1), (after[1], level + 1)]
+                count += 2
+            for column in (range(columns) if dense else [int(chance.integers(columns))]) if leaf else []:
+                weight = float(np.float32(chance.normal()))
+                for name, value in zip(of_leaves, (tree, number, column, abs(weight) if sign else weight), strict=True):
+                    of_leaves[name].append(value)
+    return {f"nodes_{n}": v for n, v in of_nodes.items()} | {f"{kind}_{n}": v for n, v in of_leaves.items()}
+
+
+LEQ, ALL = ["BRANCH_LEQ"], ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GT", "BRANCH_GTE", "BRANCH_EQ", "BRANCH_NEQ"]
+for size, (trees, depth) in {"small": (5, 3), "deep": (4, 12)}.items():
+    for modes in (LEQ, ALL):
+        case(f"{size}, {len(modes)} modes", "TreeEnsembleRegressor", HOLES, n_targets=3, base_values=numbers(3),
+             **forest("target", 3, trees, depth, modes, dense=True))  # fmt: skip
+    case(f"{size}, average", "TreeEnsembleRegressor", HOLES, n_targets=1, aggregate_function="AVERAGE",
+         **forest("target", 1, trees, depth, LEQ, dense=True))  # fmt: skip
+    for how in ("NONE", "SOFTMAX", "LOGISTIC"):
+        case(f"{size}, of three, {how}", "TreeEnsembleClassifier", X, outputs=BOTH, post_transform=how,
+             classlabels_int64s=[4, 5, 9], base_values=numbers(3),
+             **forest("class", 3, trees, depth, LEQ, dense=False))  # fmt: skip
+    for how in ("NONE", "LOGISTIC"):
+        for sign in (0, 1):
+            case(f"{size}, of one score, {how}, {'positive' if sign else 'any'}", "TreeEnsembleClassifier", X,
+                 outputs=BOTH, classlabels_int64s=[4, 5], post_transform=how, base_values=[0.2],
+                 **forest("class", 1, trees, depth, LEQ, dense=True, sign=sign))  # fmt: skip
+
+
+def model_of(
+    operator: str, inputs: tuple[np.ndarray, ...], outputs: tuple[int, ...], attributes: dict[str, Any]
+) -> Any:
+    ins = [
+        helper.make_tensor_value_info(f"x{i}", helper.np_dtype_to_tensor_dtype(a.dtype), ["n", *a.shape[1:]])
+        for i, a in enumerate(inputs)
+    ]
+    outs = [helper.make_tensor_value_info(f"y{i}", kind, None) for i, kind in enumerate(outputs)]
+    names = [v.name for v in ins], [v.name for v in outs]
+    node = helper.make_node(operator, *names, domain=ML, **attributes)
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid(ML, 3)]
+    return helper.make_model(helper.make_graph([node], "g", ins, outs), opset_imports=imports, ir_version=8)
+
+
+def answers(proto: onnx.ModelProto, feed: dict[str, np.ndarray]) -> list[np.ndarray]:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, feed)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(("operator", "inputs", "outputs", "attributes"), CASES)
+def test_expanded(
+    operator: str, inputs: tuple[np.ndarray, ...], outputs: tuple[int, ...], attributes: dict[str, Any]
+) -> None:
+    proto = model_of(operator, inputs, outputs, attributes)
+    model = read(proto)
+    assert expand_learners(model, ())
+    assert not any(node.domain for node in model.graph.all_nodes())
+    model.ir_version = 10
+    written = ir.serde.serialize_model(model)
+    for count in (len(inputs[0]), 1):
+        feed = {f"x{i}": a[:count] for i, a in enumerate(inputs)}
+        for got, want in zip(answers(written, feed), answers(proto, feed), strict=True):
+            assert got.dtype == want.dtype
+            np.testing.assert_allclose(got, want.reshape(got.shape), rtol=2e-5, atol=2e-6)
+
+
+def test_every_expansion_has_a_case() -> None:
+    assert {c.values[0] for c in CASES} == set(EXPANSIONS)
+
+
+def test_what_is_not_taken_stays() -> None:
+    texts = {"classlabels_strings": ["a", "b", "c"], "coefficients": numbers(12), "intercepts": numbers(3)}
+    model = read(model_of("LinearClassifier", (X,), (onnx.TensorProto.STRING, FLOAT), texts))
+    assert not expand_learners(model, ())
+    assert not expand_learners(
+        read(model_of("Scaler", (X,), (FLOAT,), {"offset": [0.0], "scale": [1.0]})), {f"{ML}::Scaler"}
+    )
