@@ -52,6 +52,8 @@ def gather_nd(k, x, indices, *, batch_dims):
         raise Unsupported("GatherND with batch_dims")
     x, indices = k.live(x) if isinstance(x, Constant) else x, k.tensor(indices)
     depth = indices.shape[-1]
+    if depth is None:
+        raise Unsupported("indices of dynamic number of dims")
     sizes = list(x.shape[:depth])
     if None in sizes[1:]:
         raise Unsupported("GatherND over a dim of dynamic size")

@@ -102,7 +102,8 @@ def _gather_pixels(
     ]
     size = g.Concat(g.Shape(v, start=0, end=1), *counts, [1], axis=0)
     parts = [g.Unsqueeze(int64(g, box_ind), [1, 2, 3]), g.Unsqueeze(v, [2, 3]), g.Unsqueeze(h, [1, 3])]
-    found = g.GatherND(x, g.Concat(*(g.Expand(p, size) for p in parts), axis=3))
+    places = [g.facts(g.Expand(p, size), shape=[g.shape(v)[0], rows, columns, 1]) for p in parts]
+    found = g.GatherND(x, g.Concat(*places, axis=3))
     return g.facts(found, shape=[g.shape(v)[0], rows, columns, g.shape(x)[3]])
 
 

@@ -29,6 +29,15 @@ def sparse_tensors(i: Any, v: Any, d: Any) -> Any:
     }
 
 
+def cropped_boxes(x: Any, b: Any) -> Any:
+    """A box in each picture, its corners in any order and outside, too."""
+    rows = tf.range(tf.shape(b)[0])
+    return {
+        "linear": tf.image.crop_and_resize(x, b, rows, [5, 6]),
+        "nearest": tf.image.crop_and_resize(x, b, rows, [4, 3], "nearest", extrapolation_value=-1.0),
+    }
+
+
 def saliency(x: Any) -> Any:
     """How much each pixel counts, through a convolution, an ELU and a pool."""
     with tf.GradientTape() as tape:
@@ -72,6 +81,7 @@ USERS = [
         {"n": 1},
         given={"i": PLACES},
     ),
+    program("cropped_boxes", cropped_boxes, {"x": ("n", 8, 9, 3), "b": ("n", 4)}, *N123),
     program("saliency", saliency, {"x": ("n", 6, 6, 2)}, *N123),
     program(
         "diagonals_of_data",
