@@ -44,7 +44,6 @@ LIMITS: dict[str, tuple[str, ...]] = {
     "DequantizeLinear": ("blocked quantization",),
     "Dropout": ("Dropout in training mode",),
     "GRU": _CELL,
-    "GatherND": ("GatherND with batch_dims",),
     "Gelu": ("Gelu has no approximation …",),
     "LSTM": _CELL,
     "LayerNormalization": ("the statistics of a LayerNormalization",),

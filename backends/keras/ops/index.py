@@ -48,12 +48,12 @@ def _wrap_negative(k: Emitter, indices: Tensor, dims: Sequence[int | str | None]
 
 @onnx_op("GatherND")
 def gather_nd(k, x, indices, *, batch_dims):
-    if batch_dims:
-        raise Unsupported("GatherND with batch_dims")
     x, indices = k.live(x) if isinstance(x, Constant) else x, k.tensor(indices)
     depth = indices.shape[-1]
     if depth is None:
         raise Unsupported("indices of dynamic number of dims")
+    if batch_dims:
+        return _gather_by_batch(k, x, indices, batch_dims)
     sizes = list(x.shape[:depth])
     if None in sizes[1:]:
         raise Unsupported("GatherND over a dim of dynamic size")
@@ -66,6 +66,41 @@ def gather_nd(k, x, indices, *, batch_dims):
     if rest.count(-1) + (None in sizes) > 1:
         raise Unsupported("GatherND of several dims of dynamic size")
     return ops.take(ops.reshape(x, (-1 if None in sizes else int(np.prod(sizes)), *rest)), flat, axis=0)
+
+
+def _gather_by_batch(k: Emitter, x: KerasTensor, indices: Tensor, batch: int) -> KerasTensor:
+    """From x [*batch, *sizes, *rest] at indices [*batch, *places, depth], each element of the batch from its own."""
+    end = batch + int(indices.shape[-1])
+    sizes = x.shape[batch:end]
+    if None in sizes[1:]:
+        raise Unsupported("GatherND over a dim of dynamic size")
+    wrapped = _wrap_negative(k, indices, k.sizes_of(0, x)[batch:end])
+    strides = np.array([np.prod(sizes[i + 1 :]) for i in range(len(sizes))], np.int64)
+    flat = ops.sum(ops.cast(wrapped, "int64") * strides, axis=-1)
+    lead, places, rest = x.shape[:batch], flat.shape[batch:], x.shape[end:]
+    rows = _with_dims(x, [_product(lead), _product(sizes), *rest])
+    flat = _with_dims(flat, [_product(lead), _product(places)])
+    for _ in rest:
+        flat = ops.expand_dims(flat, -1)
+    found = ops.take_along_axis(rows, flat, axis=1)
+    return _with_dims(found, [*lead, *places, *rest])
+
+
+def _product(dims: Sequence[int | None]) -> int | None:
+    return None if None in dims else int(np.prod(dims))  # type: ignore[arg-type]
+
+
+def _with_dims(x: Tensor, dims: Sequence[int | None]) -> Tensor:
+    """`x` reshaped, unless it has these dims; raises `Unsupported` where more than one of them is dynamic."""
+    if len(dims) == len(x.shape):
+        return x
+    if list(dims).count(None) > 1:
+        raise Unsupported("GatherND of several dims of dynamic size")
+    return ops.reshape(x, _sizes(dims))
+
+
+def _sizes(dims: Sequence[int | None]) -> tuple[int, ...]:
+    return tuple(-1 if d is None else d for d in dims)
 
 
 @onnx_op("ScatterND")

@@ -28,7 +28,7 @@ SECONDS = 300.0
 GOOD = ("right", "refused")
 REASONS = {
     "keras": r"no subgraphs|no sequences|computed at run time|of dynamic (number|size)|of which nothing is known|"
-    r"depends on the data|no operation for it|has no operations on|GatherND with batch_dims|no complex tensors",
+    r"depends on the data|no operation for it|has no operations on|no complex tensors",
     "tflite": r"TensorFlow Lite has no|ConcatFromSequence of tensors of unknown rank",
     "caffe2": r"not fixed|computed at run time|known only when the model runs|the rank of|negative pads|"
     r"Caffe2 (has no|needs|comp)",

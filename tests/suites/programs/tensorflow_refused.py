@@ -28,7 +28,6 @@ _KERAS = {
     **dict.fromkeys(["vectorized_rows", "ragged_sums", "ragged_range", "ragged_concat", "ragged_mask"], _SHAPE),
     **dict.fromkeys(["slices_of_data", "segments", "solvers", "one_hots", "dims_of_data", "sequence_masks"], _SHAPE),
     "transposed_convolution": _SHAPE,
-    "gathers": "GatherND with batch_dims",
     "non_max_suppression": _DATA,
     "uniques": _DATA,
     **dict.fromkeys(["strings", "formatted_numbers", "vocabulary", "bags_of_words"], "no operations on STRING"),

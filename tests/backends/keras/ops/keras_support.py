@@ -52,7 +52,6 @@ WITHOUT_LAYER: dict[str, Callable[[Case], Any]] = {
     "Cast": lambda row: row.attributes["to"] == TensorProto.STRING or row.inputs[0].dtype.kind == "U",
     "ConvTranspose": lambda row: isinstance(row.inputs[1], np.ndarray),
     "DequantizeLinear": lambda row: "block_size" in row.attributes,
-    "GatherND": lambda row: "batch_dims" in row.attributes,
     "GRU": lambda row: "HardSigmoid" in row.attributes.get("activations", ()),
     "LSTM": lambda row: {"clip", "input_forget"} & set(row.attributes) or row.inputs[7:] not in ((), (None,)),
     "LayerNormalization": lambda row: "_outputs" in row.attributes,

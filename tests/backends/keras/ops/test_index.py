@@ -38,3 +38,20 @@ def test_rows_of_dynamic_dims(tmp_path: Path) -> None:
     feeds = [{"x": f32(3, 5, 4)}, {"x": f32(2, 3, 4)}]
     for feed, got in zip(feeds, run_target("keras", path, feeds), strict=True):
         np.testing.assert_array_equal(got["y"], feed["x"][[1, -1]])
+
+
+def test_rows_of_each_element_of_a_dynamic_batch(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]>
+        g (float[N, T, 4] x, int64[N, K, 1] i, int64[N, 1] j) => (float[N, K, 4] y, float[N, 4] z) {
+            y = GatherND <batch_dims = 1> (x, i)
+            z = GatherND <batch_dims = 1> (x, j)
+        }"""
+    )
+    path = tmp_path / "m.keras"
+    convert.convert(model, "keras", path, verify=False)
+    feeds = [{"x": f32(n, 5, 4), "i": i64(n, k, 1, low=-5, high=5), "j": i64(n, 1, low=-5, high=5)}
+             for n, k in ((3, 2), (1, 4))]  # fmt: skip
+    for feed, got in zip(feeds, run_target("keras", path, feeds), strict=True):
+        np.testing.assert_array_equal(got["y"], np.take_along_axis(feed["x"], feed["i"] % 5, 1))
+        np.testing.assert_array_equal(got["z"], feed["x"][np.arange(len(feed["x"])), feed["j"][:, 0]])
