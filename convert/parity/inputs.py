@@ -17,7 +17,7 @@ from convert.graph.tensors import dtype_name, numpy_dtype
 from convert.graph.values import constant
 from convert.parity.boundary_values import mix_boundary_values, uses_of_content
 from convert.parity.given_arrays import with_pairs
-from convert.parity.size_guards import broken_guards, evaluate, fit_sizes
+from convert.parity.size_guards import broken_guards, evaluate, fit_sizes, size_said
 from convert.parity.special import ROWS, reaches_shapes, special_array
 
 # Integers of 32 bits and more without an implied range, and sizes of dynamic dims without a hint.
@@ -212,7 +212,7 @@ def free_dims(model: ir.Model) -> dict[str, bool]:
 
 def complete_sizes(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:
     """With the dims that others determine, such as "2*height"."""
-    return {**sizes, **{name: evaluate(name, sizes) for name in _dynamic_dims(model) if name not in sizes}}
+    return {**sizes, **{name: size_said(name, sizes) for name in _dynamic_dims(model) if name not in sizes}}
 
 
 def unlike_steps(model: ir.Model) -> dict[str, int]:
@@ -338,7 +338,7 @@ def _known_limits(limits: Sequence[Limit], dims: Mapping[str, int]) -> list[int]
 
 
 def _bound_value(bound: Limit, dims: Mapping[str, int]) -> int:
-    return bound if isinstance(bound, int) else evaluate(bound, dims)
+    return bound if isinstance(bound, int) else size_said(bound, dims)
 
 
 def implied_limits(value: ir.Value) -> list[Limit]:

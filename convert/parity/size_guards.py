@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from convert.errors import BadInput
+
 _MOST_POWER, _MOST_BASE = 64, 2**40  # of files from anywhere
 
 
@@ -31,6 +33,10 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "torch.sym_float": float,
 }  # fmt: skip
 _REACH, _MOST_TRIES, _MOST_ROUNDS = 33, 4000, 8
+_MOST_PRODUCTS = (2 * _REACH + 1) ** 3
+"""Sizes of all dims of a condition that are put in order, of their distance."""
+_MOST_CHARACTERS = 8_000_000
+"""Of conditions that are evaluated in one round of the search: those of a file from anywhere may be many and long."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,17 @@ def evaluate(text: str, sizes: Mapping[str, int]) -> int:
         return operator.index(value_of(text, sizes))
     except TypeError as error:
         raise ValueError(f"{text!r} cannot be evaluated: {error}") from None
+
+
+def size_said(text: str, sizes: Mapping[str, int]) -> int:
+    """`evaluate` of what a file says; raises `BadInput` where that is no number at these sizes (`n // (n - 2)`)."""
+    try:
+        return evaluate(text, sizes)
+    except ValueError as error:
+        shown = ", ".join(f"{name}={size}" for name, size in list(sizes.items())[:8])
+        raise BadInput(
+            f"a size in the model is no number at {shown}: {error}", hint="mend its dims and notes"
+        ) from None
 
 
 def value_of(text: str, sizes: Mapping[str, Any], arithmetic: Arithmetic = PYTHON) -> Any:
@@ -119,10 +136,10 @@ def fit_sizes(
         names = sorted(
             {n.id for n in ast.walk(ast.parse(wrong[0], mode="eval")) if isinstance(n, ast.Name)} & set(found)
         )
-        choices = [_nearby_sizes(found[name], bounds.get(name, (1, None))) for name in names]
-        tries = itertools.islice(
-            sorted(itertools.product(*choices), key=lambda t: _distance(t, found, names)), _MOST_TRIES
-        )
+        most = int(_MOST_PRODUCTS ** (1 / len(names)) + 1e-9) if names else 1
+        choices = [_nearby_sizes(found[name], bounds.get(name, (1, None)), most) for name in names]
+        count = min(_MOST_TRIES, 1 + _MOST_CHARACTERS // sum(map(len, guards)))
+        tries = itertools.islice(sorted(itertools.product(*choices), key=lambda t: _distance(t, found, names)), count)
         best = min(
             ({**found, **dict(zip(names, numbers, strict=True))} for numbers in tries),
             key=lambda new: len(broken_guards(guards, new)),
@@ -134,9 +151,11 @@ def fit_sizes(
     return found if not broken_guards(guards, found) else dict(sizes)
 
 
-def _nearby_sizes(size: int, bounds: Sequence[int | None]) -> list[int]:
+def _nearby_sizes(size: int, bounds: Sequence[int | None], most: int) -> list[int]:
+    """The sizes around this one that are allowed, the nearest `most` of them."""
     low, high = bounds[0] or 1, bounds[1]
-    return [n for n in range(max(low, size - _REACH), size + _REACH + 1) if high is None or n <= high]
+    near = [n for n in range(max(low, size - _REACH), size + _REACH + 1) if high is None or n <= high]
+    return sorted(sorted(near, key=lambda n: (abs(n - size), n < size))[:most])
 
 
 def _distance(numbers: Sequence[int], sizes: Mapping[str, int], names: Sequence[str]) -> tuple[int, bool]:

@@ -16,6 +16,8 @@ from convert.graph.metadata import DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY, RANGE_KEY,
 
 _CHARACTERS = 10_000
 """Of one condition; PyTorch's longest have some hundred."""
+_CONDITIONS = 1000
+"""Of one model; PyTorch's have some ten, and every size that is drawn is held against each."""
 _NUMBERS = 1 << 62
 
 
@@ -24,7 +26,7 @@ def check_notes(model: ir.Model) -> None:
     forms: dict[str, Callable[[Any], bool]] = {
         DIMS_KEY: _are_bounds,
         EXAMPLE_KEY: lambda content: _is_table(content, _is_size),
-        GUARDS_KEY: lambda content: isinstance(content, list) and all(map(_is_expression, content)),
+        GUARDS_KEY: _are_conditions,
         STATE_KEY: lambda content: isinstance(content, dict),
     }
     for key, fits in forms.items():
@@ -72,6 +74,11 @@ def _is_expression(text: Any) -> bool:
         return isinstance(text, str) and len(text) < _CHARACTERS and bool(ast.parse(text, mode="eval"))
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
+
+
+def _are_conditions(content: Any) -> bool:
+    """["h % 8 == 0"]."""
+    return isinstance(content, list) and len(content) <= _CONDITIONS and all(map(_is_expression, content))
 
 
 def _is_range(content: Any, dims: set[str]) -> bool:

@@ -57,6 +57,7 @@ from tests.suites.hostile_files.hugging_files import hugging_files
 from tests.suites.hostile_files.input_files import input_files
 from tests.suites.hostile_files.keras_files import keras_files
 from tests.suites.hostile_files.lite_files import lite_files
+from tests.suites.hostile_files.notes_files import notes_files
 from tests.suites.hostile_files.onnx_files import onnx_files
 from tests.suites.hostile_files.output_files import output_files
 from tests.suites.hostile_files.pickle_files import pickle_files
@@ -78,6 +79,7 @@ MAKERS: dict[str, Maker] = {
     "safetensors": safetensors_files,
     "hugging": hugging_files,
     "onnx": onnx_files,
+    "notes": notes_files,
     "tensorflow": tensorflow_files,
     "assets": asset_files,
     "keras": keras_files,
@@ -93,7 +95,7 @@ MAKERS: dict[str, Maker] = {
 }
 ROOMS = {
     **dict.fromkeys(("tensorflow", "assets", "keras", "lite"), "savedmodel"), "caffe2": "caffe2",
-    **dict.fromkeys(("onnx", "places", "manifests", "folders", "inputs", "outputs"), "onnx"),
+    **dict.fromkeys(("onnx", "notes", "places", "manifests", "folders", "inputs", "outputs"), "onnx"),
 }  # fmt: skip
 """A format of the fuzz that is read by the same room; `pt` for all others."""
 VERBS = ("inspect", "convert", "source", "target", "python", "batch")

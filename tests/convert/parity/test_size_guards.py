@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 
 import onnx_ir as ir
 import pytest
 
-from convert.parity.inputs import generate_feeds
-from convert.parity.size_guards import broken_guards, evaluate, fit_sizes
+from convert.errors import BadInput
+from convert.graph import Graph
+from convert.parity.inputs import complete_sizes, generate_feeds
+from convert.parity.size_guards import broken_guards, evaluate, fit_sizes, size_said
 
 
 @pytest.mark.parametrize(
@@ -120,3 +123,33 @@ def test_sizes_are_looked_for_as_far_as_33_and_within_bounds(
     size: int, wanted: int, bounds: dict[str, list[int | None]], found: int
 ) -> None:
     assert fit_sizes({"n": size}, [f"n == {wanted}"], bounds) == {"n": found}
+
+
+@pytest.mark.slow
+def test_conditions_of_a_stranger_cost_seconds_at_most() -> None:
+    """All sizes of five dims around those of the example were a milliard; those of forty have no end."""
+    began = time.process_time()
+    for count in (5, 40):
+        sizes = {f"d{i}": 10 for i in range(count)}
+        assert fit_sizes(sizes, [f"{'+'.join(sizes)} == 0"], {}) == sizes
+        assert fit_sizes(sizes, [f"{'+'.join(sizes)} == {10 * count}"], {}) == sizes
+    long = [f"n % {i + 2} == {i} + 9" for i in range(1000)]
+    assert fit_sizes({"n": 10}, long, {}) == {"n": 10}
+    assert time.process_time() - began < 30  # some 8
+
+
+def test_several_dims_of_one_condition_are_fitted() -> None:
+    found = fit_sizes({"a": 4, "b": 4, "c": 4, "d": 4}, ["a + b + c + d == 17"], {"a": (4, 4)})
+    assert sum(found.values()) == 17
+    assert found["a"] == 4
+
+
+def test_a_size_that_is_no_number_is_the_fault_of_the_model() -> None:
+    assert size_said("n // (n - 2)", {"n": 3}) == 3
+    for text in ("n // (n - 2)", "n % 0", "n / 4", "m", "n ** 999"):
+        with pytest.raises(BadInput, match="is no number at n=2"):
+            size_said(text, {"n": 2})
+    g = Graph()
+    g.output(g.Neg(g.input("x", ir.DataType.FLOAT, ["n", "n // (n - 2)"])), "y")
+    with pytest.raises(BadInput, match="is no number at n=2"):
+        complete_sizes(g.model(), {"n": 2})

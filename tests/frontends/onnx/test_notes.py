@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import onnx
@@ -43,6 +44,7 @@ def test_what_is_no_note(tmp_path: Path, key: str, text: str) -> None:
         (EXAMPLE_KEY, '{"n": -1}'),
         (GUARDS_KEY, "[7]"),
         (GUARDS_KEY, '["' + "(" * 3000 + '"]'),
+        (GUARDS_KEY, json.dumps(["n % 8 == 0"] * 1001)),
         (RANGE_KEY, "[0]"),
         (RANGE_KEY, '[0, "m"]'),
         (RANGE_KEY, '[0, "n", "up"]'),
