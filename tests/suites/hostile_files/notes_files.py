@@ -23,7 +23,8 @@ def _model(notes: dict[str, str], nodes: list[onnx.NodeProto] | None = None) -> 
     x, y, s, after = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in ("x", "y", "s", "s_next")
     )
-    i = helper.make_tensor_value_info("i", TensorProto.INT64, ["batch", "a", "b", "c", "d"])
+    dims = ["batch", "a", "b", "c", "d"] if any("a + b" in text for text in notes.values()) else ["batch"]
+    i = helper.make_tensor_value_info("i", TensorProto.INT64, dims)
     graph = helper.make_graph(nodes, "g", [x, s, i], [y, after])
     model = helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid(CHANNELS_LAST, 1)], ir_version=10
