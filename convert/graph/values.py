@@ -158,3 +158,12 @@ def attribute_content(attribute: ir.Attr) -> Any:
         case ir.AttributeType.INTS | ir.AttributeType.FLOATS | ir.AttributeType.STRINGS:
             return list(attribute.value)
     return attribute.value
+
+
+def names_in_use(model: ir.Model) -> dict[str, int]:
+    """The names of all nodes and values, of subgraphs too, as `Graph.reserve` takes them."""
+    values = (v for graph in model.graphs() for v in (*graph.inputs, *graph.initializers.values()))
+    names = {v.name or "": 0 for v in values}
+    for node in model.graph.all_nodes():
+        names.update({node.name or "": 0, **{v.name or "": 0 for v in node.outputs}})
+    return names

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph, location_of
 from convert.graph.shape_inference import infer_facts
+from convert.graph.values import names_in_use
 from convert.numerics import decision_trees, learners
 from convert.rules.onnx_schemas import operator_of
 
@@ -45,7 +46,7 @@ def expand_learners(model: ir.Model, known: Container[str]) -> bool:
 def _expand(model: ir.Model, node: ir.Node) -> bool:
     g, graph = Graph(), node.graph
     assert graph is not None
-    g.reserve(_names(model))
+    g.reserve(names_in_use(model))
     g.location = location_of(node)
     try:
         results = EXPANSIONS[node.op_type](g, node)
@@ -66,12 +67,3 @@ def _expand(model: ir.Model, node: ir.Node) -> bool:
         new.name, old.name = name, None
     graph.remove(node, safe=True)
     return True
-
-
-def _names(model: ir.Model) -> dict[str, int]:
-    """The names in use."""
-    values = (v for graph in model.graphs() for v in (*graph.inputs, *graph.initializers.values()))
-    names = {v.name or "": 0 for v in values}
-    for node in model.graph.all_nodes():
-        names.update({node.name or "": 0, **{v.name or "": 0 for v in node.outputs}})
-    return names

@@ -16,6 +16,7 @@ from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.move_through_reshape import join_transposes
 from convert.passes.response_norm import find_response_norms
 from convert.passes.size_checks import drop_size_checks
+from convert.passes.unroll_loops import unroll_loops
 
 from .. import ops  # noqa: F401  (fills the table)
 from ..rules import onnx_op
@@ -47,6 +48,8 @@ _WHOLE = ("SequenceMap", "StringNormalizer")
 BEFORE_LAYOUT: tuple[Pass, ...] = (
     drop_size_checks,
     expand_unsupported,
+    clean,
+    unroll_loops,
     clean,
     flatten_roots,
     repeat_operands,

@@ -25,8 +25,7 @@ _KERAS = {
     **dict.fromkeys(
         ["doubled_until_large", "condition_on_a_size", "branches_of_other_lengths", "cumulative"], _SUBGRAPHS
     ),
-    **dict.fromkeys(["vectorized_rows", "ragged_sums", "ragged_range", "ragged_concat", "ragged_mask"], _SHAPE),
-    **dict.fromkeys(["slices_of_data", "segments", "solvers", "one_hots", "dims_of_data", "sequence_masks"], _SHAPE),
+    **dict.fromkeys(["ragged_sums", "solvers", "dims_of_data"], _SHAPE),
     "transposed_convolution": _SHAPE,
     "non_max_suppression": _DATA,
     "uniques": _DATA,
