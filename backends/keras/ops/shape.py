@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import keras
 import numpy as np
@@ -14,7 +15,7 @@ from convert.errors import Unsupported
 from ..constants import Constant
 from ..emitter import Emitter
 from ..rules import OWN, channels_last, onnx_op
-from ..tensors import Tensor, is_floating, permute_axes, places_below, with_rank
+from ..tensors import Tensor, is_floating, ones_along, permute_axes, places_below, plus, with_rank
 
 
 @onnx_op("Shape")
@@ -30,17 +31,54 @@ def size(k, x):
 
 @onnx_op("Reshape")
 def reshape(k, x, shape, *, allowzero):
-    target = k.ints(shape, "a shape")
+    target = k.ints(shape)
+    if target is None:
+        return _to_computed_shape(k, k.tensor(x), shape, allowzero)
     if isinstance(x, Constant):
         own = [x.shape[i] if d == 0 and not allowzero else d for i, d in enumerate(target)]
         return x.reshaped(*np.empty(x.shape, np.bool_).reshape(own).shape)
     if not allowzero:
         target = [x.shape[i] if d == 0 else d for i, d in enumerate(target)]
-    return reshape_tensor(k, x, target, kept=not allowzero and bool(target) and k.ints(shape)[0] == 0)
+    return _reshape_tensor(k, x, target, kept=not allowzero and bool(target) and k.ints(shape)[0] == 0)
 
 
-def reshape_tensor(k: Emitter, x: KerasTensor, target: Sequence[int | str | None], kept: bool = False) -> KerasTensor:
-    """`x` in another shape; None and -1 are unknown dims, of which the first may be that of `x` (`kept`)."""
+def _to_computed_shape(k: Emitter, x: KerasTensor, shape: KerasTensor, allowzero: int) -> KerasTensor:
+    """`x` in a shape that the run tells, a vector of known length, whose 0 is a dim of `x`, and -1 what is left."""
+    facts = k.dims()
+    own = [k.size(d) for d in k.sizes_of(0, x)]
+    told = [ops.cast(shape[i], "int64") for i in range(len(facts))]
+    if not allowzero:
+        told = [ops.where(ops.equal(n, 0), own[i], n) if i < len(own) else n for i, n in enumerate(told)]
+    others = reduce(ops.multiply, [ops.maximum(n, 1) for n in told], np.array(1, np.int64))
+    left = ops.floor_divide(reduce(ops.multiply, own, np.array(1, np.int64)), others)
+    sizes = [
+        d if isinstance(d, int) else k.size(d) if k.has(d) else ops.where(ops.equal(n, -1), left, n)
+        for d, n in zip(facts, told, strict=True)
+    ]
+    return _by_places(k, x, sizes)
+
+
+def _by_places(k: Emitter, x: KerasTensor, sizes: Sequence[int | KerasTensor | None]) -> KerasTensor:
+    """`x` in a shape of several dims that only the run tells, of which Keras infers one; None is what is left.
+
+    The rows of the known dims at the end are taken at their places: i, or i · n + j, or (i · n + j) · m + k.
+    """
+    last = max((i for i, n in enumerate(sizes) if not isinstance(n, int)), default=-1)
+    if 0 in sizes[last + 1 :]:
+        raise Unsupported("a shape of dims of dynamic size, and one of 0")
+    rows = ops.reshape(x, (-1, *sizes[last + 1 :]))
+    others = [n for n in sizes[: last + 1] if n is not None]
+    product = reduce(ops.multiply, [np.array(n) if isinstance(n, int) else n for n in others], np.array(1, np.int64))
+    left = ops.floor_divide(ops.sum(ones_along(rows, 0, "int64")), ops.maximum(product, 1))
+    places: Any = np.zeros([], np.int64)
+    for size in (left if n is None else n for n in sizes[: last + 1]):
+        places = plus(ops.multiply(ops.expand_dims(places, -1), size), k.places(size, "int64"))
+    return ops.take(rows, places, axis=0)
+
+
+def _reshape_tensor(k: Emitter, x: KerasTensor, target: Sequence[int | None], kept: bool = False) -> KerasTensor:
+    """`x` in another shape: None is the dim of `x` there, -1 what is left. kept: the first may be that of `x`."""
+    given = list(target)
     facts = k.dims()
     if len(facts) == len(target):
         target = [f if isinstance(f, int) else d for f, d in zip(facts, target, strict=True)]
@@ -52,7 +90,8 @@ def reshape_tensor(k: Emitter, x: KerasTensor, target: Sequence[int | str | None
         return ops.reshape(x, target)
     if kept and unknown[0] == 0 and len(unknown) == 2:
         return k.layer(layers.Reshape, x, target_shape=tuple(target[1:]))
-    raise Unsupported(f"a shape of {len(unknown)} dims of dynamic size")
+    own = k.sizes_of(0, x)
+    return _by_places(k, x, [k.size(own[i]) if d is None else None if d == -1 else d for i, d in enumerate(given)])
 
 
 @onnx_op("Flatten")
@@ -66,7 +105,8 @@ def flatten(k, x, *, axis):
         return ops.reshape(x, (-1, int(np.prod(after))))
     if None not in before:
         return ops.reshape(x, (int(np.prod(before)), -1))
-    raise Unsupported("unknown dims on both sides of the axis")
+    behind = reduce(ops.multiply, [k.size(d) for d in k.sizes_of(0, x)[axis:]])
+    return _by_places(k, x, [None, behind])
 
 
 @onnx_op("Squeeze")

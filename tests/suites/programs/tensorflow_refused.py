@@ -31,7 +31,7 @@ _KERAS = {
     "uniques": _DATA,
     **dict.fromkeys(["strings", "formatted_numbers", "vocabulary", "bags_of_words"], "no operations on STRING"),
     **dict.fromkeys(["complex_numbers", "spectra"], "Keras has no complex tensors in its models"),
-    **dict.fromkeys(["sparse_tensors", "saliency", "diagonals_of_data", "computed_places"], _SHAPE),
+    **dict.fromkeys(["sparse_tensors", "saliency", "diagonals_of_data"], _SHAPE),
 }
 
 _TORCH = {

@@ -37,7 +37,6 @@ NUMBERS: dict[str, tuple[int, ...]] = {
     "OneHot": (1,),
     "Pad": (1, 2, 3),
     "ReduceSum": (1,),
-    "Reshape": (1,),
     "Resize": (2,),
     "Slice": (3, 4),
     "Split": (1,),
