@@ -64,6 +64,8 @@ class Program:
     bodies: dict[str, FunctionBody] = field(default_factory=dict)
     tables: LookupTables = field(default_factory=lambda: LookupTables({}, {}))
     cuttable: bool = False
+    one_batch: bool = False
+    """Whether the first dims of all inputs are the batch, where they are open."""
     mode: str = ""
     """Where the source has two ways of being run that differ, which of them this is."""
 
@@ -97,7 +99,7 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
     g.reserve(taken)  # by the outputs, whatever nodes are called
     bounds: Bounds = {}
     specs = match_specs([i.name for i in program.inputs], options.inputs)
-    shapes = name_input_dims({i.name: i.shape for i in program.inputs}, specs)
+    shapes = name_input_dims({i.name: i.shape for i in program.inputs}, specs, one_batch=program.one_batch)
     arguments: list[Any] = [
         _add_argument(g, i, shapes[i.name], specs.get(i.name), bounds, report) for i in program.inputs
     ]

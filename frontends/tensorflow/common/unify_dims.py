@@ -24,9 +24,12 @@ _MOST = 8  # operands of a Sum or Max that are compared with each other
 
 
 def name_input_dims(
-    shapes: Mapping[str, Sequence[int | None] | None], specs: Mapping[str, InputSpec]
+    shapes: Mapping[str, Sequence[int | None] | None], specs: Mapping[str, InputSpec], *, one_batch: bool = False
 ) -> dict[str, list[Dim] | None]:
-    """The dims of every input by its name, open ones with names of their own; the first that comes first is "batch"."""
+    """The dims of every input by its name, open ones with names of their own; the first that comes first is "batch".
+
+    one_batch: all that come first are, as in a Keras model, whose inputs have a row for each example.
+    """
     given = {d.name for s in specs.values() for d in s.shape or ()}
     named: dict[str, list[Dim] | None] = {}
     free = _BATCH not in given
@@ -35,7 +38,7 @@ def name_input_dims(
         dims: list[Dim] = [f"{own}_d{i}" if d is None else d for i, d in enumerate(shape or ())]
         spec = specs.get(name)
         if shape and shape[0] is None and not (spec and spec.shape and (spec.shape[0].name or spec.shape[0].size)):
-            dims[0], free = (_BATCH if free else f"{own}_{_BATCH}"), False
+            dims[0], free = (_BATCH if free or one_batch else f"{own}_{_BATCH}"), False
         named[name] = None if shape is None else dims
     return named
 

@@ -62,6 +62,7 @@ def program_from_keras(model: Any, options: Options, report: Report) -> Program:
             hint="give these sizes, for instance --input x:float32[batch,64,64,3]",
         ) from error
     program = _program_of_concrete(concrete, model.name, inputs, outputs)
+    program.one_batch = True  # `fit` and `predict` refuse inputs of unlike numbers of rows
     if found := _called_in_training(model):
         program.mode = (
             f"{', '.join(found)} called with training=True inside of the model: model(x) does there what training does "

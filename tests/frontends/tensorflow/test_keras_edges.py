@@ -14,6 +14,7 @@ import convert
 from convert.errors import BadInput
 from convert.options import Options
 from convert.report import Report
+from tests.support.run_targets import run_target
 from tests.support.tensorflow_networks import close, image, shared
 
 keras = pytest.importorskip("keras", reason="the Keras backend writes with Keras")
@@ -91,3 +92,17 @@ def test_cells_with_relu_are_verified(kind: str, tmp_path: Path) -> None:
     assert report.verdict is not None
     assert report.verdict.status == "PASS", report.verdict.reason
     assert any("3.4e38 of infinities" in note for note in report.notes)
+
+
+def test_the_inputs_of_a_keras_model_have_one_batch(tmp_path: Path) -> None:
+    """Of a state that a loop carries nothing else says so, and PyTorch found two sizes where it has to have one."""
+    x, s = keras.Input((4, 3), name="x"), keras.Input((5,), name="s")
+    y = keras.layers.GRU(5, activation="relu", recurrent_activation="hard_sigmoid")(x, initial_state=s)
+    model = keras.Model([x, s], y)
+    report = convert.convert(model, "torch", tmp_path / "m.pt2", verify=False)
+    assert [(t.name, t.shape[0]) for t in report.inputs] == [("x", "batch"), ("s", "batch")]
+    feeds = [{"x": image(n, 4, 3), "s": image(n, 5)} for n in (3, 1)]
+    for feed, got in zip(feeds, run_target("torch", tmp_path / "m.pt2", feeds), strict=True):
+        close(got[report.outputs[0].name], model([feed["x"], feed["s"]], training=False))
+    named = convert.convert(model, "onnx", tmp_path / "m.onnx", inputs="s:float32[other,5]", verify=False)
+    assert [t.shape[0] for t in named.inputs] == ["batch", "other"]
