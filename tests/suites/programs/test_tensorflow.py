@@ -78,5 +78,7 @@ def test_program_is_verified(name: str, tmp_path: Path) -> None:
     assert report.verdict is not None
     if name in PROVING_NOTHING:
         assert (report.verdict.status, PROVING_NOTHING[name] in report.verdict.reason) == ("INCONCLUSIVE", True)
+    elif ROWS[name].eager and report.verdict.status == "INCONCLUSIVE":  # oneDNN makes another function of the source
+        assert "the source as deployed is" in report.verdict.reason
     else:
         assert report.verdict.status == "PASS", report.verdict.reason
