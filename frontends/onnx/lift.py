@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import onnx
 import onnx_ir as ir
@@ -27,9 +28,30 @@ def lift_opset(model: ir.Model) -> None:
     unknown = [n for n in model.graph.all_nodes() if n.domain == "" and not onnx.defs.has(n.op_type)]
     if unknown:
         raise Unsupported(problems=[Problem("ONNX has no such operator", location_of(n)) for n in unknown])
+    if model.graph.opset_imports.get(_ML, _KEYS_OF_NAN) < _KEYS_OF_NAN:
+        for node in model.graph.all_nodes():
+            if node.domain == _ML and node.op_type == "LabelEncoder":
+                _drop_keys_of_nan(node)
     _infer_outputs(model)
     convert_opset(model, OPSET, keep_newer=True)
     infer_facts(model)
+
+
+_ML = "ai.onnx.ml"
+_KEYS_OF_NAN = 4
+"""The opset of ONNX-ML since which NaN finds a key that is NaN."""
+
+
+def _drop_keys_of_nan(node: ir.Node) -> None:
+    """Leave out the keys of a LabelEncoder that nothing equals, with their values."""
+    keys = node.attributes.get_floats("keys_floats", [])
+    kept = [i for i, key in enumerate(keys) if not math.isnan(key)]
+    if len(kept) == len(keys):
+        return
+    for name in ("keys_floats", "values_floats", "values_int64s", "values_strings"):
+        if name in node.attributes:
+            old = node.attributes[name]
+            node.attributes[name] = ir.Attr(name, old.type, [list(old.value)[i] for i in kept])
 
 
 def _infer_outputs(model: ir.Model) -> None:
