@@ -46,14 +46,14 @@ def _to_computed_shape(k: Emitter, x: KerasTensor, shape: KerasTensor, allowzero
     """`x` in a shape that the run tells, a vector of known length, whose 0 is a dim of `x`, and -1 what is left."""
     facts = k.dims()
     own = [k.size(d) for d in k.sizes_of(0, x)]
-    told = [ops.cast(shape[i], "int64") for i in range(len(facts))]
+    lengths = [ops.cast(shape[i], "int64") for i in range(len(facts))]
     if not allowzero:
-        told = [ops.where(ops.equal(n, 0), own[i], n) if i < len(own) else n for i, n in enumerate(told)]
-    others = reduce(ops.multiply, [ops.maximum(n, 1) for n in told], np.array(1, np.int64))
+        lengths = [ops.where(ops.equal(n, 0), own[i], n) if i < len(own) else n for i, n in enumerate(lengths)]
+    others = reduce(ops.multiply, [ops.maximum(n, 1) for n in lengths], np.array(1, np.int64))
     left = ops.floor_divide(reduce(ops.multiply, own, np.array(1, np.int64)), others)
     sizes = [
         d if isinstance(d, int) else k.size(d) if k.has(d) else ops.where(ops.equal(n, -1), left, n)
-        for d, n in zip(facts, told, strict=True)
+        for d, n in zip(facts, lengths, strict=True)
     ]
     return _by_places(k, x, sizes)
 
