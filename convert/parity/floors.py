@@ -23,6 +23,7 @@ from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, reference_outputs
 from convert.parity.moves import moved_array, moved_arrays, run_moved
 from convert.parity.randomness import random_outputs
+from convert.parity.rounding_margins import quantizes
 from convert.runners.process import Outputs
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 
@@ -237,8 +238,3 @@ def _pooled(found: Outputs, wanted: Outputs) -> dict[int, float]:
 
 def _least(array: np.ndarray) -> float:
     return ROUNDINGS * ROUNDOFF.get(array.dtype.name, 2.0**-24)
-
-
-def quantizes(graph: ir.Model) -> bool:
-    """Whether a rounding may come out as a whole step, which no move by a unit in the last place need show."""
-    return any("Quantize" in n.op_type or n.op_type.endswith("Integer") for n in graph.graph.all_nodes())

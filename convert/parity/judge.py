@@ -25,6 +25,7 @@ from convert.parity.compare import (
     vacuous_reason,
 )
 from convert.parity.draws import FEW, MANY, group_draws, more_draws, pool_arrays, unsettled_feeds
+from convert.parity.flipped_steps import is_of_flipped_steps
 from convert.parity.inputs import Feed
 from convert.parity.randomness import judge_random, random_outputs
 from convert.parity.rounding_margins import is_within_noise
@@ -147,11 +148,14 @@ def judge(graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: Veri
         row.elements = worst_elements([references[i] for i in first], [targets[i] for i in first],
                                       [f.label for f in heads])  # fmt: skip
         alike = all(t.dtype == _output_at(o, position).dtype for t, o in zip(targets, deployed, strict=True))
-        whole = row.status == FAIL and references[0].dtype.kind in "iub" and not method.tolerant and alike
+        fails = row.status == FAIL and not method.tolerant and alike
+        whole = fails and references[0].dtype.kind in "iub"
         if whole and is_tied(graph, name, feeds, references, targets, FACTOR, method.declared):
             row.status, row.reason = PASS, "what differs is picked among scores that rounding cannot tell apart"
         elif whole and is_within_noise(graph, name, feeds, references, targets, FACTOR):
             row.status, row.reason = PASS, "what differs was decided by less than rounding may change"
+        elif fails and runs.narrowed is None and is_of_flipped_steps(graph, name, feeds, references, targets):
+            row.status, row.reason = INCONCLUSIVE, f"{row.reason}: steps of a quantization that rounding decides"
         row.agreement = None if runs.narrowed is None else argmax_agreement(references, targets, row.noise)
         if not isinstance(runs.graph_float64, Unsupported) and exact is not runs.graph_float64:
             own = [o[name] for o in runs.graph_float64]

@@ -20,12 +20,13 @@ from convert.activity import limited_time
 from convert.errors import ConvertError, Unsupported
 from convert.graph.tensors import widened_array
 from convert.parity.compare import FACTOR, FLOAT64_BOUND, OUTLIER, ROUNDINGS, ROUNDOFF, rms
-from convert.parity.floors import LONGEST, MOST, SUSPICIOUS, quantizes
+from convert.parity.floors import LONGEST, MOST, SUSPICIOUS
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, reference_outputs
 from convert.parity.magnitudes import smaller_columns, smaller_parts
 from convert.parity.moves import moved_arrays, run_moved
 from convert.parity.randomness import random_outputs
+from convert.parity.rounding_margins import quantizes
 from convert.runners.process import Outputs
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 

@@ -20,7 +20,7 @@ from convert.graph.values import constant_integers, known_dims
 from convert.parity.boundary_values import may_be_negative, uses_of_content
 from convert.parity.compare import FACTOR
 from convert.parity.distribution import is_small
-from convert.parity.floors import MOST, distance, quantizes
+from convert.parity.floors import MOST, distance
 from convert.parity.inputs import (
     RANK,
     Feed,
@@ -33,6 +33,7 @@ from convert.parity.inputs import (
     unlike_steps,
 )
 from convert.parity.judge import RunOutputs, reference_outputs, without_feed
+from convert.parity.rounding_margins import quantizes
 from convert.parity.size_guards import broken_guards, fit_sizes
 
 LARGE, FAR = 16, 2048

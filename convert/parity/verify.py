@@ -24,7 +24,7 @@ from convert.parity.as_used import start
 from convert.parity.compare import is_source_far
 from convert.parity.declared_ends import hold_declared_ends
 from convert.parity.float64_noise import with_float64_noise
-from convert.parity.floors import excuse_cancelled, excuse_order, hold_floors, quantizes, without_foreign_float64
+from convert.parity.floors import excuse_cancelled, excuse_order, hold_floors, without_foreign_float64
 from convert.parity.generation import hold_generation
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod, hold_other_uses, hold_stand_ins, judge, settle_verdict
@@ -40,6 +40,7 @@ from convert.parity.repeats import (
     transpose_arrays,
     unrepeatable_sides,
 )
+from convert.parity.rounding_margins import quantizes
 from convert.parity.saved import input_sets, save_feeds
 from convert.parity.small_elements import hold_small_elements
 from convert.parity.source_runs import RunFailure, run_where_it_runs
@@ -381,11 +382,10 @@ def _storage_format(target: Source, graph: ir.Model) -> str:
 
 def _in_dtypes_of(graph: ir.Model, outputs: Outputs) -> Outputs:
     """Outputs that half precision has made narrower, in the dtypes that they have in the graph."""
-    declared = {str(v.name): v.dtype for v in graph.graph.outputs}
+    floats = {str(v.name) for v in graph.graph.outputs if v.dtype == ir.DataType.FLOAT}
 
     def widen(name: str, array: np.ndarray) -> np.ndarray:
-        narrow = array.dtype == np.float16 and declared.get(name) == ir.DataType.FLOAT
-        return array.astype(np.float32) if narrow else array
+        return array.astype(np.float32) if array.dtype == np.float16 and name in floats else array
 
     return [{name: widen(name, array) for name, array in found.items()} for found in outputs]
 

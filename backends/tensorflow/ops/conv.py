@@ -32,7 +32,7 @@ def conv(t, x, w, bias, *, auto_pad, dilations, group, kernel_shape, pads, strid
         # Pad, Conv3D and LeakyRelu, or a maximum that is one, are fused under oneDNN to a kernel that takes the slope
         # for 1 (TensorFlow 2.21).
         return kept_apart(y) if len(kernel) == 3 else y
-    if window.strides[-1] > 1 and (window.dilations[-1] > 1 or _may_hold_padding_only(window)):
+    if (window.strides[-1] > 1 and window.dilations[-1] > 1) or _may_hold_padding_only(window):
         # With a bias fused, oneDNN ends the process where a window along the width holds no element, only padding.
         y = kept_apart(y)
     # BiasAdd after a grouped convolution is fused into a kernel that does not exist without oneDNN.

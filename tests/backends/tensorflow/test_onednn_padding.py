@@ -15,21 +15,22 @@ from tests.support.tensorflow_networks import onnxruntime_of
 
 
 @pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("stride", [2, 1])
 @pytest.mark.parametrize(
     ("kernel", "pads", "width", "apart"),
     [([2, 1], [1, 0, 1, 1], 2, True), ([3, 1], [1, 3, 1, 2], 1, True), ([1, 2], [0, 0, 0, 2], 2, True),
      ([1], [3, 1], 1, True), ([3, 3], [1, 1, 1, 1], 5, False)], ids=str,
 )  # fmt: skip
 def test_padding_with_room_for_a_window_is_not_fused_with_a_bias(
-    kernel: list[int], pads: list[int], width: int, apart: bool, channels: int, tmp_path: Path
+    kernel: list[int], pads: list[int], width: int, apart: bool, stride: int, channels: int, tmp_path: Path
 ) -> None:
-    """Of strides along the width alone: oneDNN's fused kernel ends the process where a window holds padding only.
+    """Along the width alone: oneDNN's fused kernel ends the process where a window holds padding only.
 
     `tests.suites.compose --source onnx --seed 12512`; TensorFlow 2.21. Of 600 convolutions that were tried all that
     ended it had such room. What has none is fused as ever.
     """
     rank = len(kernel)
-    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["h"], strides=[2] * rank, pads=pads),
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["h"], strides=[stride] * rank, pads=pads),
              helper.make_node("HardSwish", ["h"], ["y"])]  # fmt: skip
     weights = {"w": RANDOM.normal(size=(4, channels, *kernel)), "b": RANDOM.normal(size=4)}
     dims: list[Any] = ["n", channels, *["h"][: rank - 1], width]

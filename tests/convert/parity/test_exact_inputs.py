@@ -271,8 +271,9 @@ def test_sizes_stay_within_their_bounds() -> None:
     assert size_guards.fit_sizes({"a": 4}, ["a < 3"], {}) == {"a": 2}
     assert size_guards.fit_sizes({"a": 4}, ["a < 1"], {}) == {"a": 4}
     assert size_guards.fit_sizes({"a": 4, "b": 5}, ["a == b", "a % 3 == 0"], {}) == {"a": 6, "b": 6}
-    assert size_guards._nearby_sizes(2, [None, 4]) == [1, 2, 3, 4]
-    assert size_guards._nearby_sizes(2, [2, 3]) == [2, 3]
+    assert size_guards._nearby_sizes(2, [None, 4], 99) == [1, 2, 3, 4]
+    assert size_guards._nearby_sizes(2, [2, 3], 99) == [2, 3]
+    assert size_guards._nearby_sizes(9, [None, None], 4) == [8, 9, 10, 11]
 
 
 def test_the_search_names_what_the_user_may_say() -> None:
