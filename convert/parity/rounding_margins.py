@@ -13,7 +13,6 @@ from convert.parity.inputs import Feed
 from convert.parity.magnitudes import noise_beside
 
 _COMPARING = frozenset({"Greater", "Less", "GreaterOrEqual", "LessOrEqual"})
-_DECIDING = _COMPARING | {"QuantizeLinear"}
 # Where the result jumps: at whole numbers, or half way between them.
 _ROUNDING = {"Floor": 0.0, "Ceil": 0.0, "Round": 0.5}
 # Operators that leave the elements in their order.
@@ -30,9 +29,9 @@ def is_within_noise(
 ) -> bool:
     """Whether every element that differs was decided by a margin that rounding can cross.
 
-    Output `name` has to come from a comparison, or from the rounding or quantization of floating numbers. What was
-    compared or rounded is evaluated in float64, where it may be at most `factor` times the float32 error that the graph
-    has on numbers of its magnitude away from the place at which the result changes.
+    Output `name` has to come from a comparison, or from the rounding of floating numbers. What was compared or rounded
+    is evaluated in float64, where it may be at most `factor` times the float32 error that the graph has on numbers of
+    its magnitude away from the place at which the result changes.
     """
     value = next((v for v in graph.graph.outputs if v.name == name), None)
     node = _deciding_node(value.producer() if value is not None else None)
@@ -50,7 +49,7 @@ def is_within_noise(
 
 
 def _deciding_node(node: ir.Node | None) -> ir.Node | None:
-    while node is not None and node.op_type not in _DECIDING:
+    while node is not None and node.op_type not in _COMPARING:
         source = node.inputs[0] if node.inputs else None
         if source is None or node.op_type not in _PASSING | {"Cast"}:
             return None
@@ -66,16 +65,15 @@ def _is_near_tie(graph: ir.Model, node: ir.Node, feed: Feed, differs: np.ndarray
     from convert.passes.to_float64 import widen_model
 
     exact, rounded = (_deciding_margin(model, node, feed.arrays) for model in (widen_model(graph), graph))
-    noise, same = noise_beside(exact, rounded), np.ravel(exact == rounded)
-    if node.op_type not in _COMPARING:
-        jump = 0.5 if node.op_type == "QuantizeLinear" else _rounding_error(node)
+    noise = noise_beside(exact, rounded)
+    if node.op_type == "Cast":
+        jump = _rounding_error(node)
         exact = exact - jump - np.rint(exact - jump)
     if exact.size != differs.size:
         return False
-    # What is equal in float64 and in float32 was no matter of rounding: which way it goes is what the operator says.
+    # What is equal in float64 was no matter of rounding: which way it goes then is what the operator says.
     margins = np.abs(exact.ravel()[differs])
-    decided = (margins > 0) | ~same[differs] if node.op_type == "QuantizeLinear" else margins > 0
-    return bool((decided & (margins <= factor * noise.ravel()[differs])).all())
+    return bool(((margins > 0) & (margins <= factor * noise.ravel()[differs])).all())
 
 
 def _is_one_step_apart(reference: np.ndarray, target: np.ndarray) -> bool:
@@ -95,17 +93,7 @@ def _deciding_margin(model: ir.Model, node: ir.Node, arrays: Mapping[str, np.nda
     if node.op_type == "Cast" and before is not None and before.op_type in _ROUNDING:
         values = [before.inputs[0]]
     found = [_array(model, v, arrays) for v in values]
-    if node.op_type == "QuantizeLinear":
-        return found[0] / _by_element(_array(model, node.inputs[1], arrays), found[0], node)
     return found[0] - found[1] if len(found) == 2 else found[0]
-
-
-def _by_element(scale: np.ndarray, x: np.ndarray, node: ir.Node) -> np.ndarray:
-    """The scale of each element of x: of all, of each index of an axis, or of blocks along it (QuantizeLinear)."""
-    axis, block = node.attributes.get_int("axis", 1), node.attributes.get_int("block_size", 0)
-    if scale.size == 1 or scale.ndim != 1 or x.ndim < 2:
-        return np.repeat(scale, block, axis)[tuple(map(slice, x.shape))] if block else scale.reshape(scale.shape or ())
-    return scale.reshape([-1 if i == axis % x.ndim else 1 for i in range(x.ndim)])
 
 
 def _array(model: ir.Model, value: ir.Value | None, arrays: Mapping[str, np.ndarray]) -> np.ndarray:

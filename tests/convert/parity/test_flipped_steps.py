@@ -121,3 +121,15 @@ def test_networks_of_quantized_operators_do_not_fail(seed: int, tmp_path: Path) 
     wrong = convert.verify(right, quantized_network(tmp_path / "wrong.onnx", seed, 1.02)).verdict
     assert wrong is not None
     assert wrong.status == "FAIL", wrong.reason
+
+
+@pytest.mark.slow
+@pytest.mark.not_core
+def test_steps_of_a_scale_that_is_barely_off_are_no_pass(tmp_path: Path) -> None:
+    """Of half a thousandth: elements that a flipped step may explain prove nothing, whatever is near to them."""
+    right, wrong = (quantized_network(tmp_path / f"{n}.onnx", 1, n) for n in (1.0, 1.0005))
+    verdict = convert.verify(right, wrong).verdict
+    assert verdict is not None
+    (steps,) = (row for row in verdict.outputs if row.name == "m")
+    assert steps.status == "INCONCLUSIVE", steps.reason
+    assert verdict.status == "FAIL"
