@@ -49,7 +49,7 @@ def names(folder: Path) -> list[str]:
         ),
         (
             "keras",
-            "read drop_size_checks expand_unsupported clean flatten_roots repeat_operands "
+            "read drop_size_checks expand_unsupported clean unroll_loops clean flatten_roots repeat_operands "
             "settle_shapes clean find_response_norms fuse_attention clean assign_channels_last join_transposes "
             "compose_transposes clean fuse_dense",
         ),
