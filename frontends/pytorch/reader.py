@@ -54,12 +54,12 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
         note_windows(thing, report)
     if isinstance(thing, ExportedProgram):
         return lower(thing, report, _dims_of_specs(thing, options))
+    note_fast_path(thing, report)
     if isinstance(thing, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return _read_script(thing, options, report, source.path)
     if _has_quantized_layers(thing):
         report.note("the module was scripted first: torch.export does not take PyTorch's quantized tensors")
         return _read_script(_compile_script(thing), options, report)
-    note_fast_path(thing, report)
     if options.trace:
         return _read_traced(thing, options, report)
     before = list(report.notes)

@@ -49,9 +49,26 @@ def _attribute_names(code: CodeType) -> Iterator[tuple[str, ...]]:
             yield from _attribute_names(constant)
 
 
-def note_fast_path(module: nn.Module, report: Report) -> None:
+_KERNELS_WITHOUT_GRADIENTS = ("aten::_transformer_encoder_layer_fwd", "aten::_native_multi_head_attention")
+
+
+def chooses_kernels_by_gradients(thing: Any) -> bool:
+    """Whether a TorchScript program has nn.TransformerEncoder's question whether anybody wants gradients."""
+    graph = getattr(thing, "inlined_graph", None) if isinstance(thing, torch.jit.ScriptModule) else None
+    if graph is None or not graph.findAllNodes("aten::is_grad_enabled"):
+        return False
+    return any(graph.findAllNodes(kind) for kind in _KERNELS_WITHOUT_GRADIENTS)
+
+
+def note_fast_path(module: Any, report: Report) -> None:
     """Say so where PyTorch, without gradients, takes kernels that give other numbers at padded places."""
-    for name, part in module.named_modules():
+    if chooses_kernels_by_gradients(module):
+        report.note(
+            "the program has nn.TransformerEncoder's layers: without gradients PyTorch takes fused kernels, which give "
+            "NaN for a query that may attend to nothing, and zeros at padded places where the encoder nests tensors; "
+            "the converted model gives what the layers compute with gradients; other places are the same"
+        )
+    for name, part in module.named_modules() if isinstance(module, nn.Module) else ():
         if isinstance(part, nn.TransformerEncoder) and getattr(part, "use_nested_tensor", False):
             report.note(
                 f"{name or 'the module'} is a TransformerEncoder: without gradients PyTorch's fast path gives zeros "

@@ -24,6 +24,7 @@ from convert.options import InputSpec, Options
 from convert.source import Source
 
 from ..common.dtypes import TORCH_DTYPES, onnx_dtype
+from ..common.modes import chooses_kernels_by_gradients
 from ..common.state import override_buffers, state_inputs, state_output
 from ..common.weights import array_of, tensor_from
 from ..export.capture import inference
@@ -195,7 +196,17 @@ def _stateful_script(
 ) -> Callable[[dict[str, torch.Tensor]], dict[str, Any]]:
     """A call with the inputs that are attributes put into the module, and their new values among the outputs."""
 
+    # Fused kernels that programs take without gradients are not what is converted.
+    gradients = chooses_kernels_by_gradients(script)
+
     def run_with_state(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+        if not gradients:
+            return run_in_mode(tensors)
+        with torch.enable_grad():
+            asking = {name: _asking_for_gradients(tensor) for name, tensor in tensors.items()}
+            return pytree.tree_map_only(torch.Tensor, torch.detach, run_in_mode(asking))
+
+    def run_in_mode(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
         paths = {
             name: path for path, name in state_inputs(attributes(script), _argument_inputs(arguments, tensors)).items()
         }
@@ -208,6 +219,11 @@ def _stateful_script(
         return {**outputs, **new}
 
     return run_with_state
+
+
+def _asking_for_gradients(tensor: torch.Tensor) -> torch.Tensor:
+    """As another layer gives it, which a program may write to: a frozen one has no weight that asks for them."""
+    return tensor.detach().requires_grad_().clone() if tensor.is_floating_point() else tensor
 
 
 def _argument_inputs(arguments: Sequence[Any], tensors: Mapping[str, torch.Tensor]) -> list[str]:

@@ -51,8 +51,9 @@ def run_with_clock(module: Any, args: tuple[Any, ...], named: Mapping[str, Any],
 
 def _in_order(module: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[Any]:
     """The arguments of a call by their places."""
-    function: Any = module.forward if isinstance(module, torch.jit.ScriptModule) else module
-    wanted = [a for a in function.schema.arguments if a.name != "self"]
+    owned = isinstance(module, torch.jit.ScriptModule)
+    function: Any = module.forward if owned else module
+    wanted = function.schema.arguments[owned:]  # the module itself is the first, whatever the program calls it
     yield from args
     for argument in wanted[len(args) :]:
         yield named.get(argument.name, argument.default_value)

@@ -320,6 +320,8 @@ INSPECTIONS: dict[str, Inspection] = {
     "prim::requires_grad": _requires_grad,
     "aten::requires_grad": _requires_grad,
     "aten::is_grad_enabled": _constant_answer(True),
+    # Asked before nn.TransformerEncoder nests tensors, which it does without gradients only.
+    "aten::_nested_tensor_from_mask_left_aligned": _constant_answer(False),
     "aten::is_autocast_enabled": _constant_answer(False),
     "aten::is_autocast_cpu_enabled": _constant_answer(False),
     "aten::is_inference": _constant_answer(True),

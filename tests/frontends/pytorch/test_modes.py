@@ -76,6 +76,19 @@ def test_the_fast_path_is_told_and_other_places_agree(tmp_path: Path) -> None:
         np.testing.assert_allclose(got["output"][:, :3], want[:, :3], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_scripted_encoder_is_verified_with_the_kernels_that_are_converted(frozen: bool, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    module = torch.jit.script(Encodes().eval())
+    module = torch.jit.freeze(module) if frozen else module
+    specs = ["x:float32[n,5,8]", "mask:bool[n,5]"]
+    report = convert.convert(module, "onnx", tmp_path / "m.onnx", inputs=specs)
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS"
+    assert any("without gradients PyTorch takes fused kernels" in note for note in report.notes)
+
+
 class Seeds(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         torch.manual_seed(0)

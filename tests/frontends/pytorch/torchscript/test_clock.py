@@ -62,6 +62,20 @@ class Long(nn.Module):
         return self.layer(x)
 
 
+class Renamed(nn.Module):
+    """Calls itself otherwise than `self`."""
+
+    def forward(me, x: torch.Tensor, rounds: int = 3) -> torch.Tensor:
+        for _ in range(rounds):
+            x = x * 2
+        return x
+
+
+def test_a_module_may_be_called_otherwise_than_self() -> None:
+    module, x = torch.jit.script(Renamed().eval()), torch.randn(2, 3)
+    torch.testing.assert_close(run_with_clock(module, (x,), {}, 60), x * 8)
+
+
 @pytest.mark.parametrize("named", [{}, {"scale": 3.0}, {"rounds": 1}, {"scale": 0.5, "rounds": 2}])
 def test_what_ends_gives_what_it_gave(named: dict[str, Any]) -> None:
     module, x = torch.jit.script(Outer().eval()), torch.randn(2, 3)
