@@ -25,8 +25,9 @@ from convert.parity.inputs import Feed
 from convert.parity.pairing import agreeing_names, departing_steps, steps_of, trace_graph
 from convert.parity.randomness import random_values
 from convert.report import Report
-from convert.runners.process import Limits, trace
+from convert.runners.process import Limits
 from convert.runners.trace import Summary, Trace, TraceStep
+from convert.runners.trace_run import trace
 from convert.source import Source
 from convert.verdict import Divergence
 

@@ -38,21 +38,22 @@ class SpecialRun:
 
 
 def take_special(feeds: Sequence[Feed], runs: RunOutputs) -> tuple[list[Feed], RunOutputs, SpecialRun | None]:
-    """The plain feeds and what became of them, and of the special one, where it was run."""
+    """The plain feeds and what became of them, and of the special one, where it was run: in float32 alone so far."""
     at = next((i for i, feed in enumerate(feeds) if feed.special), None)
     if at is None:
         empty = SpecialRun("", {}, None, None, {}, runs.refused) if runs.refused else None
         return list(feeds), runs, empty
-    outputs = {**runs.source, "graph": runs.graph_float64, "target": runs.target}
-    found = {k: None if isinstance(o, Unsupported) else o[at] for k, o in outputs.items()}
-    if found["float32"] is None or found["target"] is None:
+    single = runs.source["float32"]
+    if isinstance(single, Unsupported):
         return list(feeds), runs, None
-    if at >= len(feeds) - runs.stand_ins:  # no run of the source's own
-        found["float64"] = None
-    special = SpecialRun(
-        feeds[at].label, found["float32"], found["float64"], found["graph"], found["target"], arrays=feeds[at].arrays
-    )
+    special = SpecialRun(feeds[at].label, single[at], None, None, runs.target[at], arrays=feeds[at].arrays)
     return [feed for feed in feeds if not feed.special], without_feed(runs, at), special
+
+
+def is_float64_needed(run: SpecialRun, graph: ir.Model) -> bool:
+    """Whether source and target differ, in float32: more runs to hold them to only ever excuse a difference."""
+    pairs = zip(run.source.values(), graph.graph.outputs, strict=False)
+    return not run.refused and any(special_difference(s, None, None, run.target[str(v.name)]) for s, v in pairs)
 
 
 def judge_special(

@@ -23,6 +23,7 @@ from convert.parity import inputs
 from convert.parity.as_used import start
 from convert.parity.compare import is_source_far
 from convert.parity.declared_ends import hold_declared_ends
+from convert.parity.default_feeds import default_feeds
 from convert.parity.float64_noise import with_float64_noise
 from convert.parity.floors import excuse_cancelled, excuse_order, hold_floors, without_foreign_float64
 from convert.parity.generation import hold_generation
@@ -41,11 +42,11 @@ from convert.parity.repeats import (
     unrepeatable_sides,
 )
 from convert.parity.rounding_margins import quantizes
-from convert.parity.saved import input_sets, save_feeds
+from convert.parity.saved import save_feeds
 from convert.parity.small_elements import hold_small_elements
 from convert.parity.source_runs import RunFailure, run_where_it_runs
-from convert.parity.special_verdict import judge_special, take_special
-from convert.parity.uneven import far_feed, longest_feed, uneven_feed, with_unusual_rows, without_overflow
+from convert.parity.special_verdict import SpecialRun, is_float64_needed, judge_special, take_special
+from convert.parity.uneven import without_overflow
 from convert.passes.layout.boundary import boundary_permutations
 from convert.runners.process import Outputs, execute, run_all
 from convert.source import Source
@@ -92,7 +93,7 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
     method = replace(method, names=names, declared=(*of_target, *of_source))
     denormals = not any(difference.flushes for difference in of_target)
     stored = _storage_format(target, graph)
-    feeds = _feeds(graph, options, method, denormals, large=not stored)
+    feeds = default_feeds(graph, options, method, denormals, large=not stored)
     if method.save is not None:
         save_feeds(method.save, [f for f in feeds if not f.edge])
     feeds = [f for f in feeds if not (f.special and stored)]  # no scale is fit for an infinity
@@ -104,7 +105,7 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
         return _run_everything(source, target, graph, feeds, stored, options, method)
 
     def draw(sizes: Sequence[Mapping[str, int]], spans: inputs.Spans) -> list[Feed]:
-        return _feeds(graph, options, method, denormals, sizes, spans, alike=True, large=not stored)
+        return default_feeds(graph, options, method, denormals, sizes, spans, alike=True, large=not stored)
 
     def again(feeds: Sequence[Feed]) -> RunOutputs:
         return with_float64_noise(graph, feeds, without_foreign_float64(graph, run(feeds)))[0]
@@ -140,6 +141,8 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
         hold_small_elements(verdict, graph, feeds, runs, respond, steps=steps)
     hold_declared_ends(verdict, target, graph, runs.target, options.layout, method)
     if special is not None and verdict.status != FAIL:
+        if is_float64_needed(special, graph):
+            special = _with_float64(special, source, graph, runs, options, method)
         judge_special(verdict, graph, special, of_target, of_source)
     if verdict.status != FAIL and verdict.outputs and not method.tolerant and random_outputs(graph):
         compare_draws(verdict, source, target, graph, feeds, options, method)
@@ -158,53 +161,8 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
     return verdict
 
 
-def _has_same_arrays(one: Feed, other: Feed) -> bool:
-    return all(np.array_equal(array, other.arrays[name]) for name, array in one.arrays.items())
-
-
 def _is_tensor(value: ir.Value) -> bool:
     return not isinstance(value.type, (ir.SequenceType, ir.OptionalType))
-
-
-def _feeds(
-    graph: ir.Model,
-    options: Options,
-    method: VerifyMethod,
-    denormals: bool,
-    sizes: Sequence[Mapping[str, int]] = (),
-    spans: inputs.Spans = inputs.NO_SPANS,
-    alike: bool = False,
-    large: bool = True,
-) -> list[Feed]:
-    if method.arrays is not None:
-        return _common_feeds(_given_feeds(graph, method.arrays), method)
-    feeds = inputs.generate_feeds(graph, method.seeds, sizes, spans, alike)
-    feeds = with_unusual_rows(graph, feeds, large, all(s == inputs.WITHOUT_ZERO for s in spans.values()))
-    if len(options.examples) == len(graph.graph.inputs) > 0:
-        given = inputs.given_feed(graph, options.examples)
-        # The same numbers twice would look like an output that does not depend on them.
-        feeds = [given, *(f for f in feeds if not _has_same_arrays(f, given))]
-    # Fewer seeds do not reach every size that is tried anyway; where sizes were found by trial, others prove nothing.
-    if method.seeds < _EDGES or sizes or spans:
-        return _common_feeds(feeds, method)
-    # The last is left out first: sizes are refused more often than numbers.
-    pairs = method.counterparts
-    whole = pairs is None or (not pairs.dtypes and len(pairs.kept) == len(graph.graph.outputs))
-    special = inputs.special_feed(graph, method.seeds, denormals) if whole else None
-    far = far_feed(graph, method.seeds + 2) if whole and large else None
-    uneven = uneven_feed(graph, method.seeds + 1, alike, large) if whole else None
-    longest = longest_feed(graph, method.seeds + 3) if whole else None
-    edges = (special, far, uneven, longest, inputs.smallest_feed(graph, method.seeds))
-    return _common_feeds([*feeds, *(edge for edge in edges if edge is not None)], method)
-
-
-def _common_feeds(feeds: Sequence[Feed], method: VerifyMethod) -> list[Feed]:
-    """With numbers that the target's dtypes hold as well, where these differ."""
-    pairs = method.counterparts
-    return list(feeds) if pairs is None else [replace(f, arrays=pairs.common_feed(f.arrays)) for f in feeds]
-
-
-_EDGES = 3
 
 
 def runs_of_every_feed(uses: Mapping[str, Outputs]) -> list[Outputs]:
@@ -227,14 +185,16 @@ def _run_everything(
     """
     edges = sum(f.edge for f in feeds)
     arrays = [f.arrays for f in feeds]
-    theirs = execute(source, arrays, ("float32", "float64"), options, method.limits, edges)
+    special = next((i for i, f in enumerate(feeds) if f.special), None)
+    theirs = execute(source, arrays, ("float32", "float64"), options, method.limits, edges, single=special)
     if scarce := is_scarce(graph, method.limits):
         theirs.finish()
     moved, ends = boundary_permutations(graph, options.layout), method.ends
     given = [ends.feed(transpose_arrays(a, moved)) for a in arrays]
     ours = start(target, given, method.target, method.limits, edges, at_once=not scarce)
     try:
-        graph_outputs = _graph_outputs(graph, arrays, edges, method.limits.seconds)
+        plain = [a for i, a in enumerate(arrays) if i != special]
+        graph_outputs = _graph_outputs(graph, plain, edges - len(arrays) + len(plain), method.limits.seconds)
         with doing("running the source", size := f"{len(arrays)} sets of inputs"):
             expected = child_results(theirs, "source")
         with doing("running the target", size):
@@ -247,10 +207,12 @@ def _run_everything(
         if edges:  # which may have taken the whole process with it
             return _run_everything(source, target, graph, feeds[:-1], stored, options, method)
         raise expected
-    if any(f.special for f in feeds) and not _takes_all(expected, [graph_outputs, got]):
-        plain = [f for f in feeds if not f.special]
-        runs = _run_everything(source, target, graph, plain, stored, options, method)
-        return replace(runs, refused="the source takes them, and the target or the graph's executor does not")
+    if special is not None and not isinstance(expected, ConvertError):
+        _stand_in(graph_outputs, expected["float32"], special)
+    if special is not None and not _takes_all(expected, [graph_outputs, got]):
+        rest = [f for f in feeds if not f.special]
+        runs = _run_everything(source, target, graph, rest, stored, options, method)
+        return replace(runs, refused="the source takes them, and the target does not")
     limited = next((found for found in (graph_outputs, got) if isinstance(found, ResourceLimit)), None)
     if limited is not None:
         if edges:
@@ -282,6 +244,30 @@ def _run_everything(
     others = {way: o[:count] for way, o in list(uses.items())[1:]}
     narrowed = _narrowed_outputs(graph, arrays[:count], stored)
     return RunOutputs(kept, target_outputs[:count], graph_outputs, narrowed, use, others, stand_ins=stand_ins)
+
+
+def _stand_in(graph_outputs: Outputs | ConvertError, source: Outputs | Unsupported, place: int) -> None:
+    """Put the source's outputs where the graph has none, for it was not run on the set of that place."""
+    if isinstance(graph_outputs, list) and isinstance(source, list) and len(source) > place <= len(graph_outputs):
+        graph_outputs.insert(place, source[place])
+
+
+def _with_float64(
+    special: SpecialRun, source: Source, graph: ir.Model, runs: RunOutputs, options: Options, method: VerifyMethod
+) -> SpecialRun:
+    """With what source and graph make of the special inputs in float64, where they have it and take them."""
+    arrays = [special.arrays or {}]
+    if not isinstance(runs.graph_float64, Unsupported):
+        found = _graph_outputs(graph, arrays, 0, method.limits.seconds)
+        if isinstance(found, ConvertError) and not isinstance(found, Unsupported):
+            return replace(special, refused="the source takes them, and the graph's executor does not")
+        special = replace(special, graph=None if isinstance(found, Unsupported) else found[0])
+    if isinstance(runs.source["float64"], Unsupported):
+        return special
+    exact = child_results(execute(source, arrays, ("float64",), options, method.limits), "source")
+    if isinstance(exact, ConvertError) or isinstance(exact["float64"], Unsupported):
+        return special
+    return replace(special, exact=kept_outputs(exact["float64"][0], method.counterparts))
 
 
 def _takes_all(source: Any, others: Sequence[Any]) -> bool:
@@ -346,12 +332,6 @@ def _divergence_place(
         distance = max((r.twin for r in verdict.outputs if r.twin is not None), default=np.inf)
         return locate_source(graph, source, feed, distance, options, method.limits)
     return locate(graph, target, feed, method.target, method.ends)
-
-
-def _given_feeds(graph: ir.Model, arrays: Mapping[Any, np.ndarray]) -> list[Feed]:
-    """The user's inputs, which may be several sets of them."""
-    found = [inputs.given_feed(graph, each) for each in input_sets(arrays)]
-    return found if len(found) == 1 else [replace(f, label=f"{f.label}, set {i}") for i, f in enumerate(found)]
 
 
 def _graph_outputs(

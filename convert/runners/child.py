@@ -34,16 +34,16 @@ def _run_job(folder: Path) -> None:
     from convert.runners.done import tell_parent
     from convert.runners.process import failed_run, run_all
 
-    source, count, precisions, options, limits, optional = pickle.loads((folder / "job.pickle").read_bytes())
+    source, count, limits, how = pickle.loads((folder / "job.pickle").read_bytes())
     status: dict[str, object] = {"unsupported": {}}
     tell_parent(folder)
     try:
-        load_rules(options.rules)
+        load_rules(how[1].rules)
         runner = plugin.runner_for(source.kind)
         if runner is None:
             raise Unsupported(f"no runner executes a {source.kind}")
         feeds = [load_arrays(folder / f"feed{i}") for i in range(count)]
-        found = run_all(runner, source, feeds, precisions, options, optional)
+        found = run_all(runner, source, feeds, *how)
         missing, counts = {}, list[tuple[str, int]]()
         for precision, outputs in found.items():
             if isinstance(outputs, Unsupported):

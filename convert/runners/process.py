@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -31,9 +31,6 @@ from convert.runners.done import progress_of_child
 from convert.runners.fork_client import Child, fork
 from convert.runners.warm import address_of
 from convert.source import Source
-
-if TYPE_CHECKING:
-    from convert.runners.trace import Trace
 
 Outputs = list[dict[str, np.ndarray]]
 Feeds = Sequence[Mapping[str, np.ndarray]]
@@ -97,9 +94,10 @@ class RunningChild:
         limits: Limits,
         optional: int = 0,
         setting: int = 0,
+        single: int | None = None,
     ) -> None:
         self.source, self.feeds, self.precisions, self.optional = source, feeds, precisions, optional
-        self.setting = setting
+        self.setting, self.single = setting, single
         self.options, self.limits = _without_arrays(options), limits
         self.process: Child | None = None
         if source.path is not None:
@@ -118,7 +116,7 @@ class RunningChild:
             if runner is None:
                 raise Unsupported(f"no runner executes a {self.source.kind}")
             try:
-                found = run_all(runner, self.source, self.feeds, self.precisions, self.options, self.optional)
+                found = run_all(runner, self.source, self.feeds, *self._how())
                 return {p: o if isinstance(o, Unsupported) else [*map(decoded, o)] for p, o in found.items()}
             except ConvertError:
                 raise
@@ -170,7 +168,7 @@ class RunningChild:
     def _start(self, folder: Path) -> None:
         for i, feed in enumerate(self.feeds):
             save_arrays(folder / f"feed{i}", feed)
-        job = (self.source, len(self.feeds), tuple(self.precisions), self.options, self.limits, self.optional)
+        job = (self.source, len(self.feeds), self.limits, self._how())
         (folder / "job.pickle").write_bytes(pickle.dumps(job))
         (folder / "confine.json").write_text(json.dumps(self._bounds()))
         own, usual = _environment(self.source, self.setting if AS_USED in self.precisions else None)
@@ -188,6 +186,9 @@ class RunningChild:
                 env=environment,
                 start_new_session=True,
             )
+
+    def _how(self) -> tuple[tuple[str, ...], Options, int, int | None]:
+        return tuple(self.precisions), self.options, self.optional, self.single
 
     def _bounds(self) -> dict[str, Any]:
         """How the child is to be confined (`convert.runners.sandbox`); where the file is trusted, by limits alone."""
@@ -272,13 +273,15 @@ def execute(
     limits: Limits | None = None,
     optional: int = 0,
     setting: int = 0,
+    single: int | None = None,
 ) -> RunningChild:
     """Start running `source` on each feed in each precision, in a child process; ask the result for `results()`.
 
     optional: how many of the feeds, the last ones, may fail. setting: of an artefact that runs as used, which of its
-    `settings_of` to run it under.
+    `settings_of` to run it under. single: the place of a feed that is run in float32 alone; its outputs stand in the
+    place of those in float64.
     """
-    return RunningChild(source, feeds, precisions, options or Options(), limits or Limits(), optional, setting)
+    return RunningChild(source, feeds, precisions, options or Options(), limits or Limits(), optional, setting, single)
 
 
 def run_all(
@@ -288,10 +291,12 @@ def run_all(
     precisions: Sequence[str],
     options: Options,
     optional: int = 0,
+    single: int | None = None,
 ) -> dict[str, Outputs | Unsupported]:
     """Every precision in this process; a precision that the runtime lacks gives its `Unsupported`.
 
-    optional: how many of the feeds, the last ones, may fail; there are no outputs from the one that does on.
+    optional: how many of the feeds, the last ones, may fail; there are no outputs from the one that does on. single:
+    the place of an optional feed that is run in float32 alone, and whose outputs stand in the place of others.
     """
     found: dict[str, Outputs | Unsupported] = {}
     for precision in precisions:
@@ -307,8 +312,13 @@ def run_all(
         if precision in (PROBE, PROBE_FIRST):
             found[precision] = _probe(runner, source, feeds, options, once=precision == PROBE_FIRST)
             continue
+        run = partial(_run, runner, source, options, precision)
         try:
-            found[precision] = _without_optional(partial(_run, runner, source, options, precision), feeds, optional)
+            found[precision] = (
+                _without_optional(run, feeds, optional)
+                if single is None or precision == "float32"
+                else _with_stand_in(run, feeds, optional, single, found["float32"])
+            )
         except Unsupported as error:
             if precision == "float32":
                 raise
@@ -324,6 +334,15 @@ def _without_optional(run: Callable[[Feeds], T], feeds: Feeds, optional: int) ->
         if not optional or isinstance(error, Unsupported):
             raise
     return _without_optional(run, feeds[:-1], optional - 1)
+
+
+def _with_stand_in(
+    run: Callable[[Feeds], Outputs], feeds: Feeds, optional: int, place: int, plain: Outputs | Unsupported
+) -> Outputs:
+    """What `run` makes of all feeds but that of one place, and of that one its outputs in float32."""
+    rest = _without_optional(run, [*feeds[:place], *feeds[place + 1 :]], optional - 1)
+    stand_in = [] if isinstance(plain, Unsupported) else plain[place : place + 1]
+    return [*rest[:place], *stand_in, *rest[place:]]
 
 
 def _run(runner: plugin.Runner, source: Source, options: Options, precision: str, feeds: Feeds) -> Outputs:
@@ -360,23 +379,6 @@ def _probe(runner: plugin.Runner, source: Source, feeds: Feeds, options: Options
         except Exception:  # frameworks raise classes of their own
             found.append(False)
     return [{"runs": np.array(ran)} for ran in found]
-
-
-def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options, limits: Limits) -> Trace:
-    """Run `source` once, operator by operator, with a summary of every value: in float64 where that is to be had.
-
-    Raises as `Running.results` does, and `Unsupported` where its runner cannot.
-    """
-    from convert.runners.trace import Trace
-
-    running = RunningChild(source, [feed], (TRACE,), options, limits)
-    try:
-        found = running.results()[TRACE]
-    finally:
-        running.stop()
-    if isinstance(found, Unsupported):
-        raise found
-    return Trace.from_json(str(found[0]["trace"].item()))
 
 
 def _trace_arrays(

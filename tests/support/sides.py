@@ -76,12 +76,19 @@ class Sides:
         monkeypatch.setattr(room, "locate_source", lambda *given: self.located.append(given) or "in the source")
 
     def execute(
-        self, which: Source, feeds: Any, precisions: Any, options: Options, limits: Limits, optional: int = 0
+        self,
+        which: Source,
+        feeds: Any,
+        precisions: Any,
+        options: Options,
+        limits: Limits,
+        optional: int = 0,
+        single: int | None = None,
     ) -> Any:
         side = self.of[id(which)]
         side.options.append(options)
         return SimpleNamespace(
-            results=lambda: run_all(side, which, feeds, precisions, options, optional),  # type: ignore[arg-type]
+            results=lambda: run_all(side, which, feeds, precisions, options, optional, single),  # type: ignore[arg-type]
             stop=lambda: setattr(side, "stopped", side.stopped + 1),
         )
 

@@ -165,8 +165,7 @@ def test_what_the_source_refuses_at_the_edge_is_not_compared(monkeypatch: pytest
 def test_special_values_that_only_the_target_refuses_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict, _, target, _ = sides(monkeypatch, target=Side(float32=refuses(None, scaled(2.0))))
     assert (verdict.status, len(verdict.feeds)) == (PASS, 5)
-    assert verdict.notes == ["special values are not verified: the source takes them, and the target or the graph's "
-                             "executor does not"]  # fmt: skip
+    assert verdict.notes == ["special values are not verified: the source takes them, and the target does not"]
     assert target.stopped == 2
 
 

@@ -54,6 +54,16 @@ def test_runs_in_another_process() -> None:
     assert found["float64"][1]["log_probs"].dtype == np.float64
 
 
+@pytest.mark.not_core
+def test_one_set_of_inputs_may_be_run_in_float32_alone() -> None:
+    feeds = [{"image": np.full((1, 1, 28, 28), size, np.float32)} for size in (0, 1, 2)]
+    asked = execute(Source("onnx", FIXTURES / "mnist_cnn.onnx"), feeds, ("float32", "float64"), optional=2, single=1)
+    single, double = ([o["log_probs"] for o in outputs] for outputs in map(asked.results().get, ("float32", "float64")))
+    assert [o.dtype.itemsize for o in double] == [8, 4, 8]
+    np.testing.assert_array_equal(double[1], single[1])
+    np.testing.assert_allclose(np.exp(double[2]), np.exp(single[2]), rtol=1e-4, atol=1e-6)  # probabilities
+
+
 @pytest.mark.slow
 @pytest.mark.not_core
 def test_modules_in_the_folder_that_the_user_is_in_are_not_imported(
