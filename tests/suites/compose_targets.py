@@ -37,7 +37,8 @@ class Outcome:
     """What became of a program in one format.
 
     status: "right", "refused" (by a message), "wrong", "error" (an exception that is no refusal), "crashed" (the
-    process died), "invalid" (the source does not run) or "runtime" (ONNX Runtime's optimizer is what is wrong).
+    process died), "invalid" (the source does not run), "runtime" (ONNX Runtime's optimizer is what is wrong) or
+    "resized" (TensorFlow Lite is right in an interpreter of its own for each size, and wrong in one that is resized).
     """
 
     status: str
@@ -155,6 +156,10 @@ def _ran(
         plain = run_onnx(path, feeds, names, plain=True)
         if not _judged(program, plain, wanted, names, runs):
             return Outcome("runtime", f"only with ONNX Runtime's optimizations: {found}")
+    if found and target == "tflite":
+        fresh = [RUN[target](path, [feed], names)[0] for feed in feeds]
+        if not _judged(program, fresh, wanted, names, runs):
+            return Outcome("resized", found)
     return Outcome("wrong", found) if found else Outcome("right")
 
 
