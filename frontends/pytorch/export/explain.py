@@ -16,6 +16,7 @@ from convert.errors import Unsupported, UsageError
 from ..common.locate import shown_path
 from ..inputs.arguments import arrange_arguments
 from ..inputs.examples import Call
+from .gradients import call_with_gradients_if_asked
 from .guards import Place
 
 CHOICES = (
@@ -38,7 +39,7 @@ def check_runs(module: nn.Module, call: Call) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            module(*args, **kwargs)
+            call_with_gradients_if_asked(module, args, kwargs)
     except Exception as error:
         if type(error).__module__.startswith("torch._dynamo"):
             return

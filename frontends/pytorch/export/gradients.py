@@ -6,7 +6,7 @@ operators of the backward pass are there like any others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,8 +42,19 @@ def has_marks(program: ExportedProgram) -> bool:
 
 def below_autograd(module: nn.Module, *args: Any) -> ExportedProgram:
     """Capture with the operators of the backward pass; arguments are those of `torch.export.export`."""
-    with _weights_without_gradients(module), _fresh_inputs(module):
+    with _weights_without_gradients(module), _fresh_inputs(module), _recording(module):
         return _export(module, *args, strict=False, pre_dispatch=False)
+
+
+def call_with_gradients_if_asked(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Call without gradients, or with them where forward takes some and relies on whoever calls it for that."""
+    try:
+        return module(*args, **kwargs)
+    except RuntimeError as error:
+        if "does not require grad" not in str(error) or torch.is_grad_enabled():
+            raise
+    with torch.enable_grad(), _fresh_inputs(module):
+        return pytree.tree_map_only(Tensor, torch.detach, module(*args, **kwargs))
 
 
 @contextmanager
@@ -57,6 +68,26 @@ def _weights_without_gradients(module: nn.Module) -> Iterator[None]:
     finally:
         for weight in asking:
             weight.requires_grad_(True)
+
+
+@contextmanager
+def _recording(module: nn.Module) -> Iterator[None]:
+    """Inside, forward runs with gradients, as programs have them by default; PyTorch's capture takes them away."""
+    before: list[bool] = []
+
+    def begin(module: nn.Module, args: Any) -> None:
+        before.append(torch.is_grad_enabled())
+        torch.set_grad_enabled(True)
+
+    def end(module: nn.Module, args: Any, result: Any) -> None:
+        torch.set_grad_enabled(before.pop())
+
+    handles = module.register_forward_pre_hook(begin), module.register_forward_hook(end, always_call=True)
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @contextmanager

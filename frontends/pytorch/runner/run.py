@@ -28,6 +28,7 @@ from ..common.modes import chooses_kernels_by_gradients
 from ..common.state import override_buffers, state_inputs, state_output
 from ..common.weights import array_of, tensor_from
 from ..export.capture import inference
+from ..export.gradients import call_with_gradients_if_asked
 from ..files.hugging_face import is_hugging_face, parameter_name
 from ..files.loader import load
 from ..inputs.arguments import argument_of, arrange_arguments, as_declared_type
@@ -137,7 +138,7 @@ def named_call(
         args, kwargs = arrange_arguments(module, tensors)
         # PyTorch writes where the places of a sparse tensor point, beyond its memory too.
         with torch.sparse.check_sparse_tensor_invariants(True):
-            return module(*args, **kwargs)
+            return call_with_gradients_if_asked(module, args, kwargs)
 
     return _stateful_call(call, module, [p.name for p in parameters_of(module)]), module
 

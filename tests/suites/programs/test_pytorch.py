@@ -56,13 +56,10 @@ def test_program(name: str, form: str, tmp_path: Path) -> None:
 PROVING_NOTHING = {"segment by where": "one value everywhere"}
 """Programs of which the inputs that are drawn say nothing, with what the verdict says."""
 
-OF_ANOTHER_KERNEL = ("MaskedEncoder",)
-"""Programs whose own fast path, which only TorchScript takes here, gives NaN where a mask leaves nothing in a row."""
-
 ONCE_REFUSED = ("Conditional", "statistics in eval", "Packed", "lookups", "paddings", "resized", "normalized",
-                "spectrum_parts")  # fmt: skip
+                "spectrum_parts", "MaskedEncoder")  # fmt: skip
 """Programs that a verification refused once: control flow in float64, a batch of one, lengths, evaluation of the graph,
-special values, an epsilon that follows the dtype."""
+special values, an epsilon that follows the dtype, kernels that PyTorch takes without gradients."""
 
 
 @pytest.mark.parametrize(
@@ -70,7 +67,7 @@ special values, an epsilon that follows the dtype."""
     [
         pytest.param(name, marks=pytest.mark.slow if name in ONCE_REFUSED else pytest.mark.long)
         for name in ROWS
-        if name not in {*REFUSED["onnx"], *OF_ANOTHER_KERNEL}
+        if name not in REFUSED["onnx"]
     ],
 )
 def test_program_is_verified(name: str, tmp_path: Path) -> None:

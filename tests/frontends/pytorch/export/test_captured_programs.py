@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -128,3 +129,39 @@ def test_examples_may_be_bfloat16() -> None:
     model = frontend.read(source, make_options([x], {}), Report("convert"))
     assert str(model.graph.inputs[0].dtype) == "BFLOAT16"
     np.testing.assert_array_equal(make_options([x], {}).examples[0].astype(np.float32), x.float())
+
+
+# -- gradients ---------------------------------------------------------------------------------------------------------
+
+
+class Potential(nn.Module):
+    """Forces and a curvature, with gradients as programs have them unless they ask for none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.energy = nn.Sequential(nn.Linear(3, 8), nn.SiLU(), nn.Linear(8, 1))
+
+    def forward(self, places: torch.Tensor) -> dict[str, torch.Tensor]:
+        places = places.clone().requires_grad_()
+        gaps = torch.cdist(places, places * 0.5)
+        energy = self.energy(places).sum() + (-gaps).exp().sum()
+        (slope,) = torch.autograd.grad(energy, places, create_graph=True)
+        return {"energy": energy, "forces": -slope}
+
+
+def test_forward_may_rely_on_gradients_being_on() -> None:
+    module = Potential().eval()
+    model = frontend.read(Source("torch-module-object", model=module), make_options([r(4, 3)], {}), Report("convert"))
+    assert all(p.requires_grad for p in module.parameters())
+    for rows in (5, 2):
+        x = r(rows, 3)
+        for got, want in zip(run(model, x.numpy()), module(x).values(), strict=True):
+            np.testing.assert_allclose(got, want.detach(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_such_a_program_is_verified(tmp_path: Path) -> None:
+    verdict = convert.convert(Potential().eval(), "onnx", tmp_path / "m.onnx", inputs=[r(4, 3)]).verdict
+    assert verdict is not None
+    assert verdict.status == "PASS", verdict.reason

@@ -1,0 +1,45 @@
+"""The rules of `frontends/pytorch/ops/backward.py` against PyTorch's kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.frontends.pytorch.ops.support import check, check_unknown_sizes, layers
+from tests.support.cases import Case, case, f32, params
+
+RANGE = np.linspace(-8, 8, 33, dtype=np.float32)
+ROWS_OF_X = np.concatenate([f32(3, 4), f32(4, 4)[:1]])
+ROWS_OF_Y = np.concatenate([f32(5, 4) * 2, ROWS_OF_X[:1]])  # one is equal to a row of x
+GAPS = ROWS_OF_X[:, None] - ROWS_OF_Y
+ONLY_INPUT = [True, False, False]
+
+
+def convolution(grad: np.ndarray, x: np.ndarray, weight: np.ndarray, *settings: object) -> Case:
+    return case("convolution_backward", grad, x, weight, None, *settings, ONLY_INPUT)
+
+
+ROWS = [
+    case("silu_backward", f32(33), RANGE),
+    case("mish_backward", f32(33), RANGE),
+    case("_cdist_backward", f32(4, 6), ROWS_OF_X, ROWS_OF_Y, 2.0, np.linalg.norm(GAPS, axis=-1)),
+    case("_cdist_backward", f32(4, 6), ROWS_OF_X, ROWS_OF_Y, 1.0, np.abs(GAPS).sum(-1)).named("1"),
+    *layers(
+        convolution(f32(2, 6, 5), f32(2, 4, 7), f32(6, 4, 3), [1], [0], [1], False, [0], 1),
+        convolution(f32(2, 6, 4), f32(2, 4, 8), f32(6, 2, 3), [2], [1], [1], False, [0], 2).named("strided, groups"),
+        convolution(f32(2, 6, 4, 2), f32(2, 4, 8, 7), f32(6, 4, 3, 2), [2, 3], [1, 0], [1, 2], False, [0, 0], 1).named(
+            "two dims"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_rule_agrees_with_pytorch(row: Case) -> None:
+    check(row)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", params(ROWS))
+def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
+    check_unknown_sizes(row)
