@@ -9,6 +9,7 @@ from convert.graph.values import constant_integers, draws_numbers
 from convert.passes import run_passes
 from convert.passes.distinct_axes import name_axes_once
 from convert.passes.fold import fold_constants
+from convert.passes.stack_sequences import stack_sequences
 
 
 def clean(model: ir.Model) -> bool:
@@ -110,4 +111,12 @@ def drop_unused(model: ir.Model) -> bool:
     return common.RemoveUnusedNodesPass()(model).modified
 
 
-CLEAN = (lift_constants, name_axes_once, drop_identities, fold_constants, share_repeated, drop_unused)
+CLEAN = (
+    lift_constants,
+    name_axes_once,
+    drop_identities,
+    stack_sequences,
+    fold_constants,
+    share_repeated,
+    drop_unused,
+)

@@ -241,7 +241,12 @@ def _call_script(
     names = {a.name for a in arguments}
     found = [(a, argument_of(a.name, names, tensors)) for a in arguments]
     given = {a.name: as_declared_type(value, a.type) for a, value in found if value is not None}
-    return named_outputs(script(**given, **values))
+    given |= values
+    # By place as far as that goes: hooks are given what is, and nothing of what is named.
+    named = [a.name for a in arguments]
+    count = next((place for place, name in enumerate(named) if name not in given), len(named))
+    placed = [given.pop(name) for name in named[:count]]
+    return named_outputs(script(*placed, **given))
 
 
 def call_program(program: ExportedProgram, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Any:

@@ -57,7 +57,7 @@ PROVING_NOTHING = {"segment by where": "one value everywhere"}
 """Programs of which the inputs that are drawn say nothing, with what the verdict says."""
 
 ONCE_REFUSED = ("Conditional", "statistics in eval", "Packed", "lookups", "paddings", "resized", "normalized",
-                "spectrum_parts", "MaskedEncoder")  # fmt: skip
+                "hooked", "spectrum_parts", "MaskedEncoder")  # fmt: skip
 """Programs that a verification refused once: control flow in float64, a batch of one, lengths, evaluation of the graph,
 special values, an epsilon that follows the dtype, kernels that PyTorch takes without gradients."""
 

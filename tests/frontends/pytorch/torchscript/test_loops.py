@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+import convert
 from tests.support.torchscript_tools import agree, converted, kinds, scripted
 
 
@@ -156,3 +158,22 @@ def test_cell_in_a_loop_over_time() -> None:
     program = scripted(Recurrent())
     model = converted(program, "x:float32[time,batch,4]")
     agree(program, model, *((torch.rand(t, b, 4),) for t, b in ((3, 2), (1, 1), (7, 3))))
+
+
+def rows_of_a_recurrence(x):
+    h = torch.zeros(3)
+    rows: list[torch.Tensor] = []
+    for i in range(x.size(0)):
+        h = h * 0.5 + x[i]
+        rows.append(h)
+    return torch.stack(rows), h
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["onnx", "torch", "tflite"])
+def test_rows_that_a_loop_collects_are_no_sequence(to: str, tmp_path: Path) -> None:
+    report = convert.convert(
+        torch.jit.script(rows_of_a_recurrence), to, tmp_path / "rows", inputs=["x:float32[steps,3]"]
+    )
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS", report.verdict.reason
