@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.graph.values import known_dims
 
 FLOAT = ir.DataType.FLOAT
 
@@ -57,14 +58,30 @@ def normalizer(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
         by = g.ReduceL2(x, last, keepdims=1)
     elif kind == "L1":
         by = g.ReduceL1(x, last, keepdims=1)
-    else:
-        by = g.ReduceMax(x, last, keepdims=1)
+    else:  # NaN is no largest element in ONNX Runtime
+        lowest = g.const(float(np.finfo(np.float32).min), FLOAT)
+        by = g.Max(g.ReduceMax(g.Where(g.IsNaN(x), lowest, x), last, keepdims=1), lowest)
     return [g.Div(x, g.Where(g.Equal(by, 0.0), g.const(1.0, FLOAT), by))]
 
 
 def feature_vectorizer(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """The columns of all inputs side by side."""
-    return [g.Concat(*(as_float(g, x) for x in node.inputs), axis=-1)]
+    """The columns of all inputs side by side: of each as many as are asked for, with zeros where it has fewer."""
+    parts = [as_float(g, x) for x in node.inputs]
+    if widths := node.attributes.get_ints("inputdimensions", []):
+        parts = [_of_width(g, x, w) for x, w in zip(parts, widths, strict=True)]
+    return [g.Concat(*parts, axis=-1)]
+
+
+def _of_width(g: Graph, x: ir.Value, width: int) -> ir.Value:
+    dims = known_dims(x)
+    given = dims[1] if dims is not None and len(dims) == 2 else None
+    if given == width:
+        return x
+    if not isinstance(given, int):
+        raise Unsupported("FeatureVectorizer of an unknown number of columns")
+    if given > width:
+        return g.Slice(x, np.array([0]), np.array([width]), np.array([1]))
+    return g.Pad(x, np.array([0, 0, 0, width - given]))
 
 
 def one_hot_encoder(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
@@ -83,7 +100,10 @@ def linear_regressor(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
 
 
 def linear_classifier(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """Labels [rows] and scores [rows, classes]; a single score is that of the second of two classes."""
+    """Labels [rows] and scores [rows, classes]; a single score is that of the second of two classes.
+
+    Of a single score ONNX Runtime makes shares by LOGISTIC alone.
+    """
     labels = class_labels(node)
     count = max(len(floats(node, "intercepts")), 1)
     scores = _linear_scores(g, node, count)
@@ -92,7 +112,7 @@ def linear_classifier(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
         return [best_label(g, scores, labels), transformed(g, scores, how)]
     if len(labels) != 2:
         raise Unsupported("LinearClassifier of one score and other than two classes")
-    second = transformed(g, scores, how)
+    second = scores if how in ("SOFTMAX", "SOFTMAX_ZERO") else transformed(g, scores, how)
     return [second_label(g, scores, labels, 0.0), g.Concat(g.Sub(1.0, second), second, axis=1)]
 
 

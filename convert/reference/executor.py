@@ -135,6 +135,8 @@ class Executor:
             raise error.with_location(location_of(node)) from error
         except (ConvertError, MemoryError):
             raise
+        except NotImplementedError as error:
+            raise Unsupported(f"ONNX's reference lacks it: {error}").with_location(location_of(node)) from error
         except Exception as error:
             shapes = ", ".join(str(getattr(x, "shape", "?")) for x in inputs)
             text = f"{location_of(node)}: could not be evaluated on inputs of shape {shapes}"

@@ -12,6 +12,8 @@ import pytest
 from onnx import helper
 
 from convert.passes.expand_learners import EXPANSIONS, expand_learners
+from convert.reference.onnx_file import evaluate_file
+from convert.reference.table import kernel
 from tests.support.onnx_support import read
 
 ML = "ai.onnx.ml"
@@ -43,7 +45,9 @@ case("of a number", "Imputer", Z.astype(np.float32), imputed_value_floats=[7.0],
 case("of integers", "Imputer", Z, outputs=(INT64,), imputed_value_int64s=[5, 6, 7, 8], replaced_value_int64=-1)
 for norm in ("MAX", "L1", "L2"):
     case(norm, "Normalizer", np.concatenate([X, -np.abs(X), np.zeros((1, 4), np.float32)]), norm=norm)
+case("of the largest, with NaN", "Normalizer", HOLES, norm="MAX")
 case("", "FeatureVectorizer", X, rows(7, 2), inputdimensions=[4, 2])
+case("of more and fewer columns", "FeatureVectorizer", X, rows(7, 2), inputdimensions=[3, 5])
 case("of integers", "OneHotEncoder", Z, cats_int64s=[-1, 0, 2, 9], zeros=1)
 case("of floats", "OneHotEncoder", Z.astype(np.float32), cats_int64s=[-1, 0, 2], zeros=1)
 case("", "LinearRegressor", X, coefficients=numbers(8), intercepts=numbers(2), targets=2)
@@ -52,7 +56,8 @@ BOTH = (INT64, FLOAT)
 for how in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
     case(f"of three, {how}", "LinearClassifier", X, outputs=BOTH, coefficients=numbers(12), intercepts=numbers(3),
          classlabels_ints=[1, 5, 9], post_transform=how)  # fmt: skip
-for how in ("NONE", "LOGISTIC"):
+for how in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
+    case(f"{how}", "LinearRegressor", X, coefficients=numbers(8), intercepts=numbers(2), targets=2, post_transform=how)
     case(f"of one score, {how}", "LinearClassifier", X, outputs=BOTH, coefficients=numbers(4), intercepts=[0.3],
          classlabels_ints=[3, 4], post_transform=how)  # fmt: skip
     case(f"of two scores, {how}", "LinearClassifier", Z, outputs=BOTH, coefficients=numbers(8), intercepts=numbers(2),
@@ -151,6 +156,20 @@ def test_expanded(
         for got, want in zip(answers(written, feed), answers(proto, feed), strict=True):
             assert got.dtype == want.dtype
             np.testing.assert_allclose(got, want.reshape(got.shape), rtol=2e-5, atol=2e-6)
+
+
+OF_KERNELS = [c for c in CASES if f"{ML}::{c.values[0]}" in kernel]
+
+
+@pytest.mark.parametrize(("operator", "inputs", "outputs", "attributes"), OF_KERNELS)
+def test_the_reference_of_a_verification_is_onnx_runtime(
+    operator: str, inputs: tuple[np.ndarray, ...], outputs: tuple[int, ...], attributes: dict[str, Any]
+) -> None:
+    proto = model_of(operator, inputs, outputs, attributes)
+    feed = {f"x{i}": a for i, a in enumerate(inputs)}
+    (found,) = evaluate_file(proto, [feed])
+    for got, want in zip(found.values(), answers(proto, feed), strict=True):
+        np.testing.assert_allclose(np.asarray(got), want.reshape(np.shape(got)), rtol=2e-5, atol=2e-6)
 
 
 def test_every_expansion_has_a_case() -> None:
