@@ -28,6 +28,7 @@ from .export.decisions import deciding
 from .export.dims import is_fixed
 from .export.explain import is_about_data
 from .export.lower import lower
+from .export.patches.counts import fixed_counts
 from .export.patches.lengths import symbolic_numbers
 from .export.prepare import OneSizeOnly
 from .export.static_dims import Place, read_with_static_dims
@@ -84,12 +85,37 @@ def _read_captured(thing: torch.nn.Module, options: Options, static: Collection[
     except (Unsupported, UsageError) as error:
         if not static and any(isinstance(m, torch.nn.RNNBase) for m in thing.modules()):
             return _read_packed(thing, options, report, error)
-        if not is_about_data(error):
+        if not is_about_data(error) and ".numpy() is not supported" not in error.message:
             raise
         try:
             return _read_all_ways(thing, options, static, report, error)
         except (Unsupported, UsageError) as refused:
-            return _read_with_symbolic_numbers(thing, options, static, report, refused)
+            return _read_with_fixed_counts(thing, options, static, report, refused)
+
+
+def _read_with_fixed_counts(
+    thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report, error: ConvertError
+) -> ir.Model:
+    """The graph where torch.bincount counts up to its minlength alone, or numbers are what only a run knows."""
+    before = list(report.notes)
+    with fixed_counts() as met:
+        try:
+            model = _read_one_way(thing, options, static, report)
+        except (Unsupported, UsageError) as other:
+            try:
+                if not met:
+                    raise
+                report.notes[:] = before
+                model = _read_all_ways(thing, options, static, report, other)
+            except (Unsupported, UsageError) as last:
+                report.notes[:] = before
+                model, error = None, last if met else error
+    if model is None:
+        return _read_with_symbolic_numbers(thing, options, static, report, error)
+    if met:
+        numbers = ", ".join(map(str, sorted(set(met))))
+        report.note(f"torch.bincount counts numbers below its minlength, {numbers}: for others the model fails")
+    return model
 
 
 def _read_with_symbolic_numbers(

@@ -165,3 +165,25 @@ def test_such_a_program_is_verified(tmp_path: Path) -> None:
     verdict = convert.convert(Potential().eval(), "onnx", tmp_path / "m.onnx", inputs=[r(4, 3)]).verdict
     assert verdict is not None
     assert verdict.status == "PASS", verdict.reason
+
+
+# -- counts ------------------------------------------------------------------------------------------------------------
+
+
+def pieces(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    a, b = x.split(torch.bincount(n, minlength=2).tolist())
+    return torch.cat([a * 2, b * 3])
+
+
+@pytest.mark.slow
+def test_counts_are_as_long_as_their_list_and_others_fail() -> None:
+    source = Source("torch-module-object", model=Calling(pieces))
+    report = Report("convert")
+    model = frontend.read(source, make_options(["float32[b,3]", "int64[b]"], {}), report)
+    assert any("below its minlength, 2: for others the model fails" in note for note in report.notes)
+    x = r(4, 3)
+    for numbers in ([0, 1, 1, 0], [0, 0, 0, 0]):
+        n = torch.tensor(numbers)
+        np.testing.assert_array_equal(run(model, x.numpy(), n.numpy())[0], pieces(x, n))
+    with pytest.raises(Exception, match=r"(?i)indices|out of"):
+        run(model, x.numpy(), np.array([0, 1, 2, 0]))
