@@ -260,6 +260,10 @@ def check_files(path: Path, root: Path, names: list[str]) -> None:
         foreign.check_pointer(str(file), head)
 
 
+_MARKS = ("saved_model.pb", "config.json", "init_net.pb")
+"""Files that show a folder to be a model."""
+
+
 def _no_model_error(path: Path, names: set[str]) -> BadInput:
     """The error for a folder that is of no kind."""
     if "model_index.json" in names:
@@ -273,7 +277,12 @@ def _no_model_error(path: Path, names: set[str]) -> BadInput:
         return BadInput(f"{path} has one of a Caffe2 model's nets", hint="init_net.pb and predict_net.pb are needed")
     if "Manifest.json" in names:
         return BadInput(f"{path} is a Core ML package, which is not read", hint="convert what it was made from")
-    models = sorted(name for name in names if name.endswith(_MODELS))
+    models = sorted(
+        name
+        for name in names
+        if (name.endswith(_MODELS) and not name.endswith(".weights.h5"))
+        or any(os.path.lexists(path / name / file) for file in _MARKS)
+    )
     hint = "model folders hold saved_model.pb, or config.json and weights, or init_net.pb and predict_net.pb"
     if not models and any((path / name).is_dir() for name in names):
         hint += f"; models in folders below: `convert batch {shlex.quote(str(path))} --to FORMAT -o converted`"

@@ -61,3 +61,15 @@ def test_entries_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(limits, "FOLDER_ENTRIES", 2)
     with pytest.raises(BadInput, match="more than 2 entries"):
         paths_in(tmp_path)
+
+
+def test_a_folder_of_models_names_them(tmp_path: Path) -> None:
+    """Folders that are models among them, and no files of weights alone."""
+    for name in ("saved/saved_model.pb", "hub/config.json", "nets/init_net.pb", "other/notes.txt"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(b"x")
+    for name in ("a.keras", "a.weights.h5", "b.onnx"):
+        (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(BadInput) as caught:
+        sniff(tmp_path)
+    assert caught.value.hint.startswith("name one of the models in it: a.keras, b.onnx, hub, nets, saved; all of them")
