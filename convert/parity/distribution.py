@@ -65,10 +65,18 @@ def distribution_difference(sources: Sequence[np.ndarray], targets: Sequence[np.
 
 def is_small(graph: ir.Model, feed: Feed) -> bool:
     """Whether a graph may be run so often: by the numbers that it holds and takes."""
-    weights = sum(
+    return _weights(graph) + sum(a.size for a in feed.arrays.values()) <= MOST
+
+
+def is_large(graph: ir.Model) -> bool:
+    """Whether a graph is not small whatever it is fed: what it holds is too much by itself."""
+    return _weights(graph) > MOST
+
+
+def _weights(graph: ir.Model) -> int:
+    return sum(
         v.const_value.size for g in graph.graphs() for v in g.initializers.values() if v.const_value is not None
     )
-    return weights + sum(a.size for a in feed.arrays.values()) <= MOST
 
 
 def hold_draws(verdict: Verdict, graph: ir.Model, ours: Outputs, theirs: Outputs) -> None:

@@ -19,7 +19,7 @@ from convert.graph.tensors import widened_array
 from convert.graph.values import constant_integers, known_dims
 from convert.parity.boundary_values import may_be_negative, uses_of_content
 from convert.parity.compare import FACTOR
-from convert.parity.distribution import is_small
+from convert.parity.distribution import is_large, is_small
 from convert.parity.floors import MOST, distance
 from convert.parity.inputs import (
     RANK,
@@ -55,7 +55,7 @@ def uneven_feed(model: ir.Model, seed: int, alike: bool = False, large: bool = T
     """
     free = free_dims(model)
     floating = any(v.dtype is not None and v.dtype.is_floating_point() for v in model.graph.inputs)
-    if RANK in free or not (free or (floating and large)) or quantizes(model):
+    if RANK in free or not (free or (floating and large)) or quantizes(model) or is_large(model):
         return None
     usual = list(feed_sizes(model, 3, alike))
     longest = _longest(model)
@@ -74,7 +74,7 @@ def far_feed(model: ir.Model, seed: int) -> Feed | None:
     """A feed of the usual sizes, the second of them, with numbers in the thousands; None where there are no floats,
     and for models of which `uneven_feed` is None.
     """
-    if RANK in free_dims(model) or quantizes(model):
+    if RANK in free_dims(model) or quantizes(model) or is_large(model):
         return None
     feed, kept = sized_feed(model, seed, list(feed_sizes(model, 2))[1]), _places(model)
     arrays = {name: array if name in kept else _times(array, FAR) for name, array in feed.arrays.items()}
