@@ -280,13 +280,24 @@ def _lower_quantize(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _lower_reshape(g: Graph, node: ir.Node, target: int) -> Results:
-    """Reshape before opset 14 copies a dim for each zero in `shape`; `allowzero` matters to empty tensors only."""
+    """Reshape before opset 14 copies a dim for each zero in `shape`; `allowzero` matters to empty tensors only.
+
+    Those are given as many dims as the result has, all of them zero, to copy from.
+    """
     x, wanted = node.inputs[0], _maybe_constant(node, 1)
     known = x is not None and x.shape is not None and x.shape.is_static()
     full = known and 0 not in x.shape.numpy()  # type: ignore[union-attr]
-    if (wanted is None and not full) or (wanted is not None and 0 in wanted):
+    if full or (wanted is not None and 0 not in wanted):
+        return [g.Reshape(*node.inputs)]
+    rank = len(node.outputs[0].shape) if node.outputs[0].shape is not None else None
+    if rank is None:
         raise Unsupported(f"allowzero=1 is not in opset {target}")
-    return [g.Reshape(*node.inputs)]
+    if rank > 1:
+        flat = g.Reshape(x, np.array([-1]))
+        some = g.Cast(g.Cast(g.Shape(flat), to=ir.DataType.BOOL), to=ir.DataType.INT64)
+        spread = g.Reshape(flat, np.array([-1, *[1] * (rank - 1)]))
+        x = g.Tile(spread, g.Concat(np.array([1]), *[some] * (rank - 1), axis=0))
+    return [g.Reshape(x, node.inputs[1])]
 
 
 def _lower_shape(g: Graph, node: ir.Node, target: int) -> Results:

@@ -184,6 +184,26 @@ SLOW = ("GridSample cubic", "GridSample of volumes")
 """How the names of those rows begin."""
 
 
+case(
+    "Reshape with allowzero of as many as a condition leaves",
+    [normal(2, 6), np.array([3, 1, 2]), np.array([False, True])],
+    lambda g, x, shape, kept: g.Reshape(g.Compress(x, kept, axis=0), shape, allowzero=1),
+    *(9, 13),
+)
+for what, given, wanted in (
+    ("", (2, 6), [3, 4]),
+    (", a dim left open", (2, 6), [3, -1]),
+    (" of nothing", (2, 0), [0, 5, 0]),
+    (" of nothing, a dim left open", (3, 0), [-1, 5]),
+):
+    case(
+        f"Reshape with allowzero{what}",
+        [normal(*given), np.array(wanted)],
+        lambda g, x, shape: g.Reshape(x, shape, allowzero=1),
+        *(7, 13),
+    )
+
+
 @pytest.mark.parametrize(
     "row",
     [pytest.param(r, id=r[0], marks=pytest.mark.slow if r[0].startswith(SLOW) else ()) for r in CASES],
