@@ -51,17 +51,29 @@ _CHANGES = re.compile(
 )
 
 
+# What gives a list, a table or the handle of a variable, which is no tensor: a loop leaves lists that it unstacked.
+_NO_TENSOR = re.compile(
+    "EmptyTensorList|TensorList(Reserve|FromTensor|SetItem|PushBack|Resize|Split|Scatter.*|ConcatLists)"
+    "|TensorArray(Write|Scatter|Split|Unpack|Grad.*)?(V[23])?|VarHandleOp|(Mutable|Anonymous)?.*HashTable.*"
+)
+
+_HANDLES = (20, 21)  # DT_RESOURCE and DT_VARIANT, of which an Identity gives a list on
+
+
 def unread_nodes(nodes: Sequence[Any]) -> list[Any]:
     """The NodeDefs whose tensors nothing reads and that are there for their value.
 
-    A loop of TensorFlow 1 leaves Exits for variables that nobody wants; they count only where nothing else does. The
-    Identity of a Switch is there for what waits for it.
+    A loop leaves Exits (or Identities of a While) for variables that nobody wants; they count only where nothing else
+    does. The Identity of a Switch is there for what waits for it.
     """
     read = {_node_name(i) for n in nodes for i in n.input if not i.startswith("^")}
     switches = {n.name for n in nodes if n.op in ("Switch", "RefSwitch", "_SwitchN")}
     found = [n for n in nodes if n.name not in read and n.op not in NOT_RESULTS and "/Assert/" not in n.name]
+    found = [n for n in found if not _NO_TENSOR.fullmatch(n.op) and n.attr["T"].type not in _HANDLES]
     found = [n for n in found if not (n.op == "Identity" and n.input and _node_name(n.input[0]) in switches)]
-    return [n for n in found if n.op not in ("Exit", "RefExit")] or found
+    loops = {n.name for n in nodes if n.op in ("While", "StatelessWhile")}
+    left = {n.name for n in found if n.op == "Identity" and n.input and _node_name(n.input[0]) in loops}
+    return [n for n in found if n.op not in ("Exit", "RefExit") and n.name not in left] or found
 
 
 def inference_nodes(nodes: Sequence[Any], saver: str) -> list[Any]:

@@ -81,3 +81,22 @@ def test_outputs_that_a_signature_has_not(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="output_0"):
         convert.convert(tmp_path / "m", "onnx", tmp_path / "m.onnx", outputs=("nope",))
     assert not (tmp_path / "m.onnx").exists()
+
+
+def test_what_a_loop_leaves_over_is_no_output() -> None:
+    """Lists that were unstacked or filled, and counters, of a graph whose outputs nobody has named."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf.compat.v1.placeholder(tf.float32, [None, 3], name="x")
+        steps = tf.shape(x)[0]
+        given = tf.TensorArray(tf.float32, steps).unstack(x)
+
+        def step(i: Any, sums: Any, filled: Any) -> tuple[Any, ...]:
+            sums = sums * 0.5 + given.read(i)
+            return i + 1, sums, filled.write(i, sums)
+
+        first = (0, tf.zeros([3]), tf.TensorArray(tf.float32, steps))
+        tf.identity(tf.while_loop(lambda i, *_: i < steps, step, first)[2].stack(), name="y")
+    source = Source("graphdef-object", model=graph.as_graph_def())
+    model = agrees(source, [{"x": images(4, 3)}, {"x": images(1, 3)}])
+    assert [v.name for v in model.graph.outputs] == ["y"]
