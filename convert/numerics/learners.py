@@ -116,6 +116,34 @@ def linear_classifier(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     return [second_label(g, scores, labels, 0.0), g.Concat(g.Sub(1.0, second), second, axis=1)]
 
 
+def support_vector_classifier(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
+    """Labels [rows] of most votes, and the score of each pair of classes, of two classes that of either.
+
+    Of probabilities ONNX Runtime stops an iteration before it has ended.
+    """
+    labels, sizes = class_labels(node), node.attributes.get_ints("vectors_per_class", [])
+    how, count = node.attributes.get_string("post_transform", "NONE"), len(labels)
+    if len(sizes) != count or floats(node, "prob_a").size:
+        raise Unsupported("SVMClassifier with probabilities, or without support vectors")
+    every = floats(node, "coefficients").reshape(count - 1, -1)
+    if count == 2 and (how != "NONE" or every.min() >= 0):
+        raise Unsupported("SVMClassifier of two classes with transformed scores, or with positive weights alone")
+    own = [slice(end - size, end) for size, end in zip(sizes, np.cumsum(sizes), strict=True)]
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    weights, votes = np.zeros((every.shape[1], len(pairs)), np.float32), np.zeros((len(pairs), count), np.float32)
+    for place, (i, j) in enumerate(pairs):
+        weights[own[i], place], weights[own[j], place] = every[j - 1, own[i]], every[i, own[j]]
+        votes[place, i], votes[place, j] = 1, -1
+    kind, vectors = node.attributes.get_string("kernel_type", "LINEAR"), floats(node, "support_vectors")
+    kernel = _kernel(
+        g, as_float(g, node.inputs[0]), vectors.reshape(sum(sizes), -1), kind, floats(node, "kernel_params")
+    )
+    scores = g.Gemm(kernel, weights, floats(node, "rho")[: len(pairs)])
+    won = g.Cast(g.Greater(scores, 0.0), to=FLOAT)
+    best = best_label(g, g.Gemm(won, votes, (votes < 0).sum(0).astype(np.float32)), labels)
+    return [best, transformed(g, g.Concat(g.Neg(scores), scores, axis=1) if count == 2 else scores, how)]
+
+
 def _linear_scores(g: Graph, node: ir.Node, count: int) -> ir.Value:
     x = as_float(g, node.inputs[0])
     weights, bias = floats(node, "coefficients").reshape(count, -1).T, floats(node, "intercepts")
@@ -123,11 +151,11 @@ def _linear_scores(g: Graph, node: ir.Node, count: int) -> ir.Value:
 
 
 def class_labels(node: ir.Node) -> np.ndarray:
-    """The numbers that stand for the classes; raises `Unsupported` for texts, which few formats have."""
+    """The numbers or texts that stand for the classes."""
     for name in ("classlabels_ints", "classlabels_int64s"):
         if found := node.attributes.get_ints(name, []):
             return np.array(found, np.int64)
-    raise Unsupported(f"{node.op_type} with labels that are text")
+    return np.array([text.encode() for text in node.attributes.get_strings("classlabels_strings", [])], object)
 
 
 def best_label(g: Graph, scores: ir.Value, labels: np.ndarray) -> ir.Value:
@@ -137,7 +165,10 @@ def best_label(g: Graph, scores: ir.Value, labels: np.ndarray) -> ir.Value:
 
 def second_label(g: Graph, score: ir.Value, labels: np.ndarray, least: float) -> ir.Value:
     """The second label where the score [rows, 1] is above `least`."""
-    return g.Where(g.Greater(g.Squeeze(score, np.array([1])), least), labels[1], labels[0])
+    second = g.Greater(g.Squeeze(score, np.array([1])), least)
+    if labels.dtype == object:  # texts, of which no runtime has Where
+        return g.Gather(labels, g.Cast(second, to=ir.DataType.INT64), axis=0)
+    return g.Where(second, labels[1], labels[0])
 
 
 def transformed(g: Graph, scores: ir.Value, how: str) -> ir.Value:

@@ -74,9 +74,7 @@ def is_large(graph: ir.Model) -> bool:
 
 
 def _weights(graph: ir.Model) -> int:
-    return sum(
-        v.const_value.size for g in graph.graphs() for v in g.initializers.values() if v.const_value is not None
-    )
+    return sum(v.const_value.size for g in graph.graphs() for v in g.initializers.values() if v.const_value is not None)
 
 
 def hold_draws(verdict: Verdict, graph: ir.Model, ours: Outputs, theirs: Outputs) -> None:

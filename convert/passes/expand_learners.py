@@ -24,6 +24,7 @@ EXPANSIONS: dict[str, Expansion] = {
     "LinearRegressor": learners.linear_regressor,
     "Normalizer": learners.normalizer,
     "OneHotEncoder": learners.one_hot_encoder,
+    "SVMClassifier": learners.support_vector_classifier,
     "SVMRegressor": learners.support_vector_regressor,
     "Scaler": learners.scaler,
     "TreeEnsembleClassifier": decision_trees.tree_classifier,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from onnx.reference.ops.aionnxml.op_svm_classifier import SVMClassifier
 
 from convert.errors import Unsupported
 from convert.reference.table import kernel
@@ -77,6 +78,44 @@ def linear_classifier(
         raise Unsupported("LinearClassifier of one score for other than two classes, or by PROBIT")
     second = _transformed(scores, "LOGISTIC") if post_transform == "LOGISTIC" else scores
     return labels[(scores[:, 0] > 0).astype(np.int64)], np.concatenate([1 - second, second], axis=1)
+
+
+@kernel("ai.onnx.ml::SVMClassifier")
+def support_vector_classifier(
+    count: int,
+    x: Array,
+    *,
+    classlabels_ints: Any,
+    classlabels_strings: Any,
+    coefficients: Any,
+    kernel_params: Any,
+    kernel_type: str,
+    post_transform: str,
+    prob_a: Any,
+    prob_b: Any,
+    rho: Any,
+    support_vectors: Any,
+    vectors_per_class: Any,
+) -> tuple[Array, Array]:
+    """As ONNX's own kernel has it, which fails for labels that are text (ai.onnx.ml SVMClassifier-1)."""
+    labels = np.array(classlabels_ints, np.int64) if classlabels_ints else _texts(classlabels_strings)
+    if len(labels) < 2:
+        raise Unsupported("SVMClassifier of fewer than two classes")
+    found, scores = object.__new__(SVMClassifier)._run(
+        np.asarray(x, np.result_type(x, np.float32)),
+        list(range(len(labels))),
+        None,
+        coefficients,
+        kernel_params,
+        kernel_type,
+        post_transform,
+        prob_a,
+        prob_b,
+        rho,
+        support_vectors,
+        vectors_per_class,
+    )
+    return labels[found], scores
 
 
 def _texts(words: Any) -> Array:

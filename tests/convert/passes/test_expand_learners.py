@@ -66,6 +66,24 @@ for kind, params in {"LINEAR": [0.0, 0.0, 0.0], "POLY": [0.3, 0.5, 3.0], "RBF": 
                      "SIGMOID": [0.2, 0.1, 0.0]}.items():  # fmt: skip
     case(kind, "SVMRegressor", X, coefficients=numbers(5), support_vectors=numbers(20), n_supports=5, rho=[0.2],
          kernel_type=kind, kernel_params=params)  # fmt: skip
+for kind, params in {"LINEAR": [0.0, 0.0, 0.0], "POLY": [0.3, 0.5, 3.0], "RBF": [0.4, 0.0, 0.0],
+                     "SIGMOID": [0.2, 0.1, 0.0]}.items():  # fmt: skip
+    for vectors in ([2, 3], [3, 1, 2], [1, 2, 1, 3]):
+        case(f"{kind}, {len(vectors)} classes", "SVMClassifier", X, outputs=BOTH, kernel_type=kind,
+             kernel_params=params, coefficients=numbers(sum(vectors) * (len(vectors) - 1)),
+             support_vectors=numbers(sum(vectors) * 4), rho=numbers(len(vectors) * (len(vectors) - 1) // 2), vectors_per_class=vectors,
+             classlabels_ints=[7, 3, 5, 9][: len(vectors)])  # fmt: skip
+case("LOGISTIC", "SVMClassifier", X, outputs=BOTH, kernel_type="RBF", kernel_params=[0.4, 0.0, 0.0],
+     coefficients=numbers(12), support_vectors=numbers(24), rho=numbers(3), vectors_per_class=[2, 2, 2],
+     classlabels_ints=[1, 2, 3], post_transform="LOGISTIC")  # fmt: skip
+TEXTS = (onnx.TensorProto.STRING, FLOAT)
+case("of texts", "SVMClassifier", X, outputs=TEXTS, kernel_type="RBF", kernel_params=[0.4, 0.0, 0.0],
+     coefficients=numbers(5), support_vectors=numbers(20), rho=[0.1], vectors_per_class=[2, 3],
+     classlabels_strings=["no", "yes"])  # fmt: skip
+case("of three texts", "LinearClassifier", X, outputs=TEXTS, coefficients=numbers(12), intercepts=numbers(3),
+     classlabels_strings=["a", "β", ""], post_transform="SOFTMAX")  # fmt: skip
+case("of one score, texts", "LinearClassifier", X, outputs=TEXTS, coefficients=numbers(4), intercepts=[0.3],
+     classlabels_strings=["no", "yes"])  # fmt: skip
 case("of one class", "SVMRegressor", X, coefficients=numbers(5), support_vectors=numbers(20), n_supports=5, rho=[0.2],
      kernel_type="RBF", kernel_params=[0.4, 0.0, 0.0], one_class=1)  # fmt: skip
 case("without vectors", "SVMRegressor", X, coefficients=numbers(4), rho=[0.2], kernel_type="LINEAR",
@@ -141,6 +159,13 @@ def answers(proto: onnx.ModelProto, feed: dict[str, np.ndarray]) -> list[np.ndar
     return session.run(None, feed)  # type: ignore[no-any-return]
 
 
+def agree(got: np.ndarray, want: np.ndarray) -> None:
+    if want.dtype == object:
+        assert got.tolist() == want.tolist()
+    else:
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6)
+
+
 @pytest.mark.parametrize(("operator", "inputs", "outputs", "attributes"), CASES)
 def test_expanded(
     operator: str, inputs: tuple[np.ndarray, ...], outputs: tuple[int, ...], attributes: dict[str, Any]
@@ -155,7 +180,7 @@ def test_expanded(
         feed = {f"x{i}": a[:count] for i, a in enumerate(inputs)}
         for got, want in zip(answers(written, feed), answers(proto, feed), strict=True):
             assert got.dtype == want.dtype
-            np.testing.assert_allclose(got, want.reshape(got.shape), rtol=2e-5, atol=2e-6)
+            agree(got, want.reshape(got.shape))
 
 
 OF_KERNELS = [c for c in CASES if f"{ML}::{c.values[0]}" in kernel]
@@ -169,7 +194,7 @@ def test_the_reference_of_a_verification_is_onnx_runtime(
     feed = {f"x{i}": a for i, a in enumerate(inputs)}
     (found,) = evaluate_file(proto, [feed])
     for got, want in zip(found.values(), answers(proto, feed), strict=True):
-        np.testing.assert_allclose(np.asarray(got), want.reshape(np.shape(got)), rtol=2e-5, atol=2e-6)
+        agree(np.asarray(got), want.reshape(np.shape(got)))
 
 
 def test_every_expansion_has_a_case() -> None:
@@ -177,9 +202,9 @@ def test_every_expansion_has_a_case() -> None:
 
 
 def test_what_is_not_taken_stays() -> None:
-    texts = {"classlabels_strings": ["a", "b", "c"], "coefficients": numbers(12), "intercepts": numbers(3)}
-    model = read(model_of("LinearClassifier", (X,), (onnx.TensorProto.STRING, FLOAT), texts))
-    assert not expand_learners(model, ())
+    shares = {"prob_a": [-1.0], "prob_b": [0.1], "coefficients": numbers(5), "support_vectors": numbers(20)}
+    shares |= {"rho": [0.1], "vectors_per_class": [2, 3], "classlabels_ints": [0, 1], "kernel_type": "LINEAR"}
+    assert not expand_learners(read(model_of("SVMClassifier", (X,), BOTH, shares)), ())
     assert not expand_learners(
         read(model_of("Scaler", (X,), (FLOAT,), {"offset": [0.0], "scale": [1.0]})), {f"{ML}::Scaler"}
     )
