@@ -71,8 +71,8 @@ for kind, params in {"LINEAR": [0.0, 0.0, 0.0], "POLY": [0.3, 0.5, 3.0], "RBF": 
     for vectors in ([2, 3], [3, 1, 2], [1, 2, 1, 3]):
         case(f"{kind}, {len(vectors)} classes", "SVMClassifier", X, outputs=BOTH, kernel_type=kind,
              kernel_params=params, coefficients=numbers(sum(vectors) * (len(vectors) - 1)),
-             support_vectors=numbers(sum(vectors) * 4), rho=numbers(len(vectors) * (len(vectors) - 1) // 2), vectors_per_class=vectors,
-             classlabels_ints=[7, 3, 5, 9][: len(vectors)])  # fmt: skip
+             support_vectors=numbers(sum(vectors) * 4), rho=numbers(len(vectors) * (len(vectors) - 1) // 2),
+             vectors_per_class=vectors, classlabels_ints=[7, 3, 5, 9][: len(vectors)])  # fmt: skip
 case("LOGISTIC", "SVMClassifier", X, outputs=BOTH, kernel_type="RBF", kernel_params=[0.4, 0.0, 0.0],
      coefficients=numbers(12), support_vectors=numbers(24), rho=numbers(3), vectors_per_class=[2, 2, 2],
      classlabels_ints=[1, 2, 3], post_transform="LOGISTIC")  # fmt: skip
