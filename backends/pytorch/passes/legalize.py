@@ -13,6 +13,7 @@ from convert.passes.flat_roots import flatten_roots
 from convert.passes.layout.assign import assign_layout
 from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.move_through_reshape import join_transposes
+from convert.passes.resized_axes import name_resized_axes
 from convert.passes.response_norm import find_response_norms
 from convert.passes.size_checks import drop_size_checks
 
@@ -37,6 +38,7 @@ PASSES: tuple[Pass, ...] = (
     drop_size_checks,
     expand_unsupported,
     clean,
+    name_resized_axes,
     flatten_roots,
     find_response_norms,
     assign_channels_first,

@@ -15,6 +15,7 @@ from convert.passes.flat_roots import flatten_roots
 from convert.passes.layout.assign import assign_layout
 from convert.passes.layout.compose_transposes import compose_transposes
 from convert.passes.layout.move_through_reshape import join_transposes
+from convert.passes.resized_axes import name_resized_axes
 from convert.passes.response_norm import find_response_norms
 
 from ..rules import onnx_op
@@ -36,6 +37,7 @@ BEFORE_LAYOUT: tuple[Pass, ...] = (
     enclose_gradients,
     expand_unsupported,
     clean,
+    name_resized_axes,
     flatten_roots,
     split_broadcasts,
     find_response_norms,
