@@ -24,6 +24,7 @@ from ..graph.protos import parse_message
 from ..graph.variables import Variable
 from ..program import Program, ProgramInput
 from ..runner.keras_data_layers import picture_layers_of_integers
+from ..runner.keras_subclassed import batch_left_open, with_inputs
 from ..runner.keras_time_distributed import fold_time_distributed
 from ..runner.lookup_tables import captured_tables
 from ..runner.names import captured_variables, function_names, keras_names
@@ -36,15 +37,11 @@ def program_from_keras(model: Any, options: Options, report: Report) -> Program:
 
     if keras.backend.backend() != "tensorflow":
         raise Unsupported(f"Keras runs on {keras.backend.backend()}", hint="set KERAS_BACKEND=tensorflow")
-    if not getattr(model, "inputs", None):
-        raise UsageError(
-            f"the inputs of the Keras model {model.name!r} are not known",
-            hint="export it with model.export and give that folder, or build it as a functional model",
-        )
+    model = with_inputs(model, options)
     inputs, outputs = keras_names(model)
     given = match_specs(inputs, options.inputs)
     specs = [
-        tf.TensorSpec(_merge_shape(x.shape, given.get(name)), x.dtype, name=f"input_{i}")
+        tf.TensorSpec(_merge_shape(batch_left_open(model, x.shape), given.get(name)), x.dtype, name=f"input_{i}")
         for i, (name, x) in enumerate(zip(inputs, model.inputs, strict=True))
     ]
     structure = getattr(model, "_inputs_struct", None)

@@ -21,6 +21,7 @@ from ..graph.lookup_tables import FILLING
 from .allowed import check_file
 from .complex_pairs import fed_array, with_pairs
 from .keras_data_layers import picture_layers_of_integers
+from .keras_subclassed import batch_left_open, with_inputs
 from .keras_time_distributed import fold_time_distributed
 from .kernels import check_kernels, environment, is_imported, settings
 from .lookup_tables import captured_tables, insert_tables
@@ -218,7 +219,7 @@ def _keras_file_runnable(source: Source, options: Options) -> RunnableModel:
 
 
 def _keras_object_runnable(source: Source, options: Options) -> RunnableModel:
-    return _keras_runnable(source.model)
+    return _keras_runnable(with_inputs(source.model, options))
 
 
 def _keras_runnable(model: Any) -> RunnableModel:
@@ -232,7 +233,10 @@ def _keras_runnable(model: Any) -> RunnableModel:
         packed = keras.tree.pack_sequence_as(structure, list(values)) if structure is not None else values[0]
         return keras.tree.flatten(model(packed, training=False))
 
-    specs = [tf.TensorSpec(x.shape, x.dtype, name=f"input_{i}") for i, x in enumerate(model.inputs)]
+    shapes = [batch_left_open(model, x.shape) for x in model.inputs]
+    specs = [
+        tf.TensorSpec(s, x.dtype, name=f"input_{i}") for i, (s, x) in enumerate(zip(shapes, model.inputs, strict=True))
+    ]
     with fold_time_distributed(model):
         concrete = tf.function(call, autograph=False, jit_compile=False).get_concrete_function(*specs)
     return _concrete_runnable(concrete, inputs, outputs, None if picture_layers_of_integers(model) else call)
