@@ -14,6 +14,7 @@ from ..dtypes import torch_dtype
 from ..rules import host, onnx_op
 from ..values import Known, sizes_of
 
+_NO_REST = onnx_op.limit("Reshape", "-1 beside a dim of 0: any size would do, and ONNX Runtime takes none")
 _ANY_ONE = onnx_op.limit("Squeeze", "no axes, of dims that only the run tells: the rank depends on which are 1")
 
 
@@ -40,6 +41,8 @@ def reshape(t, x, shape, *, allowzero):
     dims = t.ints(shape)
     if not allowzero:
         dims = [x.shape[i] if isinstance(n, int) and n == 0 else n for i, n in enumerate(dims)]
+    if {0, -1} <= {n for n in dims if isinstance(n, int)}:
+        raise Unsupported(_NO_REST)
     return x.reshape(dims)
 
 

@@ -155,7 +155,9 @@ def _capture_once_or_longer(module: nn.Module, call: Call, report: Report, messa
         return done
     again = _constraint_counts(other)
     better = again[0] < narrow[0] or (again[0] == narrow[0] == 0 and again[1] <= narrow[1])
-    return other if better or count_admitted(done) == 1 < count_admitted(other) else done
+    # One number that an example of few rows gives, such as no elements, may be what few lengths have.
+    fewer = again[1] < narrow[1] and count_admitted(done) < count_admitted(other)
+    return other if better or fewer or count_admitted(done) == 1 < count_admitted(other) else done
 
 
 def _constraint_counts(done: Capture) -> tuple[int, int]:

@@ -71,3 +71,13 @@ def test_a_group_norm_of_maps_of_one_place() -> None:
         x = np.random.default_rng(0).normal(size=dims).astype(np.float32)
         found = program.module()(torch.from_numpy(x))["y"].detach().numpy()
         np.testing.assert_allclose(found, session.run(["y"], {"x": x})[0], rtol=1e-5, atol=1e-5)
+
+
+def test_a_rest_beside_nothing_is_refused() -> None:
+    """ONNX Runtime does not take it either; PyTorch divided by zero."""
+    text = """(float[4, 3] x) => (float[m, n] y) <int64[1] two = {2}, int64[2] shape = {0, -1}> {
+        nothing = Slice (x, two, two) y = Reshape (nothing, shape)
+    }"""
+    model = ir.serde.deserialize_model(onnx.parser.parse_model(HEAD + text))
+    with pytest.raises(Unsupported, match="-1 beside a dim of 0"):
+        export_model(model)
