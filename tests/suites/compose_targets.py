@@ -96,7 +96,8 @@ def _outcome(
     ]
     wanted = [w for w, fit in zip(wanted, fits, strict=True) if fit]
     nodes = list(model.graph.all_nodes())
-    declared = [d for d in plugin.differences(program.kind, target) if d.empty and any(map(d.of, nodes))]
+    differences = plugin.differences(program.kind, plugin.formats()[target].kind)
+    declared = [d for d in differences if d.empty and any(map(d.of, nodes))]
     with tempfile.TemporaryDirectory(prefix="compose-") as folder:
         report = Report("compose")
         try:
@@ -114,7 +115,7 @@ def _outcome(
             found = next((o for o in alone if o.status != "right" and not _NOT_ONE.search(o.text)), found)
             return Outcome("refused", found.text) if _NOT_ONE.search(found.text) else found
         # What is declared to be off, of operators that are there, is given to the reference, by as much.
-        rough = {o: d.within for d in plugin.differences(program.kind, target) for o in d.operators if d.within}
+        rough = {o: d.within for d in differences for o in d.operators if d.within}
         rough = {n.op_type: rough[n.op_type] for n in nodes if n.op_type in rough and not n.domain}
         if found.status == "wrong" and rough:
             every = KINDS[program.kind].references(program, runs, rough)

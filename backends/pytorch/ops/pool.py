@@ -94,6 +94,8 @@ def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, ker
     whole, given, strides, dilations = _window(x, kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
     equal = equal_pads(whole)
     plain = all(d == 1 for d in dilations) and rank <= 3
+    # PyTorch takes no volume that is smaller than the window without its pads.
+    plain = plain and (rank < 3 or all(_reaches(*axis) for axis in zip(x.shape[2:], kernel_shape, whole, strict=True)))
     # PyTorch would count what ceil_mode adds beyond the pads.
     own = equal is not None and (not count_include_pad or [tuple(p) for p in whole] == [tuple(p) for p in given])
     if plain and own and all(2 * p <= k for p, k in zip(equal, kernel_shape, strict=True)):
@@ -109,6 +111,10 @@ def average_pool(t, x, *, auto_pad, ceil_mode, count_include_pad, dilations, ker
     else:
         counted = padded(ones, whole)
     return (total / _sums(counted, kernel_shape, strides, dilations)).to(kind)
+
+
+def _reaches(size: Any, window: int, pads: Any) -> bool:
+    return all(isinstance(p, int) and p == 0 for p in pads) or (isinstance(size, int) and size >= window)
 
 
 def _sums(x: Any, kernel: Any, strides: Any, dilations: Any) -> Any:

@@ -37,6 +37,7 @@ ROWS = [
     case("AveragePool", f32(2, 3, 9), kernel_shape=[3], strides=[2]),
     case("MaxPool", f32(1, 2, 4, 5, 6), kernel_shape=[2, 2, 2], strides=[2, 1, 2]),
     case("AveragePool", f32(1, 2, 4, 5, 6), kernel_shape=[2, 2, 2]),
+    case("AveragePool", f32(3, 2, 1, 2, 3), kernel_shape=[1, 3, 1], pads=[0, 1, 0, 0, 1, 0]).named("a window over all"),
     case("MaxPool", f32(2, 3, 7, 8), kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2]),
     case("MaxPool", f32(1, 2, 5, 5), kernel_shape=[1, 1], strides=[2, 2]),
     case("MaxPool", i64(1, 2, 5, 5).astype(np.int8), kernel_shape=[2, 2], pads=[1, 1, 0, 0]),
