@@ -25,6 +25,8 @@ KNOWN: dict[tuple[str, str], dict[str, str]] = {
         **dict.fromkeys(("var", "std", "var_mean", "std_mean", "var_mean.default", "std_mean.default",
                          "lerp", "add", "histc", "i0", "special_i0"), _OVERFLOW),
         "prelu": "a slope of NaN",
+        **dict.fromkeys(("silu_backward", "mish_backward"), "the rounding of a slope near 0 by a gradient of 3e38"),
+        "_cdist_backward": _OVERFLOW,
         **dict.fromkeys(("bucketize", "searchsorted"), "edges that are not sorted, which the feeds make of them"),
         "gcd": "of the least integer, which has no absolute value, the sign is undefined in PyTorch's, too",
         "bincount": "of nothing, with weights, PyTorch gives integers",

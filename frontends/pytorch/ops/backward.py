@@ -15,8 +15,8 @@ _WEIGHTS = torch_op.limit("convolution_backward of weights", "gradients of weigh
 
 @torch_op("silu_backward")
 def silu_backward(g, grad_output, x):
-    s = g.Sigmoid(x)
-    return g.Mul(grad_output, g.Add(s, g.Mul(g.Mul(x, s), g.Sub(constant_like(g, 1, x), s))))
+    s, one = g.Sigmoid(x), constant_like(g, 1, x)
+    return g.Mul(grad_output, g.Mul(s, g.Add(one, g.Mul(x, g.Sub(one, s)))))
 
 
 @torch_op("mish_backward")
