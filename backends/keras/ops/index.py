@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from keras import KerasTensor, layers, ops
@@ -52,51 +53,42 @@ def gather_nd(k, x, indices, *, batch_dims):
     depth = indices.shape[-1]
     if depth is None:
         raise Unsupported("indices of dynamic number of dims")
-    if batch_dims:
-        return _gather_by_batch(k, x, indices, batch_dims)
-    sizes = list(x.shape[:depth])
-    if None in sizes[1:]:
-        raise Unsupported("GatherND over a dim of dynamic size")
-    indices = _wrap_negative(k, indices, k.sizes_of(0, x)[:depth])
-    strides = np.array([np.prod(sizes[i + 1 :]) for i in range(depth)], np.int64)
-    flat = ops.sum(ops.cast(indices, "int64") * strides, axis=-1)
-    if depth == 1:  # a reshape would keep one dim of dynamic size at most
-        return ops.take(x, flat, axis=0)
-    rest = [d if d is not None else -1 for d in x.shape[depth:]]
-    if rest.count(-1) + (None in sizes) > 1:
+    end = batch_dims + depth
+    lead, rest, dims = x.shape[:end], x.shape[end:], k.sizes_of(0, x)
+    indices = _wrap_negative(k, indices, dims[batch_dims:end])
+    if (
+        batch_dims == depth == 1 and None in rest and None in lead
+    ):  # a reshape would keep one dim of dynamic size at most
+        return _row_of_each(x, ops.cast(indices[..., 0], "int64"))
+    rows = _number_of_row(k, indices, dims[:batch_dims], dims[batch_dims:end])
+    if end == 1:
+        return ops.take(x, rows, axis=0)
+    if rest.count(None) + (None in lead) > 1:
         raise Unsupported("GatherND of several dims of dynamic size")
-    return ops.take(ops.reshape(x, (-1 if None in sizes else int(np.prod(sizes)), *rest)), flat, axis=0)
+    return ops.take(ops.reshape(x, (-1 if None in lead else int(np.prod(lead)), *_sizes(rest))), rows, axis=0)
 
 
-def _gather_by_batch(k: Emitter, x: KerasTensor, indices: Tensor, batch: int) -> KerasTensor:
-    """From x [*batch, *sizes, *rest] at indices [*batch, *places, depth], each element of the batch from its own."""
-    end = batch + int(indices.shape[-1])
-    sizes = x.shape[batch:end]
-    if None in sizes[1:]:
-        raise Unsupported("GatherND over a dim of dynamic size")
-    wrapped = _wrap_negative(k, indices, k.sizes_of(0, x)[batch:end])
-    strides = np.array([np.prod(sizes[i + 1 :]) for i in range(len(sizes))], np.int64)
-    flat = ops.sum(ops.cast(wrapped, "int64") * strides, axis=-1)
-    lead, places, rest = x.shape[:batch], flat.shape[batch:], x.shape[end:]
-    rows = _with_dims(x, [_product(lead), _product(sizes), *rest])
-    flat = _with_dims(flat, [_product(lead), _product(places)])
-    for _ in rest:
-        flat = ops.expand_dims(flat, -1)
-    found = ops.take_along_axis(rows, flat, axis=1)
-    return _with_dims(found, [*lead, *places, *rest])
+def _number_of_row(k: Emitter, indices: Tensor, batch: Sequence[Any], sizes: Sequence[Any]) -> Tensor:
+    """The number among all rows of [*batch, *sizes] that each tuple of indices [*batch, …, depth] stands for."""
+    number: Any = None
+    for dim in batch:
+        own = k.places(dim, "int64")
+        number = own if number is None else plus(ops.multiply(ops.expand_dims(number, -1), k.size(dim)), own)
+    for _ in range(len(indices.shape) - 1 - len(batch)) if batch else ():
+        number = ops.expand_dims(number, -1)
+    for place, dim in enumerate(sizes):
+        own = ops.cast(indices[..., place], "int64")
+        number = own if number is None else plus(ops.multiply(number, k.size(dim)), own)
+    return number
 
 
-def _product(dims: Sequence[int | None]) -> int | None:
-    return None if None in dims else int(np.prod(dims))  # type: ignore[arg-type]
-
-
-def _with_dims(x: Tensor, dims: Sequence[int | None]) -> Tensor:
-    """`x` reshaped, unless it has these dims; raises `Unsupported` where more than one of them is dynamic."""
-    if len(dims) == len(x.shape):
-        return x
-    if list(dims).count(None) > 1:
+def _row_of_each(x: KerasTensor, places: Tensor) -> KerasTensor:
+    """From x [batch, rows, *rest] at places [batch, …], each element of the batch from its own."""
+    if len(places.shape) != 2:
         raise Unsupported("GatherND of several dims of dynamic size")
-    return ops.reshape(x, _sizes(dims))
+    for _ in x.shape[2:]:
+        places = ops.expand_dims(places, -1)
+    return ops.take_along_axis(x, places, axis=1)
 
 
 def _sizes(dims: Sequence[int | None]) -> tuple[int, ...]:

@@ -55,3 +55,27 @@ def test_rows_of_each_element_of_a_dynamic_batch(tmp_path: Path) -> None:
     for feed, got in zip(feeds, run_target("keras", path, feeds), strict=True):
         np.testing.assert_array_equal(got["y"], np.take_along_axis(feed["x"], feed["i"] % 5, 1))
         np.testing.assert_array_equal(got["z"], feed["x"][np.arange(len(feed["x"])), feed["j"][:, 0]])
+
+
+def test_rows_of_several_dynamic_dims(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]>
+        g (float[N, T, 5, 4] x, int64[N, T, K, 1] i, int64[N, K, 2] j) => (float[N, T, K, 4] y, float[N, K, 4] z) {
+            y = GatherND <batch_dims = 2> (x, i)
+            z = GatherND <batch_dims = 1> (x, j)
+        }"""
+    )
+    path = tmp_path / "m.keras"
+    convert.convert(model, "keras", path, verify=False)
+    feeds = [
+        {
+            "x": f32(n, t, 5, 4),
+            "i": i64(n, t, k, 1, low=-5, high=5),
+            "j": np.stack([i64(n, k, low=-t, high=t), i64(n, k, low=-5, high=5)], -1),
+        }
+        for n, t, k in ((3, 2, 4), (1, 6, 2))
+    ]
+    for feed, got in zip(feeds, run_target("keras", path, feeds), strict=True):
+        x, first = feed["x"], np.arange(len(feed["x"]))[:, None]
+        np.testing.assert_array_equal(got["y"], np.take_along_axis(x, feed["i"] % 5, 2))
+        np.testing.assert_array_equal(got["z"], x[first, feed["j"][..., 0], feed["j"][..., 1]])
