@@ -53,7 +53,7 @@ KNOWN: dict[tuple[str, str], dict[str, str]] = {
         "histogram": "bins of the width 0 beside numbers near the largest float",
         **dict.fromkeys(("igamma", "igammac"), "of a shape of 1e15 PyTorch is 1.6e-9 off, which mpmath is not"),
         **dict.fromkeys(("polygamma", "special_polygamma"), "at the poles, where PyTorch divides by a rounding"),
-        "sym_int": "an integer of more than 64 bits",
+        **dict.fromkeys(("sym_int", "sym_ceil", "sym_floor", "sym_round"), "an integer of more than 64 bits"),
         "unique_consecutive": "of rows without elements PyTorch's inverse has none",
         **dict.fromkeys((f"special_{kind}_polynomial_{name}" for kind, names in
                          (("chebyshev", "uw"), ("shifted_chebyshev", "tuw"), ("laguerre", "l"), ("legendre", "p"))
