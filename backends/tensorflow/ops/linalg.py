@@ -26,6 +26,8 @@ WIDER = {
 
 def matrix_product(a: Value, b: Value, *, flat: bool = True) -> tf.Tensor:
     """numpy.matmul: vectors are promoted, batch dims broadcast. flat: rows of a are multiplied as one matrix."""
+    if flat and None in (a.shape.rank, b.shape.rank) and not _is_one_matrix(a, b):
+        return _product_of_any_ranks(a, b)
     if b.shape.rank == 1:
         return tf.squeeze(matrix_product(a, tf.expand_dims(b, -1), flat=flat), -1)
     if a.shape.rank == 1:
@@ -36,6 +38,17 @@ def matrix_product(a: Value, b: Value, *, flat: bool = True) -> tf.Tensor:
     if flat and a.shape.rank != 2 and _is_one_matrix(a, b):
         return _multiply_by_matrix(a, b)
     return _matmul(a, b)
+
+
+def _product_of_any_ranks(a: Value, b: Value) -> tf.Tensor:
+    """The product of what may be vectors, as only the run tells: each is given a dim of 1, which the product loses."""
+    before, behind = (tf.maximum(2 - tf.rank(x), 0) for x in (a, b))
+    left = tf.reshape(a, tf.concat([tf.ones([before], tf.int32), tf.shape(a)], 0))
+    right = tf.reshape(b, tf.concat([tf.shape(b), tf.ones([behind], tf.int32)], 0))
+    wide = WIDER.get(a.dtype, a.dtype)
+    y = _matmul(tf.cast(left, wide), tf.cast(right, wide))
+    dims = tf.shape(y)
+    return tf.cast(tf.reshape(y, tf.concat([dims[:-2], dims[-2:-1][before:], dims[-1:][behind:]], 0)), a.dtype)
 
 
 def _is_one_matrix(a: Value, b: Value) -> bool:

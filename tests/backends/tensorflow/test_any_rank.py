@@ -1,0 +1,45 @@
+"""Products of what has a rank that only the run tells, as behind an If whose ways give other ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx.parser
+import onnxruntime
+import pytest
+
+pytest.importorskip("tensorflow", reason="TensorFlow runs the artefacts")
+
+import convert
+from tests.support.run_targets import SUFFIXES, run_target
+
+HEAD = '<ir_version: 10, opset_import: ["": 21]> graph '
+OF_ANY = """z = If (more) <
+    then_branch = a () => (float one) {{ one = Mul (x, w) }}, else_branch = b () => (float other) {{ other = Relu (x) }}
+>"""
+GRAPHS = {
+    "both": "y = MatMul (z, z)",
+    "a vector behind": "y = MatMul (z, x)",
+    "a vector before": "y = MatMul (x, z)",
+    "a matrix behind": "y = MatMul (z, m)",
+    "a matrix before": "y = MatMul (m, z)",
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_product(name: str, tmp_path: Path) -> None:
+    text = f"""(float[4] x, bool more) => (float y) <float[2, 4, 4] w = {{{", ".join(map(str, range(32)))}}},
+        float[4, 4] m = {{{", ".join(map(str, range(16)))}}}> {{ {OF_ANY.format()} {GRAPHS[name]} }}"""
+    proto = onnx.parser.parse_model(HEAD + text)
+    for value in (*proto.graph.output, *(v for a in proto.graph.node[0].attribute for v in a.g.output)):
+        value.type.tensor_type.ClearField("shape")
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    path = tmp_path / f"m.{SUFFIXES['tf-frozen']}"
+    convert.convert(proto, "tf-frozen", path, verify=False)
+    for more in (True, False):
+        feed = {"x": np.array([0.5, -1, 2, 3], np.float32), "more": np.array(more)}
+        (want,) = session.run(None, feed)
+        (got,) = run_target("tf-frozen", path, [feed])
+        assert got["y"].shape == want.shape
+        np.testing.assert_allclose(got["y"], want, rtol=1e-5)
