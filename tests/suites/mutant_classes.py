@@ -212,5 +212,19 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("special.py", r'array\.dtype\.kind == "c"', 'array.dtype.kind <= "c"', "it is f or c"),
     ("ties.py", r"got\) \| \(np", "got) ^ (np", "what is equal is no NaN"),
     ("sensitive.py", r"node\.outputs\[0\]$", "node.outputs[ -1]", "a Resize has one output"),
+    ("ties.py", "off >= least", "off is not least", "it spares sorting: of all that are sorted the same are the first"),
+    (
+        "(nonfinite|small_elements).py",
+        r"1000 \* seed \+",
+        "1000 * seed |",
+        "any other seed moves as well",
+    ),
+    ("uneven.py", "~a & ~b & c", "~a ** ~b & c", "of booleans ~(a ** ~b) is ~a & ~b"),
+    ("verify_parts.py", r"_models\(target\) - ", "_models(target) ^ ", "each part is one of the models of its folder"),
+    ("nonfinite.py", r"two\) & ~", "two) * ~", "a product of booleans is both"),
+    *(
+        ("counterparts.py", "_MOST_CHOICES = 250_000", f"_MOST_CHOICES = {other}", "it bounds the time alone")
+        for other in (249_999, 250_001)
+    ),
 ]
 """The same of lines in the files whose names match the first."""

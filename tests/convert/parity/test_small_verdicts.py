@@ -1,0 +1,316 @@
+"""Decisions of the verdict that hang on one comparison: each side of it, with numbers worked out by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from convert import plugin, stored
+from convert.declared_ends import DeclaredEnd, DeclaredEnds
+from convert.errors import Location, Unsupported
+from convert.graph import Graph
+from convert.options import Options
+from convert.parity import declared_ends, nonfinite, size_search, small_elements, ties, two_artefacts, uneven
+from convert.parity.compare import _judge_output
+from convert.parity.generation import _prompt
+from convert.parity.inputs import Feed
+from convert.parity.judge import RunOutputs, VerifyMethod
+from convert.parity.locate import _locate_in_graph
+from convert.parity.magnitudes import _rms, noise_beside
+from convert.parity.randomness import random_outputs
+from convert.parity.rounding_margins import _deciding_margin
+from convert.parity.small_elements import hold_small_elements
+from convert.parity.special_verdict import _Excuse, _excused_rows
+from convert.parity.weights import _comparable
+from convert.report import Report
+from convert.runners.generation import Generation
+from convert.runners.trace import Trace, TraceStep, summarize
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, Divergence, OutputVerdict, Verdict
+from tests.convert.parity.input_models import plain
+
+F = ir.DataType.FLOAT
+NAN, INF = np.nan, np.inf
+
+
+# -- ties -------------------------------------------------------------------------------------------------------------
+
+
+def picker(operator: str = "TopK", computed: bool = True) -> tuple[ir.Model, ir.Node]:
+    g = Graph()
+    x = g.input("x", F, [1, "n"])
+    scores = g.Identity(x) if computed else x
+    node = g.ArgMax(scores, axis=1) if operator == "ArgMax" else g.TopK(scores, np.array([2]), outputs=2)[1]
+    g.output(node, "y")
+    return g.model(), next(n for n in g.model().graph if n.op_type == operator)
+
+
+@pytest.mark.parametrize("count", [2, 300])
+def test_none_of_many_places_is_picked_twice(count: int) -> None:
+    _, node = picker()
+    scores = -np.arange(400.0)[None]
+    places = np.arange(count)[None]
+    again = np.where(places == 1, 0, places)
+    assert ties._is_near_tie(node, scores, np.ones((1, 400)), places, places, 4.0)
+    assert not ties._is_near_tie(node, scores, np.ones((1, 400)), places, again, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("single", "moved", "other"),
+    [
+        ([1.0, 1.0], [[1.0, 2.0]] * 4, True),  # float32 has the number itself: nothing was rounded
+        ([1.5, 1.5], [[1.5, 1.5]] * 4, True),  # rounded up, and never apart
+        ([1.5, 1.5], [[1.5, 1.5]] * 3 + [[1.0, 2.0]], False),
+        ([0.5, 0.5], [[0.5, 0.5]] * 3 + [[1.0, 2.0]], False),  # rounded down
+        ([1.0, 2.0], [[1.0, 1.0]] * 4, False),
+    ],
+)
+def test_scores_that_are_equal_for_certain(
+    single: list[float], moved: list[list[float]], other: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two scores of 1 in float64: what float32 and four moves by a rounding make of them."""
+    made, node = picker("ArgMax")
+    name = str(node.inputs[0].name)  # type: ignore[union-attr]
+    monkeypatch.setattr("convert.reference.executor.run", lambda *_, **__: {name: np.array([single])})
+    monkeypatch.setattr(ties, "run_moved", lambda *_, seed, **__: [{name: np.array([moved[seed]])}])
+    feed, places = Feed("one", {"x": np.zeros((1, 2))}), [np.array([[0]]), np.array([[1]])]
+    assert ties._picks_other_of_equal(made, node, np.ones((1, 2)), feed, *places) is other
+    assert not ties._picks_other_of_equal(made, node, np.ones((1, 2)), feed, places[0], places[0])
+    assert not ties._picks_other_of_equal(made, node, np.array([[1.0, 2.0]]), feed, *places)
+
+
+def test_places_are_along_the_axis_that_is_the_default() -> None:
+    (_, first), (_, last) = picker("ArgMax"), picker()
+    assert (ties._axis(first), ties._axis(last)) == (1, -1)
+    del first.attributes["axis"]
+    assert ties._axis(first) == 0
+
+
+# -- errors, noises and margins ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("size", "told"), [(63, False), (64, True)])
+def test_the_better_half_is_that_of_many_elements(size: int, told: bool) -> None:
+    """One element of the source is 1 off, which makes its floor; all of the target's are 2^-10 off."""
+    exact = np.ones(size)
+    given, got = exact.astype(np.float32), (exact + 2.0**-10).astype(np.float32)
+    given[0] = 2.0
+    assert bool(_judge_output(exact, given, got, OutputVerdict("y"))) is told
+
+
+def test_nothing_but_zeros_has_no_noise() -> None:
+    assert _rms(np.zeros(3)) == 0.0
+    assert noise_beside(np.zeros(3), np.zeros(3)).tolist() == [0.0] * 3
+
+
+def test_small_elements_have_a_noise_of_four_roundings_of_their_size() -> None:
+    exact = np.array([1.0] * 32 + [2.0**40] * 32)
+    found = noise_beside(exact, exact)
+    assert set(found[:32]) == {4 * 2.0**-24}
+
+
+@pytest.mark.parametrize(("operator", "margin"), [("Greater", 0.75), ("Cast", 1.25)])
+def test_what_is_rounded_and_then_compared_decides_by_what_is_compared(operator: str, margin: float) -> None:
+    g = Graph()
+    rounded = g.Round(g.input("x", F, [1]))
+    node = g.Cast(rounded, to=ir.DataType.INT64) if operator == "Cast" else g.Greater(rounded, np.float32([0.25]))
+    g.output(node, "y")
+    decided = next(n for n in g.model().graph if n.op_type == operator)
+    found = _deciding_margin(g.model(), decided, {"x": np.array([1.25], np.float32)})
+    assert found.tolist() == [margin]
+
+
+def test_single_weights_are_compared_with_single_ones() -> None:
+    one, none, two = (ir.tensor(np.zeros(n, np.float32)) for n in (1, 0, 2))
+    assert list(_comparable({"w": one}, {"w": one})) == ["w"]
+    assert list(_comparable({"w": one}, {"w": none})) == []
+    assert list(_comparable({"w": one}, {"w": two})) == []
+    assert list(_comparable({"w": two}, {})) == ["w"]
+
+
+# -- larger numbers ---------------------------------------------------------------------------------------------------
+
+
+def test_outputs_of_other_shapes_tell_no_overflow() -> None:
+    """They are judged as such, and not left out as what overflows."""
+    lost, one, two = np.array([NAN]), np.array([NAN, NAN]), np.ones(2)
+    assert uneven._overflow_reason([lost], [two], [two]) == ""
+    assert uneven._overflow_reason([two * NAN], [lost], [np.ones(1)]) == ""
+    assert uneven._overflow_reason([one], [one], [np.ones(1)]) == ""
+    assert uneven._overflow_reason([lost], [one], [two]) == ""
+    assert uneven._overflow_reason([one], [one], [two]) == "the source is infinite or NaN, and the target is not,"
+    assert uneven._overflow_reason([one], [two], [one]) == "in its own dtypes the source overflows"
+
+
+def test_an_output_that_the_target_lacks_has_no_number_where_the_source_has_none() -> None:
+    feeds = [Feed("large", {}, edge=True, uneven=True)]
+    lost = [{"y": np.array([NAN])}]
+    runs = RunOutputs({"float32": lost, "float64": lost}, [{}], lost)
+    assert uneven.without_overflow(plain(), feeds, runs)[0] == feeds
+
+
+# -- small elements ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["", stored.FULL, stored.HALF])
+@pytest.mark.parametrize("narrowed", [False, True])
+def test_only_activations_in_steps_are_not_asked_for_small_elements(
+    kind: str, narrowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(small_elements._Judge, "fault", lambda self, place, *_: asked.append(place))
+    one = [{"y": np.ones(1)}]
+    runs = RunOutputs({"float32": one, "float64": one}, one, one, narrowed=SimpleNamespace() if narrowed else None)  # type: ignore[arg-type]
+    verdict = Verdict(PASS, outputs=[OutputVerdict("y")], stored=kind)
+    hold_small_elements(verdict, plain(), [Feed("one", {})], runs, lambda feeds: [])
+    assert asked == ([] if narrowed and kind == stored.FULL else [0])
+
+
+def test_each_move_and_each_feed_has_a_seed_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    feeds = [Feed(str(n), {}) for n in range(7)]
+    for room in (nonfinite, small_elements):
+        seeds: list[int] = []
+        monkeypatch.setattr(room, "moved_arrays", lambda arrays, seed, to=seeds: to.append(seed) or arrays)
+        monkeypatch.setattr(room, "run_moved", lambda *_, **__: [{}] * 7)
+        if room is nonfinite:
+            nonfinite._moved_runs(plain(), feeds, ["y"], [], lambda moved: [{}] * 7)
+        else:
+            judge = small_elements._Judge(plain(), feeds, RunOutputs({}, [], []), lambda feeds: [], False, "")
+            judge._moves_of_graph()
+        assert len(set(seeds)) == len(seeds) == 21
+
+
+def test_runs_that_ended_early_are_counted_as_far_as_they_go() -> None:
+    lost, plain_ones = np.array([NAN, 1.0]), np.ones(2)
+    assert nonfinite._count([lost, lost], [plain_ones]) == 1
+    assert nonfinite._count([lost], [plain_ones, plain_ones]) == 1
+    assert nonfinite._count([lost], [np.ones(3)]) == 0
+
+
+# -- special values, random numbers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rows"),
+    [
+        (np.ones((3, 2)), np.ones((3, 2)), frozenset({1})),
+        (np.ones((3, 1)), np.ones((3, 2)), None),
+        (np.ones((3, 2)), np.ones((3, 1)), None),
+        (np.ones((4, 2)), np.ones((4, 2)), None),
+        (np.ones(()), np.ones(()), None),
+    ],
+)
+def test_rows_go_their_own_ways_where_other_rows_change_no_shape(
+    before: np.ndarray, after: np.ndarray, rows: frozenset[int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = iter([before, after])
+    monkeypatch.setattr("convert.reference.executor.run", lambda *_, **__: {"y": next(given)})
+    excuse = _Excuse(plain().graph.node(0), frozenset({1}))
+    assert _excused_rows(plain(), "y", [excuse], {"x": np.zeros((3, 4))}) == rows
+
+
+def test_all_states_of_a_scan_are_told_from_what_it_scans() -> None:
+    """The second of two states is random from the second round on: so is what is made of it."""
+    body = Graph()
+    first, second, row = (body.input(n, F, [3]) for n in ("first", "second", "row"))
+    body.output(body.Add(first, row), "a")
+    body.output(body.RandomNormal(shape=[3]), "b")
+    body.output(body.Mul(second, row), "c")
+    g = Graph()
+    x, start = g.input("x", F, [2, 3]), g.const(np.zeros(3, np.float32))
+    made = g.Scan(start, start, x, body=body.model().graph, num_scan_inputs=1, outputs=3)
+    for value, name in zip(made, ("one", "two", "three"), strict=True):
+        g.output(value, name)
+    assert sorted(random_outputs(g.model())) == ["three", "two"]
+
+
+# -- places, ends, generation -----------------------------------------------------------------------------------------
+
+
+def test_the_first_output_of_a_step_is_described() -> None:
+    values = {"a": summarize(np.ones((2, 3))), "b": summarize(np.ones((4, 5, 6)))}
+    step = TraceStep(Location(operator="Split", node="split", module="block"), (), ("a", "b"))
+    found = _locate_in_graph(Divergence("Split", "", "", "", [], ""), set(), Trace([step], values, "float32"))
+    assert "2, 3" in found.instead
+    assert "4, 5" not in found.instead
+
+
+@pytest.mark.parametrize(
+    ("status", "theirs", "after", "reason", "notes"),
+    [
+        (PASS, False, FAIL, "the target has its inputs in the order b, a, and the source in the order a, b", 0),
+        (INCONCLUSIVE, False, FAIL, "the target has its inputs in the order b, a, and the source in the order a, b", 0),
+        (FAIL, False, FAIL, "before", 0),
+        (PASS, True, PASS, "before", 1),
+    ],
+)
+def test_other_ends_than_declared_fail(
+    status: str, theirs: bool, after: str, reason: str, notes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = DeclaredEnds([DeclaredEnd(n, "float", (None, 4)) for n in "ba"], [DeclaredEnd("y", "float", (None, 4))])
+    monkeypatch.setattr(plugin, "runner_for", lambda kind: SimpleNamespace(declared_ends=lambda target: declared))
+    g = Graph()
+    a, b = (g.input(n, F, ["n", 4]) for n in "ab")
+    g.output(g.Add(a, b), "y")
+    verdict = Verdict(status, "before", outputs=[OutputVerdict("y")])
+    method, target = VerifyMethod(theirs=theirs), SimpleNamespace(kind="onnx")
+    declared_ends.hold_declared_ends(verdict, target, g.model(), [], "", method)  # type: ignore[arg-type]
+    assert (verdict.status, verdict.reason, len(verdict.notes)) == (after, reason, notes)
+
+
+def test_two_artefacts_are_each_others_and_the_second_is_read_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(two_artefacts, "_read_right", lambda *given: Unsupported("no"))
+    monkeypatch.setattr(two_artefacts, "verify", lambda *given: asked.append(given[4]) or Verdict(PASS))
+    report, stages = Report("verify"), []  # type: ignore[var-annotated]
+    stage = report.stage
+    monkeypatch.setattr(report, "stage", lambda *names: stages.append(names) or stage(*names))
+    left, right = (SimpleNamespace(label=label, kind="onnx") for label in "ab")
+    two_artefacts.verify_two(left, right, plain(), Options(), VerifyMethod(), report)  # type: ignore[arg-type]
+    assert [method.theirs for method in asked] == [True]
+    assert stages == [("read", "b"), ("verify",)]
+
+
+def test_the_words_of_a_prompt_are_as_many_as_the_scores_of_that_name() -> None:
+    outputs = [
+        ir.Value(name=n, type=ir.TensorType(F), shape=ir.Shape([2, 6, d]))
+        for n, d in (("other", 9), ("log" + "its", 3))
+    ]
+    made = ir.Model(ir.Graph([], outputs, nodes=[], opset_imports={"": 23}), ir_version=10)
+    how = Generation(32, "ids", "".join(["log", "its"]), (), "", "")
+    assert set(_prompt(made, how)[0].ravel()) == {1, 2}
+
+
+# -- sizes ------------------------------------------------------------------------------------------------------------
+
+
+def test_shapes_are_inferred_for_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes eight seconds of twenty: the third begins at 16, and no fourth."""
+    now = [0.0]
+    seen: list[int] = []
+
+    def agree(graph: Any, proto: Any, sizes: dict[str, int]) -> bool:
+        now[0] += 8.0
+        seen.append(sizes["n"])
+        return sizes["n"] > 1
+
+    monkeypatch.setattr(size_search, "monotonic", lambda: now[0])
+    monkeypatch.setattr(size_search, "_shapes_agree", agree)
+    found = list(size_search._that_fit(plain(), [{"n": n} for n in range(1, 9)]))
+    assert seen == [1, 2, 3]
+    assert found == [{"n": 2}, {"n": 3}]
+
+
+def test_sizes_of_two_and_channels_of_two_are_suggested() -> None:
+    g = Graph()
+    x = g.input("x", F, ["n", "t"])
+    g.output(g.Add(x, np.zeros((1, 2), np.float32)), "y")
+    assert size_search.suggested_sizes(g.model()) == [2]
+    g = Graph()
+    x = g.input("x", F, ["n", 2, "h"])
+    y = g.Conv(x, np.zeros((2, 2, 1), np.float32))
+    g.output(g.MatMul(g.Flatten(y), np.zeros((14, 3), np.float32)), "y")
+    assert 7 in size_search.suggested_sizes(g.model())
