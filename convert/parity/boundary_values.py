@@ -168,7 +168,7 @@ def mix_boundary_values(value: ir.Value, array: np.ndarray, seed: int, end: int 
 
 def _with_whole_rows(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """A mask with some of its rows true, or 1, everywhere and some nowhere, as random ones hardly ever are."""
-    rows = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
+    rows = array.reshape(-1, array.shape[-1])
     if len(rows) > 2:
         order = rng.permutation(len(rows))
         some = max(1, len(rows) // (2 * _SHARE))

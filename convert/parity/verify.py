@@ -193,8 +193,8 @@ def _run_everything(
     given = [ends.feed(transpose_arrays(a, moved)) for a in arrays]
     ours = start(target, given, method.target, method.limits, edges, at_once=not scarce)
     try:
-        plain = [a for i, a in enumerate(arrays) if i != special]
-        graph_outputs = _graph_outputs(graph, plain, edges - len(arrays) + len(plain), method.limits.seconds)
+        plain, plain_edges = [f.arrays for f in feeds if not f.special], sum(f.edge and not f.special for f in feeds)
+        graph_outputs = _graph_outputs(graph, plain, plain_edges, method.limits.seconds)
         with doing("running the source", size := f"{len(arrays)} sets of inputs"):
             expected = child_results(theirs, "source")
         with doing("running the target", size):

@@ -72,6 +72,8 @@ CLASSES: list[tuple[str, str, str]] = [
     (r"(len\([\w.]+\)) == (len\([\w.]+\))", r"\1 is \2", "so few have one object for their number"),
     (r"(len\([\w.]+\)) != (count|len\([\w.]+\))", r"\1 is not \2", "so few have one object for their number"),
     (r"(\w+ == \w+\)?) \| \(np\.isnan", r"\1 ^ (np.isnan", "what is NaN is equal to nothing"),
+    (r"(\w+ == \w+\)?) \| \(np\.isnan", r"\1 + (np.isnan", "a sum of booleans is either"),
+    (r"\.ndim != (\w+)\.ndim", r".ndim is not \1.ndim", "Python has one object of each small number"),
     (r"== np\.inf", ">= np.inf", "nothing is beyond infinity"),
     (r"== -np\.inf", "<= -np.inf", "nothing is below it"),
     (r"strict=True", "strict=False", "both are of one length, by the lines before; it is there for code to come"),
@@ -213,15 +215,15 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("ties.py", r"got\) \| \(np", "got) ^ (np", "what is equal is no NaN"),
     ("sensitive.py", r"node\.outputs\[0\]$", "node.outputs[ -1]", "a Resize has one output"),
     ("ties.py", "off >= least", "off is not least", "it spares sorting: of all that are sorted the same are the first"),
-    (
-        "(nonfinite|small_elements).py",
-        r"1000 \* seed \+",
-        "1000 * seed |",
-        "any other seed moves as well",
+    *(
+        ("(nonfinite|small_elements).py", r"1000 \* seed \+", f"1000 * seed {other}", "any other seed moves as well")
+        for other in "|^"
     ),
+    *(("given_arrays.py", r"\[:200\]", f"[: {n}]", "so much of a text is shown") for n in (199, 201)),
     ("uneven.py", "~a & ~b & c", "~a ** ~b & c", "of booleans ~(a ** ~b) is ~a & ~b"),
     ("verify_parts.py", r"_models\(target\) - ", "_models(target) ^ ", "each part is one of the models of its folder"),
     ("nonfinite.py", r"two\) & ~", "two) * ~", "a product of booleans is both"),
+    ("counterparts.py", "> 2 and not", "> 1 and not", "of two dims no layout moves any"),
     *(
         ("counterparts.py", "_MOST_CHOICES = 250_000", f"_MOST_CHOICES = {other}", "it bounds the time alone")
         for other in (249_999, 250_001)

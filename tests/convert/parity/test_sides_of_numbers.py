@@ -1,0 +1,112 @@
+"""Limits of the verdict and of its inputs, at the number itself and one beyond it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from convert.errors import BadInput, UsageError
+from convert.graph import Graph
+from convert.options import Options
+from convert.parity import verify as room
+from convert.parity.counterparts import _pair
+from convert.parity.inputs import Feed, smallest_feed
+from convert.parity.judge import _conclude
+from convert.parity.magnitudes import smaller_parts
+from convert.parity.uneven import _is_cheap
+from convert.parity.verify import verify
+from convert.verdict import FAIL, PASS, OutputVerdict, Verdict
+from tests.convert.parity.input_models import plain
+from tests.support.sides import SOURCE, TARGET, Side, Sides, graph, scaled
+
+F = ir.DataType.FLOAT
+
+
+@pytest.mark.parametrize(
+    ("elements", "weights", "cheap"),
+    [
+        (1 << 19, 1 << 10, True),
+        (1 << 19, (1 << 10) + 1, False),
+        ((1 << 19) + 1, 0, False),
+        ((1 << 19) - 1, 1 << 10, True),
+        (1, 1 << 20, True),
+    ],
+)
+def test_a_set_is_cheap_by_its_elements_and_their_products_with_weights(
+    elements: int, weights: int, cheap: bool
+) -> None:
+    g = Graph()
+    g.output(g.Abs(g.input("x", F, ["n"])), "y")
+    if weights:
+        g.output(g.Neg(np.zeros(weights, np.float32)), "z")
+    arrays = {"a": np.zeros(1, np.float32), "b": np.zeros(elements - 1, np.float32)}
+    assert _is_cheap(g.model(), Feed("one", arrays)) is cheap
+
+
+def test_zeros_have_a_part_of_their_own_beside_large_numbers_alone() -> None:
+    large = np.full(4, 1e4)
+    assert smaller_parts(large) == []
+    assert smaller_parts(large * 0.999) == []
+    (mask,) = smaller_parts(np.array([1e4, 0.0, 1e4, np.nan]))
+    assert mask.tolist() == [False, True, False, False]
+    assert smaller_parts(np.array([1e4, 1e4, np.nan, np.inf])) == []
+
+
+def test_inputs_of_unknown_rank_have_no_dims_at_the_least() -> None:
+    made = plain(shape=(2, 3))
+    made.graph.inputs[0].shape = None
+    feed = smallest_feed(made, 4)
+    assert feed is not None
+    assert (feed.label, feed.arrays["x"].shape) == ("seed 4, normal, number of dims=0", ())
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_graph_has_to_take_the_usual_sets(refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says of one of them is the reason."""
+    asked: list[int] = []
+    real = room.run_all
+
+    def run_all(runner: Any, source: Any, arrays: Any, ways: Any, options: Options, optional: int) -> Any:
+        asked.append(len(arrays) - optional)
+        if refused:
+            raise BadInput("not these")
+        return real(runner, source, arrays, ways, options, optional)
+
+    monkeypatch.setattr(room, "run_all", run_all)
+    Sides(monkeypatch, Side(float32=scaled(2.0), float64=scaled(2.0, np.float64)), Side(float32=scaled(2.0)))
+    verdict = verify(SOURCE, TARGET, graph(), Options())
+    assert asked[0] == 3, "the others are at the edge"
+    if refused:
+        assert (verdict.status, verdict.guilty) == (FAIL, "frontend")
+        assert verdict.reason == "the shared graph does not run: not these"
+
+
+def test_the_first_output_that_fails_is_the_reason() -> None:
+    rows = [OutputVerdict(name, FAIL, f"{name} is off", twin=0.0) for name in "bc"]
+    verdict = Verdict(PASS, outputs=[OutputVerdict("a"), *rows])
+    _conclude(verdict, [[np.arange(3.0)]] * 3, set())
+    assert (verdict.status, verdict.guilty, verdict.reason) == (FAIL, "backend", "b: b is off")
+
+
+def ends(*names: str) -> list[ir.Value]:
+    return [ir.Value(name=n, type=ir.TensorType(F), shape=ir.Shape([2, 3])) for n in names]
+
+
+@pytest.mark.parametrize(
+    ("right", "pairs"),
+    [
+        (["out_1", "out_0"], {"a": "out_0", "b": "out_1"}),
+        (["other", "out_1", "out_0"], {"a": "out_0", "b": "out_1"}),
+        (["out_1", "other"], {"a": "out_1", "b": "other"}),  # not all of them are there: in order
+    ],
+)
+def test_names_that_a_writer_gives_pair_where_all_are_there(right: list[str], pairs: dict[str, str]) -> None:
+    lists = SimpleNamespace(error=lambda reason, hint="": UsageError(reason))
+    made = {"a": "out_0", "b": "out_1"}
+    found, notes = _pair("output", ends("a", "b"), ends(*right), {}, made, {}, lists)  # type: ignore[arg-type]
+    assert found == pairs
+    assert len(notes) == (2 if "out_0" in right else 1)
