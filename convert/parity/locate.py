@@ -103,10 +103,10 @@ def _locate_in_graph(found: Divergence, agreed: set[str], ours: Trace) -> Diverg
     """A kernel that knows no module: the place is that of the graph's first node that departs from the source."""
     if found.module or found.source:
         return found
-    for step in departing_steps(ours, agreed):
+    step = next(iter(departing_steps(ours, agreed)), None)
+    if step is not None:
         found.node, found.module, found.source = found.node or step.at.node, step.at.module, step.at.source
         found.instead = f"{step.at.operator}, {ours.describe_value(step.outputs[0])}"
-        break
     return found
 
 

@@ -21,6 +21,7 @@ from convert.parity.encoder_generation import STEMS, verify_encoder_generation
 from convert.parity.floors import _is_explained, _pooled, distance
 from convert.parity.inputs import Feed, feed_sizes, sized_feed
 from convert.parity.judge import RunOutputs, VerifyMethod, without_feed
+from convert.parity.locate import _distance
 from convert.parity.randomness import describe_repeats, judge_random, random_outputs
 from convert.parity.verify import _stand_in, _worst_feed, failed_run_verdict
 from convert.report import Report, Tensor
@@ -83,6 +84,12 @@ def test_distances_are_relative_to_the_second_and_pooled_over_feeds_with_element
 def test_sums_explain_errors_of_twice_their_own(errors: list[float], floors: list[float], explained: bool) -> None:
     row = OutputVerdict("y", sets=[SetErrors(e, 1e-9, e) for e in errors], error=errors[-1])
     assert _is_explained(row, floors) is explained
+
+
+def test_outputs_behind_whole_numbers_count_as_well() -> None:
+    ours = {"i": np.arange(2), "y": np.array([3.0, 4.0]), "z": np.array([1.0])}
+    theirs = {"i": np.arange(2), "y": np.array([3.0, 4.5]), "z": np.array([1.0])}
+    assert _distance(ours, theirs) == pytest.approx(0.5 / np.sqrt(12.5))
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------
