@@ -62,7 +62,7 @@ CLASSES: list[tuple[str, str, str]] = [
     (r"not 0 < reference\.size", "not 0 != reference.size", "no size is negative"),
     (r"off\[flat\] > 0", "off[flat] != 0", "it is an absolute value"),
     (r"direct == 0", "direct <= 0", "no root mean square is negative"),
-    (r"\b(certain|finite|alike)( |\)) ?& ", r"\1\2 * ", "a product of booleans is both"),
+    (r"\b(certain|finite|alike|lost)(\)?) & ", r"\1\2 * ", "a product of booleans is both"),
     (r"& (certain|finite)\b", r"* \1", "a product of booleans is both"),
     (r"(reshape\([^-]*), -1\)", r"\1, ~1)", "numpy takes any negative size for the one that is not known"),
     (r"(reshape\([^-]*), -1\)", r"\1, - 2)", "numpy takes any negative size for the one that is not known"),
@@ -74,6 +74,8 @@ CLASSES: list[tuple[str, str, str]] = [
     (r"(\w+ == \w+\)?) \| \(np\.isnan", r"\1 ^ (np.isnan", "what is NaN is equal to nothing"),
     (r"(\w+ == \w+\)?) \| \(np\.isnan", r"\1 + (np.isnan", "a sum of booleans is either"),
     (r"\.ndim != (\w+)\.ndim", r".ndim is not \1.ndim", "Python has one object of each small number"),
+    (r'!= ""', '> ""', "no text is before the empty one"),
+    (r"\b(i|place|index) == 0", r"\1 <= 0", "no place is negative"),
     (r"== np\.inf", ">= np.inf", "nothing is beyond infinity"),
     (r"== -np\.inf", "<= -np.inf", "nothing is below it"),
     (r"strict=True", "strict=False", "both are of one length, by the lines before; it is there for code to come"),
@@ -223,6 +225,11 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("uneven.py", "~a & ~b & c", "~a ** ~b & c", "of booleans ~(a ** ~b) is ~a & ~b"),
     ("verify_parts.py", r"_models\(target\) - ", "_models(target) ^ ", "each part is one of the models of its folder"),
     ("nonfinite.py", r"two\) & ~", "two) * ~", "a product of booleans is both"),
+    ("float64_noise.py", r"== (ir\.AttributeType\.FLOAT)", r"<= \1", "of the kinds of attributes FLOAT is the least"),
+    *(
+        ("boundary_values.py", r"max\(\)\) / 8", f"max()) / {n}", "numbers around thresholds may be as near or far")
+        for n in (7, 9)
+    ),
     ("counterparts.py", "> 2 and not", "> 1 and not", "of two dims no layout moves any"),
     *(
         ("counterparts.py", "_MOST_CHOICES = 250_000", f"_MOST_CHOICES = {other}", "it bounds the time alone")

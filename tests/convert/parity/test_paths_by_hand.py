@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,10 +19,12 @@ from convert.parity import encoder_generation, size_search, small_elements
 from convert.parity.boundary_values import mix_boundary_values
 from convert.parity.compare import _count_wrong, float64_error, rms
 from convert.parity.encoder_generation import STEMS, verify_encoder_generation
+from convert.parity.flipped_steps import _may_flip
 from convert.parity.floors import _is_explained, _pooled, distance
 from convert.parity.inputs import Feed, feed_sizes, sized_feed
 from convert.parity.judge import RunOutputs, VerifyMethod, without_feed
 from convert.parity.locate import _distance
+from convert.parity.nonfinite import excuse_nonfinite
 from convert.parity.randomness import describe_repeats, judge_random, random_outputs
 from convert.parity.verify import _stand_in, _worst_feed, failed_run_verdict
 from convert.report import Report, Tensor
@@ -90,6 +93,36 @@ def test_outputs_behind_whole_numbers_count_as_well() -> None:
     ours = {"i": np.arange(2), "y": np.array([3.0, 4.0]), "z": np.array([1.0])}
     theirs = {"i": np.arange(2), "y": np.array([3.0, 4.5]), "z": np.array([1.0])}
     assert _distance(ours, theirs) == pytest.approx(0.5 / np.sqrt(12.5))
+
+
+@pytest.mark.parametrize(("differing", "explained"), [(0, True), (11, True), (12, True), (13, False)])
+def test_four_times_as_many_steps_may_differ_as_flip_in_one_run(
+    differing: int, explained: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In each run three others of the 96 elements are a step higher."""
+    still, number = np.zeros(96, np.uint8), itertools.count()
+
+    def disturbed(*_: Any) -> dict[str, np.ndarray]:
+        return {"y": (np.arange(96) // 3 == next(number)).astype(np.uint8)}
+
+    monkeypatch.setattr("convert.reference.executor.run", lambda *_, **__: {"y": still})
+    monkeypatch.setattr("convert.reference.one_by_one.run_disturbed", disturbed)
+    target = (np.arange(96) < differing).astype(np.uint8)
+    assert _may_flip(plain(), "y", Feed("one", {}), still, target) is explained
+    number = itertools.count()
+    assert not _may_flip(plain(), "y", Feed("one", {}), still, 2 * (np.arange(96) < 1).astype(np.uint8))
+
+
+@pytest.mark.parametrize(("guilty", "status"), [("backend", INCONCLUSIVE), ("", INCONCLUSIVE), ("frontend", FAIL)])
+def test_places_of_infinities_excuse_no_frontend(guilty: str, status: str) -> None:
+    """The target is infinite where the source in float64 is."""
+    single, exact = np.array([1.0, 2.0, 30.0, 4.0], np.float32), np.array([1.0, 2.0, INF, 4.0])
+    target = [{"y": exact.astype(np.float32)}]
+    runs = RunOutputs({"float32": [{"y": single}], "float64": [{"y": exact}]}, target, [{"y": exact}])
+    verdict = Verdict(FAIL, "before", guilty=guilty, outputs=[OutputVerdict("y", FAIL)])
+    feeds = [Feed("one", {"x": np.ones((1, 4), np.float32)})]
+    excuse_nonfinite(verdict, plain(), feeds, runs, lambda moved: [{"y": single}] * len(moved), VerifyMethod())
+    assert verdict.status == status
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------
