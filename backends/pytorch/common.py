@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -61,3 +64,22 @@ def move_axis(x: torch.Tensor, source: int, target: int) -> torch.Tensor:
 def along(x: torch.Tensor, axis: int, rank: int) -> torch.Tensor:
     """A vector shaped to broadcast along one axis of `rank`."""
     return x.reshape([-1 if i == axis % rank else 1 for i in range(rank)])
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without what PyTorch says to those who wrote the module themselves."""
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    levels = [(logger, logger.level) for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            for logger in loggers:
+                logger.setLevel(logging.CRITICAL)  # an error is raised as well
+            yield
+        finally:
+            for logger, level in levels:
+                logger.setLevel(level)
+
+
+_LOGGERS = ("torch", "torch.export", "torch._export", "torch.fx", "torch._subclasses.fake_tensor")

@@ -176,6 +176,9 @@ class Rules:
                 message = f"{at}: it takes more memory than there is{': ' if str(error) else ''}{error}"
                 hint = "convert on a machine with more memory, or with a larger --memory"
                 raise ResourceLimit(message, hint=hint) from error
+            if is_own(entry.rule) and any(map(_has_no_elements, positional)):
+                text = f"of an input without elements, {self.title} takes it for an error: {error}"
+                raise Unsupported(text).with_location(at) from error
             text, hint = f"{at}: the {self.title} rule failed with {type(error).__name__}: {error}", DEFECT
             if not is_own(entry.rule):
                 text += f" at {place_of_error(error, entry.rule)}; {shown_call(entry.rule, out, positional, keyword)}"
@@ -190,6 +193,14 @@ class Rules:
 
     def _why(self, operator: str) -> str:
         return self.gaps.get(operator, f"no {self.title} rule for this operator")
+
+
+def _has_no_elements(argument: Any) -> bool:
+    """Whether a value of any framework is known to have a dim of 0."""
+    try:
+        return any(isinstance(dim, int) and dim == 0 for dim in argument.shape)
+    except (AttributeError, TypeError, ValueError):  # no value, or one of unknown rank
+        return False
 
 
 def bind_arguments(

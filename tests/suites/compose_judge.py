@@ -27,7 +27,8 @@ leaves as they are the numbers that a step before rounds to whole ones, or choos
 
 def seeds(runs: int) -> list[int]:
     """Of `runs` moved runs, and of free ones where rounding is given many chances."""
-    free = [*range(FREE, FREE + 24), *range(FREE_READS, FREE_READS + 2)]
+    count = max(24, 2 * runs if runs > 24 else 0)
+    free = [*range(FREE, FREE + count), *range(FREE_READS, FREE_READS + count // 12)]
     return [*range(1, runs + 1), *(free if runs >= 12 else ())]
 
 

@@ -15,6 +15,9 @@ _FLOAT32 = ("Lgamma", "Digamma", "Polygamma", "Zeta", "Igamma", "Igammac", "Beta
             "BesselJ1", "BesselY0", "BesselY1", "BesselK0", "BesselK1", "BesselK0e", "BesselK1e")  # fmt: skip
 """What TensorFlow computes in float32 on the way."""
 
+_RANGE = "the scale and the zero point of a range with NaN or an infinity are any"
+_HALVES = "onnxruntime, which runs ONNX's function, adds 1e-9 to a deviation in float16, and divides 0 by 0"
+
 KNOWN: dict[tuple[str, str], dict[str, str]] = {
     ("pytorch", "onnx"): {
         "scaled_dot_product_attention": _KERNEL,
@@ -106,7 +109,10 @@ KNOWN: dict[tuple[str, str], dict[str, str]] = {
     ("onnx", "torch"): {
         **dict.fromkeys(("Conv", "ConvTranspose", "Det", "Gemm", "GroupNormalization", "MatMul", "RNN"), _OVERFLOW),
         "Loop": "a body that declares sizes which the feed's have not",
+        "DynamicQuantizeLinear": _RANGE,
+        "DeformConv": _OVERFLOW,
     },
+    ("onnx", "tf"): {"DynamicQuantizeLinear": _RANGE, "MeanVarianceNormalization": _HALVES},
     ("onnx", "caffe2"): dict.fromkeys(("Attention", "Gemm"), _OVERFLOW),
 }  # fmt: skip
 

@@ -18,6 +18,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic
 from convert.errors import Unsupported
 
 from ..byte_containers import BYTE_CONTAINERS
+from ..common import quiet
 from ..dtypes import torch_dtype
 from ..emit import Emitter, named_tensors
 from ..kernels import any_length
@@ -132,7 +133,7 @@ def record(
     fakes, recorder = FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True), Recorder(environment)
     with ExitStack() as stack:
         stack.enter_context(_config.patch(backed_size_oblivious=True))  # type: ignore[attr-defined]
-        for context in (any_length(), fakes, enable_python_dispatcher(), torch.no_grad(), recorder):
+        for context in (quiet(), any_length(), fakes, enable_python_dispatcher(), torch.no_grad(), recorder):
             stack.enter_context(context)
         emitter = CodeEmitter(network, recorder, fakes)
         inputs: dict[str, Value] = {}

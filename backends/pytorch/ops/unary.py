@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ..common import plain, wide
-from ..dtypes import FLOAT8
+from ..dtypes import FLOAT8, SCARCE
 from ..rules import host, onnx_op
 
 onnx_op.same(
@@ -41,6 +41,8 @@ onnx_op.same(
 
 @onnx_op("Sign")
 def sign(t, x):
+    if x.dtype in SCARCE:  # half of uint64 would be negative numbers
+        return (wide(x) != 0).to(torch.int64)
     x = wide(x)
     y = torch.sign(x)
     return torch.where(torch.isnan(x), x, y) if x.is_floating_point() else y

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import re
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +22,7 @@ from convert.parity.inputs import fed_shape, feed_sizes, size_facts
 from convert.passes.size_checks import checked_conditions, note_lost_checks
 from convert.report import Report
 
+from ..common import quiet
 from ..dtypes import torch_dtype
 from ..emit import Emitter, check, named_tensors
 from ..network import Network
@@ -337,19 +335,3 @@ def _check_dynamic(inputs: Sequence[ir.Value], program: ExportedProgram) -> None
         raise Unsupported(
             f"PyTorch captures the network for one size only of {', '.join(fixed)}", hint="say that size with --input"
         )
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without what PyTorch says to those who wrote the module themselves."""
-    loggers = [logging.getLogger(name) for name in ("torch", "torch.export", "torch._export", "torch.fx")]
-    levels = [(logger, logger.level) for logger in loggers]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            for logger in loggers:
-                logger.setLevel(logging.ERROR)
-            yield
-        finally:
-            for logger, level in levels:
-                logger.setLevel(level)

@@ -44,6 +44,7 @@ ROWS = [
     case("Sign", i64(7).astype(np.int8)),
     case("Sign", i64(7, low=0).astype(np.uint8)),
     *(case("Sign", np.array([0, 1, 2**31 + 7], dtype)) for dtype in (np.uint32, np.uint64)),
+    case("Sign", np.array([0, 1, 2**64 - 1], np.uint64)).named("beyond int64"),
     case("Sigmoid", f16(5)),
     case("Exp", f64(5)),
     case("IsNaN", SPECIAL),
