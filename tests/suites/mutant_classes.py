@@ -230,6 +230,10 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
         ("boundary_values.py", r"max\(\)\) / 8", f"max()) / {n}", "numbers around thresholds may be as near or far")
         for n in (7, 9)
     ),
+    ("special_verdict.py", r"near \| ", "near + ", "a sum of booleans is either"),
+    ("sensitive.py", "beyond & ", "beyond * ", "a product of booleans is both"),
+    ("generation.py", r"dict\(found\[0\]\)", "dict(found[ -1])", "there is one set of inputs"),
+    *(("size_search.py", r"own\[:6\]", f"own[: {n}]", "it bounds the time alone") for n in (5, 7)),
     ("counterparts.py", "> 2 and not", "> 1 and not", "of two dims no layout moves any"),
     *(
         ("counterparts.py", "_MOST_CHOICES = 250_000", f"_MOST_CHOICES = {other}", "it bounds the time alone")

@@ -256,8 +256,8 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
     ("compose_transposes.py", "moves = perm != sorted(perm)", "moves = perm > sorted(perm)"): (
         "of all orders the sorted one is the least"
     ),
-    ("rounding_margins.py", "if exact.size != differs.size:", "if exact.size < differs.size:"): (
-        "what is between a decision and an output keeps its elements, and makes no fewer of them"
+    ("rounding_margins.py", "if exact.size != differs.size:", "if exact.size > differs.size:"): (
+        "what is between a decision and an output keeps its elements, and makes no more of them"
     ),
     (
         "compose_transposes.py",

@@ -13,10 +13,12 @@ import pytest
 from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
+from convert.options import Options
 from convert.parity.inputs import GIVEN, Feed
-from convert.parity.judge import RunOutputs
-from convert.parity.source_runs import _is_empty, _longer_runs, _run, _with_integers_of
+from convert.parity.judge import RunOutputs, VerifyMethod
+from convert.parity.source_runs import _is_empty, _longer_runs, _run, _with_integers_of, run_where_it_runs
 from convert.parity.uneven import _rows_taken_by_place, longest_feed
+from convert.source import Source
 from tests.convert.parity.input_models import sized
 
 F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
@@ -119,6 +121,26 @@ def test_the_examples_integers_go_with_other_floats_of_its_sizes() -> None:
     assert _with_integers_of(Feed(GIVEN, {"i": np.zeros(2, int)}), words(["n"], [3]), draw) == []
     assert _with_integers_of(Feed(GIVEN, {"x": np.zeros(2)}), words(["n"], [3]), draw) == []
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(("alike", "tries"), [("ab", 1), ("ac", 2), ("aa", 2), ("abc", 2), ("a", 2)])
+def test_alike_dims_are_tried_where_they_are_others(alike: str, tries: int) -> None:
+    """The sets at the edge, in capitals here, are others in either case."""
+    asked: list[str] = []
+
+    def feeds(names: str) -> list[Feed]:
+        return [Feed(name, {}, edge=name.isupper()) for name in names]
+
+    def run(given: Sequence[Feed]) -> RunOutputs:
+        asked.append("".join(feed.label for feed in given))
+        raise BadInput("no")
+
+    made, options = sized((2, 3)), Options()
+    with pytest.raises(BadInput, match="no"):
+        run_where_it_runs(
+            run, lambda *_: feeds(f"{alike}Y"), feeds("abX"), Source("onnx-object"), made, options, VerifyMethod()
+        )
+    assert asked == ["abX", f"{alike}Y"][:tries]
 
 
 def test_what_an_uneven_set_ends_is_run_without_it() -> None:

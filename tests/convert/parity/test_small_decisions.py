@@ -59,6 +59,8 @@ def test_what_is_read_twice_hides_no_other_use() -> None:
 def test_integers_are_drawn_up_to_the_ends_of_small_dtypes(dtype: ir.DataType, least: int, most: int) -> None:
     array = sized_feed(plain(dtype, ("n",)), 0, {"n": 20_000}).arrays["x"]
     assert (int(array.min()), int(array.max())) == (least, most)
+    middle, width = (least + most) / 2, most - least
+    assert abs(array.astype(float).mean() - middle) < width / 50, "each as often"
 
 
 @pytest.mark.parametrize(("number", "limits"), [(1.0, [2]), (0.0, []), (2.0, []), ([1.0, 1.0], [])])
@@ -132,7 +134,7 @@ def test_only_numbers_have_larger_ones() -> None:
 # -- half precision, generation ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("stored", "status"), [("", FAIL), (stored_as.HALF_VALUES, PASS)])
+@pytest.mark.parametrize(("stored", "status"), [("", FAIL), (stored_as.WEIGHTS, FAIL), (stored_as.HALF_VALUES, PASS)])
 def test_outputs_of_half_precision_are_widened_where_the_file_says_it_holds_such(
     stored: str, status: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -166,7 +168,8 @@ def test_the_number_of_words_is_that_of_the_decoders_scores(monkeypatch: pytest.
     parts = {stem: Report("convert") for stem in STEMS}
     for stem, part in parts.items():
         part.inputs = [Tensor("input_ids", "int64", ("b", 40))]
-        part.outputs = [Tensor("logits", "float32", ("b", "s", 900 if stem == STEMS[0] else 3))]
+        words = 900 if stem == STEMS[0] else 3
+        part.outputs = [Tensor("attention", "float32", ("b", 800)), Tensor("logits", "float32", ("b", "s", words))]
         part.verdict = Verdict(PASS, outputs=[OutputVerdict("logits", floor=1e-7)])
     files = {stem: Path(f"{stem}.keras") for stem in STEMS}
     found = verify_encoder_generation(Source("hf-folder"), files, "keras", parts, Options(), VerifyMethod())
