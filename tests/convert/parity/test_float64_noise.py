@@ -49,6 +49,12 @@ def test_of_each_element_the_farthest(others: list[Any], farthest: Any) -> None:
     assert _farthest(np.array([1.0, 2.0]), [np.array(o) for o in others]).tolist() == farthest
 
 
+def test_what_has_not_the_shape_of_the_output_is_not_compared_with_it() -> None:
+    first, second = np.array([1.5, 2.0]), np.array([9.0, 9.0])
+    assert _farthest(np.ones(1), [first, second]) is first
+    assert _farthest(np.ones((2, 2)), [first, second]) is first
+
+
 def far(
     target: float, own: float = 1.0, dtype: type = np.float64, others: Any = None, exact: float = 1.0, name: str = "y"
 ) -> bool:

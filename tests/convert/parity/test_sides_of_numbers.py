@@ -13,7 +13,7 @@ from convert.errors import BadInput, UsageError
 from convert.graph import Graph
 from convert.options import Options
 from convert.parity import verify as room
-from convert.parity.counterparts import _pair
+from convert.parity.counterparts import Counterparts, _pair, narrow_dims
 from convert.parity.inputs import Feed, smallest_feed
 from convert.parity.judge import _conclude
 from convert.parity.magnitudes import smaller_parts
@@ -110,3 +110,22 @@ def test_names_that_a_writer_gives_pair_where_all_are_there(right: list[str], pa
     found, notes = _pair("output", ends("a", "b"), ends(*right), {}, made, {}, lists)  # type: ignore[arg-type]
     assert found == pairs
     assert len(notes) == (2 if "out_0" in right else 1)
+
+
+def test_an_input_of_unknown_rank_hides_no_size_of_the_next() -> None:
+    def model(*shapes: Any) -> ir.Model:
+        g = Graph()
+        for number, shape in enumerate(shapes):
+            g.output(g.Neg(g.input(f"x{number}", F, shape or [1])), f"y{number}")
+            g.model().graph.inputs[number].shape = None if shape is None else ir.Shape(shape)
+        return g.model()
+
+    names = {f"x{n}": f"x{n}" for n in range(3)}
+    pairs = Counterparts(names, {f"y{n}": f"y{n}" for n in range(3)}, ["y0", "y1", "y2"], [0, 1, 2])
+    for left, right in (
+        (model(None, ["n"], ["m", 3]), model(["k"], [5], [None, 3])),
+        (model(["k"], ["n"], ["m", 3]), model(None, [5], [None, 3])),
+    ):
+        notes = narrow_dims(left, right, pairs, "", ("one", "two"))
+        assert notes == ["compared at n = 5 only, which two is fixed to"]
+        assert [list(v.shape.numpy()) if v.shape and v.shape.is_static() else None for v in left.graph.inputs][1] == [5]

@@ -261,6 +261,21 @@ def test_other_ends_than_declared_fail(
     assert (verdict.status, verdict.reason, len(verdict.notes)) == (after, reason, notes)
 
 
+@pytest.mark.parametrize(
+    ("kept", "theirs", "status", "notes"),
+    [("", False, FAIL, 0), (stored.WEIGHTS, False, PASS, 0), ("", True, PASS, 0), (stored.WEIGHTS, True, PASS, 0)],
+)
+def test_inputs_have_the_graphs_dtypes_where_nothing_was_narrowed(
+    kept: str, theirs: bool, status: str, notes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = DeclaredEnds([DeclaredEnd("x", "double", (None, 4))], [DeclaredEnd("y", "float", (None, 4))])
+    monkeypatch.setattr(plugin, "runner_for", lambda kind: SimpleNamespace(declared_ends=lambda target: declared))
+    verdict = Verdict(PASS, outputs=[OutputVerdict("y")], stored=kept)
+    method, target = VerifyMethod(theirs=theirs), SimpleNamespace(kind="onnx")
+    declared_ends.hold_declared_ends(verdict, target, plain(), [], "", method)  # type: ignore[arg-type]
+    assert (verdict.status, len(verdict.notes)) == (status, notes)
+
+
 def test_two_artefacts_are_each_others_and_the_second_is_read_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(two_artefacts, "_read_right", lambda *given: Unsupported("no"))
