@@ -41,7 +41,7 @@ def excuse_nonfinite(
     if verdict.status != FAIL or verdict.guilty == "frontend" or isinstance(single, Unsupported) or runs.narrowed:
         return
     names = [str(v.name) for v in graph.graph.outputs]
-    given = [dict(zip(names, outputs.values(), strict=False)) for outputs in single]
+    given = [dict(zip(names, outputs.values(), strict=True)) for outputs in single]
     ways = {"": runs.target, **runs.others}
     if any(set(o) != set(names) for outputs in ways.values() for o in outputs):
         return
@@ -59,7 +59,7 @@ def excuse_nonfinite(
     rest = hold_other_uses(judge(graph, plain, mended, method), graph, plain, mended, again, method)
     if rest.status == FAIL:
         return
-    named = [dict(zip(names, outputs.values(), strict=False)) for outputs in reference_outputs(runs)[1]]
+    named = [dict(zip(names, outputs.values(), strict=True)) for outputs in reference_outputs(runs)[1]]
     moves = _moved_runs(graph, feeds, names, given, respond)
     for n in differing:
         ours, theirs, exact = ([o[n] for o in side] for side in (given, runs.target, named))
@@ -86,7 +86,7 @@ def _moved_runs(
     for seed in range(_MOVES):
         moved = [replace(f, arrays=moved_arrays(f.arrays, 1000 * seed + i)) for i, f in enumerate(feeds)]
         with contextlib.suppress(ConvertError):
-            found = [dict(zip(names, outputs.values(), strict=False)) for outputs in respond(moved)]
+            found = [dict(zip(names, outputs.values(), strict=True)) for outputs in respond(moved)]
             pairs.append((found, given))
         with contextlib.suppress(ConvertError):
             pairs.append((run_moved(graph, moved, seed=seed), [run(graph, f.arrays) for f in feeds]))

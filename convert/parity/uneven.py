@@ -175,7 +175,7 @@ def _places(model: ir.Model) -> set[str]:
 
 def _negative_integers(array: np.ndarray, place: int) -> np.ndarray:
     """The array with a row of negative ones there; itself where there are no rows. Of two inputs the signs differ."""
-    if array.dtype.kind != "i" or array.ndim == 0 or len(array) < 2:
+    if array.ndim == 0 or len(array) < 2:
         return array
     changed = array.copy()
     changed[place] = -np.abs(array[place])

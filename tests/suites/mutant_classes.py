@@ -74,6 +74,7 @@ CLASSES: list[tuple[str, str, str]] = [
     (r"(\w+ == \w+\)?) \| \(np\.isnan", r"\1 ^ (np.isnan", "what is NaN is equal to nothing"),
     (r"(\w+ == \w+\)?) \| \(np\.isnan", r"\1 + (np.isnan", "a sum of booleans is either"),
     (r"\.ndim != (\w+)\.ndim", r".ndim is not \1.ndim", "Python has one object of each small number"),
+    (r"\bv\.name == name\b", "v.name is name", "the name was taken from the graph's values"),
     (r'!= ""', '> ""', "no text is before the empty one"),
     (r"\b(i|place|index) == 0", r"\1 <= 0", "no place is negative"),
     (r"== np\.inf", ">= np.inf", "nothing is beyond infinity"),
@@ -162,6 +163,7 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("min_cut.py", r"y == MOVED", "y <= MOVED", "it spares an import: the search finds the same"),
     ("dense.py", r"uses\[0\]\.idx", "uses[ -1].idx", "there is one use"),
     ("inputs.py", r"reshape\(-1\)\[0\]", "reshape(+1)[0]", "a depth is one number"),
+    ("inputs.py", r"reshape\(-1\)\[0\]", "reshape(-1)[ -1]", "a depth is one number"),
     ("special.py", r"len\(rows\) > 1", "len(rows) != 1", "there is one row at least"),
     ("special.py", r'": 0', '": -1', "no input has a place below 0"),
     ("magnitudes.py", r"largest or 1\.0", "largest or 2.0", "what is all 0 stays 0"),
@@ -234,6 +236,18 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("sensitive.py", "beyond & ", "beyond * ", "a product of booleans is both"),
     ("generation.py", r"dict\(found\[0\]\)", "dict(found[ -1])", "there is one set of inputs"),
     *(("size_search.py", r"own\[:6\]", f"own[: {n}]", "it bounds the time alone") for n in (5, 7)),
+    (
+        "special_verdict.py",
+        r"denormals != denormals\) & ",
+        "denormals != denormals) // ",
+        "of booleans: x // True is x, and x // False is 0",
+    ),
+    ("uneven.py", "~b & c", "~b * c", "a product of booleans is both"),
+    ("size_search.py", "number > 0", "number >= 0", "sizes of 0 are left out at the end"),
+    *(
+        ("encoder_generation.py", r"len\(compared\) <", f"len(compared) {n}", "there are no more verdicts than parts")
+        for n in ("!=", "is not")
+    ),
     ("counterparts.py", "> 2 and not", "> 1 and not", "of two dims no layout moves any"),
     *(
         ("counterparts.py", "_MOST_CHOICES = 250_000", f"_MOST_CHOICES = {other}", "it bounds the time alone")

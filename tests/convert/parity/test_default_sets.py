@@ -15,6 +15,7 @@ from convert.parity.counterparts import Counterparts
 from convert.parity.default_feeds import default_feeds
 from convert.parity.inputs import GIVEN, WITHOUT_ZERO, Feed
 from convert.parity.judge import VerifyMethod
+from convert.parity.repeats import kept_outputs
 from tests.convert.parity.input_models import plain
 
 I64 = ir.DataType.INT64
@@ -127,3 +128,12 @@ def test_dims_that_are_alike_and_a_table_of_places() -> None:
     assert kinds(made)[-2:] == ["longest", "smallest"]
     made.metadata_props[DIMS_KEY] = '{"t": [1, 300]}'
     assert "longest" not in kinds(made)[:-2]
+
+
+@pytest.mark.parametrize(("count", "kept"), [(1, "a"), (2, "ab"), (3, "ac"), (4, "ac")])
+def test_outputs_that_are_fewer_than_those_that_are_kept_are_left_to_the_judge(count: int, kept: str) -> None:
+    found = {name: np.ones(1) for name in "abcd"[:count]}
+    assert "".join(kept_outputs(found, pairs([0, 2]).counterparts)) == kept
+    assert kept_outputs(found, None) is found
+    assert kept_outputs(found, pairs([]).counterparts) == {}
+    assert kept_outputs({}, pairs([]).counterparts) == {}

@@ -15,11 +15,13 @@ from convert.options import Options
 from convert.parity import verify as room
 from convert.parity.counterparts import Counterparts, _pair, narrow_dims
 from convert.parity.inputs import Feed, smallest_feed
-from convert.parity.judge import _conclude
-from convert.parity.magnitudes import smaller_parts
+from convert.parity.judge import RunOutputs, VerifyMethod, _conclude
+from convert.parity.magnitudes import smaller_columns, smaller_parts
+from convert.parity.nonfinite import excuse_nonfinite
+from convert.parity.size_search import _variants
 from convert.parity.uneven import _is_cheap
 from convert.parity.verify import verify
-from convert.verdict import FAIL, PASS, OutputVerdict, Verdict
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 from tests.convert.parity.input_models import plain
 from tests.support.sides import SOURCE, TARGET, Side, Sides, graph, scaled
 
@@ -129,3 +131,32 @@ def test_an_input_of_unknown_rank_hides_no_size_of_the_next() -> None:
         notes = narrow_dims(left, right, pairs, "", ("one", "two"))
         assert notes == ["compared at n = 5 only, which two is fixed to"]
         assert [list(v.shape.numpy()) if v.shape and v.shape.is_static() else None for v in left.graph.inputs][1] == [5]
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_small_channels_are_masked_along_either_axis(axis: int) -> None:
+    """Of 4 x 3 x 5 elements those of the first channel are 1, and the others 1e5."""
+    array = np.full((4, 3, 5), 1e5)
+    np.moveaxis(array, axis, 0)[0] = 1.0
+    (mask,) = smaller_columns(array)
+    np.testing.assert_array_equal(np.broadcast_to(mask, array.shape), array == 1.0)
+
+
+def test_sizes_near_by_are_one_and_eight_and_32_more_twice_and_half() -> None:
+    found = [sizes["t"] for sizes in _variants(plain(shape=(2, "t")), {"t": 48})]
+    assert found[:5] == [49, 96, 56, 80, 24]
+    assert set(found) == {49, 96, 56, 80, 24}
+    one = [sizes["t"] for sizes in _variants(plain(shape=(2, "t")), {"t": 1})]
+    assert one[:5] == [2, 2, 9, 33, 1]
+
+
+def test_a_way_that_is_run_on_the_first_set_alone_is_patched_there() -> None:
+    """The target is infinite where the source in float64 is, in both ways of using it."""
+    single, exact = np.array([1.0, 2.0, 30.0, 4.0], np.float32), np.array([1.0, 2.0, np.inf, 4.0])
+    target, sets = {"y": exact.astype(np.float32)}, [Feed(n, {"x": np.ones((1, 4), np.float32)}) for n in "ab"]
+    runs = RunOutputs({"float32": [{"y": single}] * 2, "float64": [{"y": exact}] * 2}, [target] * 2,
+                      [{"y": exact}] * 2, others={"one": [target]})  # fmt: skip
+    verdict = Verdict(FAIL, guilty="backend", outputs=[OutputVerdict("y", FAIL)])
+    excuse_nonfinite(verdict, plain(), sets, runs, lambda moved: [{"y": single}] * len(moved), VerifyMethod())
+    assert (verdict.status, verdict.guilty) == (INCONCLUSIVE, "")
+    assert verdict.reason == "y: rounding decides which elements are NaN or infinite (2 are otherwise)"
