@@ -24,6 +24,19 @@ def _shared_rule(name: str) -> Callable[..., ir.Value]:
     return formula
 
 
+def _shift(name: str) -> Callable[..., ir.Value]:
+    """What the operator on tensors gives, by the last six bits of the amount: so processors shift TorchScript's ints.
+
+    C++ leaves amounts of 64 and more open, and Python gives 0 or -1.
+    """
+
+    def formula(g: Graph, number: ir.Value, amount: ir.Value) -> ir.Value:
+        found: ir.Value = torch_op.apply(g, name, (number, g.Mod(amount, g.const(64, ir.DataType.INT64))))
+        return found
+
+    return formula
+
+
 def _number(g: Graph, number: float) -> ir.Value:
     return g.const(number, ir.DataType.DOUBLE)
 
@@ -86,6 +99,6 @@ FUNCTIONS: dict[str, Callable[..., ir.Value]] = {
 """By the operator on numbers."""
 
 SHIFTS: dict[str, Callable[..., ir.Value]] = {
-    "aten::__lshift__": _shared_rule("__lshift__"),
-    "aten::__rshift__": _shared_rule("__rshift__"),
+    "aten::__lshift__": _shift("__lshift__"),
+    "aten::__rshift__": _shift("__rshift__"),
 }

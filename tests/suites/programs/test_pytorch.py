@@ -53,7 +53,7 @@ def test_program(name: str, form: str, tmp_path: Path) -> None:
     check(attempt(name, form, tmp_path), REFUSED.get(form, {}).get(name))
 
 
-PROVING_NOTHING = {"segment by where": "one value everywhere"}
+PROVING_NOTHING = dict.fromkeys(("overflow", "Greedy", "GreedyLabels"), "does not depend on the inputs")
 """Programs of which the inputs that are drawn say nothing, with what the verdict says."""
 
 ONCE_REFUSED = ("Conditional", "statistics in eval", "Packed", "lookups", "paddings", "resized", "normalized",
@@ -62,13 +62,22 @@ ONCE_REFUSED = ("Conditional", "statistics in eval", "Packed", "lookups", "paddi
 special values, an epsilon that follows the dtype, kernels that PyTorch takes without gradients."""
 
 
+FALSE_ALARMS = {
+    "Curvatures": "forward mode multiplies an infinite input by the 0 that a weight changes by; a capture does not",
+    "Quantiser": "which of several codes is the nearest to infinity",
+    "SortedExperts": "scores that saturate: onnxruntime's sigmoid takes two for equal, and a count is off by one",
+    "padded_pieces": "lengths that are drawn do not add up: it needs --inputs",
+}
+"""Right programs that a verification by default calls wrong, or cannot run, with what differs."""
+
+
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    known = [pytest.mark.xfail(reason=FALSE_ALARMS[name], strict=True)] if name in FALSE_ALARMS else []
+    return [pytest.mark.slow if name in ONCE_REFUSED else pytest.mark.long, *known]
+
+
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if name in ONCE_REFUSED else pytest.mark.long)
-        for name in ROWS
-        if name not in REFUSED["onnx"]
-    ],
+    "name", [pytest.param(name, marks=_marks(name)) for name in ROWS if name not in REFUSED["onnx"]]
 )
 def test_program_is_verified(name: str, tmp_path: Path) -> None:
     """What is right, as the tests above say, gets no other verdict than PASS."""
