@@ -18,6 +18,8 @@ _FLOAT32 = ("Lgamma", "Digamma", "Polygamma", "Zeta", "Igamma", "Igammac", "Beta
 _RANGE = "the scale and the zero point of a range with NaN or an infinity are any"
 _HALVES = "onnxruntime, which runs ONNX's function, adds 1e-9 to a deviation in float16, and divides 0 by 0"
 
+_ENDS = "limits of integers, whose difference is more than they hold"
+
 KNOWN: dict[tuple[str, str], dict[str, str]] = {
     ("pytorch", "onnx"): {
         "scaled_dot_product_attention": _KERNEL,
@@ -113,6 +115,11 @@ KNOWN: dict[tuple[str, str], dict[str, str]] = {
         "DeformConv": _OVERFLOW,
     },
     ("onnx", "tf"): {"DynamicQuantizeLinear": _RANGE, "MeanVarianceNormalization": _HALVES},
+    ("onnx", "keras"): {"DynamicQuantizeLinear": _RANGE, "Range": _ENDS},
+    ("onnx", "tflite"): {
+        "DynamicQuantizeLinear": _RANGE, "MeanVarianceNormalization": _HALVES, "Range": _ENDS,
+        **dict.fromkeys(("QLinearMatMul", "QLinearConv"), "a scale that is NaN"),
+    },
     ("onnx", "caffe2"): dict.fromkeys(("Attention", "Gemm"), _OVERFLOW),
 }  # fmt: skip
 
