@@ -248,6 +248,18 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
         ("encoder_generation.py", r"len\(compared\) <", f"len(compared) {n}", "there are no more verdicts than parts")
         for n in ("!=", "is not")
     ),
+    (
+        "ties.py",
+        r"min\(initial=0\) < 0",
+        "min(initial= 1) < 0",
+        "of no numbers at all none is below",
+    ),
+    (
+        "compare.py",
+        r"error > OUTLIER \* ROUNDINGS",
+        "error != OUTLIER * ROUNDINGS",
+        "it spares work: so small an error is within the next bound",
+    ),
     ("counterparts.py", "> 2 and not", "> 1 and not", "of two dims no layout moves any"),
     *(
         ("counterparts.py", "_MOST_CHOICES = 250_000", f"_MOST_CHOICES = {other}", "it bounds the time alone")

@@ -68,6 +68,9 @@ def test_sizes_and_integers_that_were_found_by_trial_are_all_that_is_taken() -> 
     assert kinds(whole, spans={"x": (1, 3)}) == USUAL
     feeds = default_feeds(whole, Options(), VerifyMethod(), True, spans={"x": (1, 1)})
     assert all((feed.arrays["x"] == 1).all() for feed in feeds), "limited integers are not negative"
+    for span in ((3, 7), (1, 7), (1, 12)):
+        feeds = default_feeds(computed(), Options(), VerifyMethod(), True, spans={"x": span})
+        assert all((feed.arrays["x"] >= span[0]).all() for feed in feeds), "nor are those of an example"
     feeds = default_feeds(computed(), Options(), VerifyMethod(), True, spans={"x": WITHOUT_ZERO})
     assert (feeds[2].arrays["x"][-1] < 0).all()
     assert (feeds[2].arrays["x"][:-1] > 0).all()

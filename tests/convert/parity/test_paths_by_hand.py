@@ -191,6 +191,14 @@ def test_moves_of_the_source_are_all_there_or_none(given: int, made: int) -> Non
     assert judge._moves_of_graph() == []
 
 
+def test_ways_that_were_run_on_fewer_sets_are_asked_for_those() -> None:
+    outputs = [{"y": np.full(1, n)} for n in range(3)]
+    runs = RunOutputs({}, outputs, [], others={"two": outputs[:2], "one": outputs[:1]})
+    judge = small_elements._Judge(plain(), [], runs, lambda moved: [], False, "")
+    ways = [[way for way, _ in judge._of_target(place, "y")] for place in range(3)]
+    assert ways == [["", "two", "one"], ["", "two"], [""]]
+
+
 # -- random numbers ---------------------------------------------------------------------------------------------------
 
 

@@ -9,11 +9,13 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from convert.declared_ends import DeclaredEnd
 from convert.errors import BadInput, UsageError
 from convert.graph import Graph
 from convert.options import Options
 from convert.parity import verify as room
 from convert.parity.counterparts import Counterparts, _pair, narrow_dims
+from convert.parity.declared_ends import _order
 from convert.parity.inputs import Feed, smallest_feed
 from convert.parity.judge import RunOutputs, VerifyMethod, _conclude
 from convert.parity.magnitudes import smaller_columns, smaller_parts
@@ -160,3 +162,14 @@ def test_a_way_that_is_run_on_the_first_set_alone_is_patched_there() -> None:
     excuse_nonfinite(verdict, plain(), sets, runs, lambda moved: [{"y": single}] * len(moved), VerifyMethod())
     assert (verdict.status, verdict.guilty) == (INCONCLUSIVE, "")
     assert verdict.reason == "y: rounding decides which elements are NaN or infinite (2 are otherwise)"
+
+
+@pytest.mark.parametrize("wanted", ["ab", "ba"])
+@pytest.mark.parametrize("declared", ["ab", "ba", "a", "", "bca", "acb"])
+def test_ends_have_to_be_in_the_order_of_the_graph(declared: str, wanted: str) -> None:
+    """Those that are in both."""
+    found = _order("inputs", list(wanted), [DeclaredEnd(name, "float", None) for name in declared])
+    ours = declared.replace("c", "")
+    right = len(ours) < 2 or ours == wanted
+    text = f"has its inputs in the order {', '.join(ours)}, and the source in the order {', '.join(wanted)}"
+    assert found == ([] if right else [text])
