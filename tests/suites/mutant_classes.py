@@ -75,6 +75,7 @@ CLASSES: list[tuple[str, str, str]] = [
     (r"(\w+ == \w+\)?) \| \(np\.isnan", r"\1 + (np.isnan", "a sum of booleans is either"),
     (r"\.ndim != (\w+)\.ndim", r".ndim is not \1.ndim", "Python has one object of each small number"),
     (r"\bv\.name == name\b", "v.name is name", "the name was taken from the graph's values"),
+    (r"\.ndim == (len\(\w+\))", r".ndim is \1", "Python has one object of each small number"),
     (r'!= ""', '> ""', "no text is before the empty one"),
     (r"\b(i|place|index) == 0", r"\1 <= 0", "no place is negative"),
     (r"== np\.inf", ">= np.inf", "nothing is beyond infinity"),
@@ -259,6 +260,20 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
         r"error > OUTLIER \* ROUNDINGS",
         "error != OUTLIER * ROUNDINGS",
         "it spares work: so small an error is within the next bound",
+    ),
+    ("generation.py", r"count > 1 else", "count != 1 else", "there are no scores of 0 words"),
+    ("special.py", r"isnan\(array\) \+ 2", "isnan(array) ^ 2", "an element is one of the three at most"),
+    (
+        "small_elements.py",
+        r"(mean|worst): float = 0\.0",
+        r"\1: float = -1.0",
+        "what it is compared with is not negative",
+    ),
+    (
+        "counterparts.py",
+        r"zip\(ours, theirs, strict=False",
+        "zip(ours, theirs, strict=True",
+        "of other lengths none is taken",
     ),
     ("counterparts.py", "> 2 and not", "> 1 and not", "of two dims no layout moves any"),
     *(

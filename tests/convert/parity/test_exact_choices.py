@@ -71,26 +71,27 @@ def at(operator: str, module: str = "", source: str = "", node: str = "") -> Any
     return Location(node=node, operator=operator, module=module, source=source)
 
 
-def test_the_counterpart_is_of_the_same_module_and_line() -> None:
+@pytest.mark.parametrize("size", [3, 3000])
+def test_the_counterpart_is_of_the_same_module_and_line(size: int) -> None:
     from convert.graph import location_of
     from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY
 
     g = Graph()
-    x = g.input("x", F, [3])
+    x = g.input("x", F, [size])
     for name in ("a", "b", "c"):
         g.output(g.Neg(x), name)
     made = g.model()
     for node, module in zip(made.graph, ("m1", "m2", "m3"), strict=True):
         node.metadata_props.update({MODULE_KEY: module, OPERATOR_KEY: "aten::neg"})
-    values = {n: summarize(np.full(3, float(i))) for i, n in enumerate("abc")}
+    values = {n: summarize(np.full(size, float(i))) for i, n in enumerate("abc")}
     ours = Trace([], values)
     for node, name in zip(made.graph, "abc", strict=True):
         place = location_of(node)
         step = TraceStep(at("aten::neg", place.module, place.source), ("x",), ("t",))
-        told = _describe_counterpart(made, step, Trace([step], {"t": summarize(np.ones(3))}), ours)
+        told = _describe_counterpart(made, step, Trace([step], {"t": summarize(np.ones(size))}), ours)
         assert told == f"{place.operator}, {ours.describe_value(name)}"
         step = TraceStep(at("aten::neg", "m0", place.source), ("x",), ("t",))
-        assert _describe_counterpart(made, step, Trace([step], {"t": summarize(np.ones(3))}), ours) == ""
+        assert _describe_counterpart(made, step, Trace([step], {"t": summarize(np.ones(size))}), ours) == ""
 
 
 def test_steps_depart_where_nothing_behind_them_agrees() -> None:

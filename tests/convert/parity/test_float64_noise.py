@@ -76,6 +76,13 @@ def test_outputs_are_far_between_a_few_roundings_and_a_billionth() -> None:
     assert [far(1.0, others=1 + k * 2.0**-53) for k in (0, 16, 18)] == [False, False, True]
 
 
+def test_a_way_that_is_run_on_the_first_set_alone_may_be_far_there() -> None:
+    one, off = outputs(y=np.ones(4)), outputs(y=np.full(4, 1 + 2.0**-40))
+    for first, found in ((one, False), (off, True)):
+        runs = RunOutputs({}, [one, one], [], others={"way": [first]})
+        assert _is_far(0, "y", runs, [one, one], [one, one], [one, one]) is found
+
+
 def test_each_output_has_its_own_place() -> None:
     both = [outputs(a=np.ones(2), b=np.ones(2))]
     runs = RunOutputs({}, [outputs(a=np.ones(2), b=np.full(2, 1 + 2.0**-40))], [])

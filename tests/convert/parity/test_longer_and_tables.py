@@ -143,6 +143,15 @@ def test_alike_dims_are_tried_where_they_are_others(alike: str, tries: int) -> N
     assert asked == ["abX", f"{alike}Y"][:tries]
 
 
+def test_inputs_of_unknown_rank_say_no_sizes() -> None:
+    made = words(["n"], ["n", "t"])
+    made.graph.inputs[1].shape = None
+    example = Feed(GIVEN, {"i": np.array([7, 5]), "x": np.ones((2, 3), np.float32)})
+    asked: list[Any] = []
+    assert _with_integers_of(example, made, lambda sizes, spans: asked.append(sizes) or []) == []
+    assert asked == [[{"n": 2}]]
+
+
 def test_what_an_uneven_set_ends_is_run_without_it() -> None:
     feeds = [Feed(name, {}, uneven=name in "bc") for name in "abcd"]
 

@@ -123,6 +123,31 @@ def test_rows_of_negative_integers_are_the_last_and_the_one_before_in_turn() -> 
     }
 
 
+@pytest.mark.parametrize(
+    ("rows", "first", "second"),
+    [(1, [7], [7]), (2, [7, -7], [-7, 7]), (3, [7, 7, -7], [7, -7, 7]), (0, [], [])],
+)
+def test_of_one_row_of_integers_none_is_negative(rows: int, first: list[int], second: list[int]) -> None:
+    g = Graph()
+    for name in "ab":
+        g.output(g.Mul(g.input(name, I64, ["n"]), np.int64(3)), f"y{name}")
+    feeds = [Feed(str(n), {name: np.full(rows, 7) for name in "ab"}) for n in range(3)]
+    arrays = with_unusual_rows(g.model(), feeds)[2].arrays
+    assert (arrays["a"].tolist(), arrays["b"].tolist()) == (first, second)
+
+
+def test_features_that_were_one_row_have_thresholds_too() -> None:
+    """The third of three numbers is asked for by a tree, behind a Reshape."""
+    g = Graph()
+    x = g.input("x", F, [3])
+    y = g.TreeEnsembleRegressor(g.Reshape(x, np.array([1, 3])), domain="ai.onnx.ml", nodes_featureids=[2, 0, 0],
+                                nodes_values=[5e4, 0.0, 0.0], nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"])  # fmt: skip
+    g.output(y, "y")
+    drawn = np.array([sized_feed(g.model(), seed, {}).arrays["x"] for seed in range(1, 9)])
+    assert np.abs(drawn[:, :2]).max() < 10
+    assert (drawn[:, 2] > 1e4).any()
+
+
 def test_only_numbers_have_larger_ones() -> None:
     for dtype in (ir.DataType.BOOL, ir.DataType.STRING, I64):
         assert far_feed(plain(dtype), 1) is None
