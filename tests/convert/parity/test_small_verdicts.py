@@ -176,7 +176,7 @@ def test_each_move_and_each_feed_has_a_seed_of_its_own(monkeypatch: pytest.Monke
         monkeypatch.setattr(room, "moved_arrays", lambda arrays, seed, to=seeds: to.append(seed) or arrays)
         monkeypatch.setattr(room, "run_moved", lambda *_, **__: [{}] * 7)
         if room is nonfinite:
-            nonfinite._moved_runs(plain(), feeds, ["y"], [], lambda moved: [{}] * 7)
+            nonfinite._moved_runs(plain(), feeds, ["y"], [], lambda moved: [{"y": np.zeros(1)}] * 7)
         else:
             judge = small_elements._Judge(plain(), feeds, RunOutputs({}, [], []), lambda feeds: [], False, "")
             judge._moves_of_graph()
