@@ -6,11 +6,9 @@ PART is zoo, tasks or driver. The zoo is of PyTorch networks with 0.2 to 2 milli
 widths, VGG with batch norms, transformer encoders), with --tiny of networks of a few layers, each to ONNX or to a
 SavedModel. `convert batch` runs over it with `--jobs 1` and `--jobs 2`, start of the warm processes included: wall
 seconds, CPU seconds of all processes, when the first task began, and how long tasks took; then the ratio of the
-throughputs, each the best of the rounds, of which the first fills the page cache, and what it could be at the most: a
-single job runs source, target and shared graph of a verification at once, so that it leaves less than a core idle. The
-second table is CPU seconds for one task, by pair: in a new interpreter (cold), and in a fork of a warm process, whose
-own start is a line of its own. Last comes what the process that drives a batch spends on each task, which is what a
-large cluster waits for.
+throughputs, each the best of the rounds, of which the first fills the page cache. The second table is CPU seconds for
+one task, by pair: in a new interpreter (cold), and in a fork of a warm process, whose own start is a line of its own.
+Last comes what the process that drives a batch spends on each task, which is what a large cluster waits for.
 """
 
 from __future__ import annotations
@@ -127,7 +125,7 @@ def zoo(count: int, rounds: int, verify: bool, cold: bool, make: Callable[[int],
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         manifest = write(folder, count, verify, make)
-        best, spent = {1: float("inf"), 2: float("inf")}, 0.0
+        best = {1: float("inf"), 2: float("inf")}
         for number in range(rounds):
             for jobs in best:
                 out = folder / f"out{number}{jobs}"
@@ -136,17 +134,12 @@ def zoo(count: int, rounds: int, verify: bool, cold: bool, make: Callable[[int],
                 began = time.time()
                 wall, cpu = timed(lambda command=command: subprocess.run(command, check=True))
                 best[jobs] = min(best[jobs], wall)
-                spent = cpu if jobs == 2 else spent
                 print(
                     f"{count} models, {jobs} job(s): {wall:.1f} s, {cpu:.1f} CPU s; {journal(out, began)}", flush=True
                 )
         how = f"{make.__name__}, {'cold' if cold else 'warm'}, {'verified' if verify else 'not verified'}"
         record(f"{count} models, {how}", "wall time of a batch with two jobs", "s", best[2], best[1], "one job")
-        most = best[1] * (os.cpu_count() or 1) / spent  # all cores at work all the time
-        print(
-            f"two jobs ({how}): {best[1] / best[2]:.2f} times the throughput of one on {os.cpu_count()} cores, where "
-            f"their CPU seconds allow {most:.2f}"
-        )
+        print(f"two jobs ({how}): {best[1] / best[2]:.2f} times the throughput of one on {os.cpu_count()} cores")
 
 
 def journal(out: Path, began: float) -> str:
