@@ -148,6 +148,19 @@ def test_features_that_were_one_row_have_thresholds_too() -> None:
     assert (drawn[:, 2] > 1e4).any()
 
 
+def test_thresholds_are_looked_for_behind_other_uses() -> None:
+    g = Graph()
+    x = g.input("x", F, ["n", 2])
+    g.output(g.Neg(x), "before")
+    y = g.TreeEnsembleRegressor(x, domain="ai.onnx.ml", nodes_featureids=[1, 0, 0],
+                                nodes_values=[5e4, 0.0, 0.0], nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"])  # fmt: skip
+    g.output(y, "y")
+    g.output(g.Abs(x), "behind")
+    array = sized_feed(g.model(), 1, {"n": 40}).arrays["x"]
+    assert np.abs(array[:, 0]).max() < 10
+    assert 8 <= (array[:, 1] > 1e4).sum() <= 32, "half of them"
+
+
 def test_only_numbers_have_larger_ones() -> None:
     for dtype in (ir.DataType.BOOL, ir.DataType.STRING, I64):
         assert far_feed(plain(dtype), 1) is None

@@ -15,7 +15,7 @@ from convert.errors import Location, Unsupported
 from convert.graph import Graph
 from convert.options import Options
 from convert.parity import declared_ends, nonfinite, size_search, small_elements, ties, two_artefacts, uneven
-from convert.parity.compare import _judge_output
+from convert.parity.compare import _differences_of_float32, _judge_output
 from convert.parity.generation import _prompt
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod
@@ -99,6 +99,19 @@ def test_the_better_half_is_that_of_many_elements(size: int, told: bool) -> None
     given, got = exact.astype(np.float32), (exact + 2.0**-10).astype(np.float32)
     given[0] = 2.0
     assert bool(_judge_output(exact, given, got, OutputVerdict("y"))) is told
+
+
+@pytest.mark.parametrize(("lost", "off", "told"), [(1, 2.0, True), (0, 2.0, True), (1, 0.0, False)])
+def test_numbers_of_float32_alone_are_compared_on_every_set(lost: int, off: float, told: bool) -> None:
+    """On one of two sets the second element is a number in float32, and in float64 none."""
+    exact = [np.array([1.0, 2.0, 3.0]) for _ in range(2)]
+    source, target = ([e.astype(np.float32) for e in exact] for _ in range(2))
+    exact[lost][1] = INF
+    target[lost][1] += off
+    found = _differences_of_float32(exact, source, target)
+    assert found == ("1 elements are numbers in float32 and none in float64, and differ" if told else "")
+    words = [np.array(["a"], object)] * 2
+    assert _differences_of_float32(words, words, words) == ""
 
 
 def test_nothing_but_zeros_has_no_noise() -> None:
