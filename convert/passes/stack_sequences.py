@@ -104,6 +104,8 @@ def _collect(loop: ir.Node, grown: _Grown, names: ModelNames) -> ir.Node:
     body.outputs.append(item)
     kept = [y for i, y in enumerate(loop.outputs) if i != place]
     inputs = [x for i, x in enumerate(loop.inputs) if i != 2 + place]
+    if inputs[1:] == [None]:  # what is absent at the end is left out, and a Loop has two inputs at the least
+        inputs[1] = names.initializer("always", ir.tensor(np.array(True)))
     new = ir.Node("", "Loop", inputs, loop.attributes.values(), num_outputs=len(kept) + 1, name=loop.name)
     new.metadata_props.update(loop.metadata_props)
     graph.insert_before(loop, new)

@@ -71,3 +71,21 @@ def test_what_stays(old: str, new: str) -> None:
     )
     model = read(model_of("y = ConcatFromSequence <axis = 0> (all)", "m", text))
     assert not stack_sequences(model)
+
+
+def test_a_loop_that_carries_nothing_else_has_two_inputs() -> None:
+    """An absent condition at the end of its inputs is left out, and ONNX asks for two."""
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[3] x, int64 most) => (float[m, 3] y) {
+        none = SequenceEmpty <dtype = 1> ()
+        all = Loop (most, , none) <body = b (int64 i, bool c, seq(float[3]) rows) => (bool again, seq(float[3]) more) {
+            again = Identity (c) by = Cast <to = 1> (i) row = Mul (x, by) more = SequenceInsert (rows, row)
+        }>
+        y = ConcatFromSequence <axis = 0, new_axis = 1> (all)
+    }"""
+    model = read(onnx.parser.parse_model(text))
+    assert clean(model)
+    written = ir.serde.serialize_model(model)
+    onnx.checker.check_model(written)
+    x = np.array([1, 2, 3], np.float32)
+    (found,) = run_ort(written, {"x": x, "most": np.array(3)})
+    np.testing.assert_array_equal(found, np.arange(3, dtype=np.float32)[:, None] * x)
