@@ -76,6 +76,7 @@ CLASSES: list[tuple[str, str, str]] = [
     (r"\.ndim != (\w+)\.ndim", r".ndim is not \1.ndim", "Python has one object of each small number"),
     (r"\bv\.name == name\b", "v.name is name", "the name was taken from the graph's values"),
     (r"\.ndim == (len\(\w+\))", r".ndim is \1", "Python has one object of each small number"),
+    (r"\.ndim == (\w+)\.ndim", r".ndim is \1.ndim", "Python has one object of each small number"),
     (r'!= ""', '> ""', "no text is before the empty one"),
     (r"\b(i|place|index) == 0", r"\1 <= 0", "no place is negative"),
     (r"== np\.inf", ">= np.inf", "nothing is beyond infinity"),
@@ -275,6 +276,9 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
         "zip(ours, theirs, strict=True",
         "of other lengths none is taken",
     ),
+    ("boundary_values.py", r"leaves, -1", "leaves, ~1", "no feature has a number below 0"),
+    ("profile.py", r"or 0\.0, _UNIT", "or -1.0, _UNIT", "the unit is above 0"),
+    ("special.py", r"3 \* \(array", "3 // (array", "by True it is 3, and by False numpy makes it 0"),
     ("counterparts.py", "> 2 and not", "> 1 and not", "of two dims no layout moves any"),
     *(
         ("counterparts.py", "_MOST_CHOICES = 250_000", f"_MOST_CHOICES = {other}", "it bounds the time alone")

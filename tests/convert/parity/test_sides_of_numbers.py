@@ -15,7 +15,7 @@ from convert.graph import Graph
 from convert.options import Options
 from convert.parity import verify as room
 from convert.parity.counterparts import Counterparts, _pair, narrow_dims
-from convert.parity.declared_ends import _order
+from convert.parity.declared_ends import _dims, _order
 from convert.parity.inputs import Feed, smallest_feed
 from convert.parity.judge import RunOutputs, VerifyMethod, _conclude
 from convert.parity.magnitudes import smaller_columns, smaller_parts
@@ -173,3 +173,12 @@ def test_ends_have_to_be_in_the_order_of_the_graph(declared: str, wanted: str) -
     right = len(ours) < 2 or ours == wanted
     text = f"has its inputs in the order {', '.join(ours)}, and the source in the order {', '.join(wanted)}"
     assert found == ([] if right else [text])
+
+
+@pytest.mark.parametrize(
+    ("dims", "right"), [((2, 3, 4), True), ((2, 4, 3), False), ((2, 3), False), ((2, 3, 4, 1), False), (None, True)]
+)
+def test_dims_are_declared_in_the_layout_of_the_file(dims: Any, right: bool) -> None:
+    """Outputs have the graph's order here, [2, 4, 3], of which the file has the last two dims the other way round."""
+    found = _dims(DeclaredEnd("y", "float", dims), [(2, 4, 3)], {"y": (0, 2, 1)}, "y")
+    assert (found == []) is right

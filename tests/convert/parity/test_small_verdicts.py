@@ -93,11 +93,12 @@ def test_places_are_along_the_axis_that_is_the_default() -> None:
 
 
 @pytest.mark.parametrize(("size", "told"), [(63, False), (64, True)])
-def test_the_better_half_is_that_of_many_elements(size: int, told: bool) -> None:
-    """One element of the source is 1 off, which makes its floor; all of the target's are 2^-10 off."""
-    exact = np.ones(size)
-    given, got = exact.astype(np.float32), (exact + 2.0**-10).astype(np.float32)
-    given[0] = 2.0
+@pytest.mark.parametrize("scale", [1.0, 2.0**-10, 2.0**10])
+def test_the_better_half_is_that_of_many_elements(size: int, told: bool, scale: float) -> None:
+    """One element of the source is off by its size, which makes its floor; all of the target's by 2^-10 of that."""
+    exact = scale * np.ones(size)
+    given, got = exact.astype(np.float32), (exact * (1 + 2.0**-10)).astype(np.float32)
+    given[0] *= 2.0
     assert bool(_judge_output(exact, given, got, OutputVerdict("y"))) is told
 
 
