@@ -279,6 +279,8 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("boundary_values.py", r"leaves, -1", "leaves, ~1", "no feature has a number below 0"),
     ("profile.py", r"or 0\.0, _UNIT", "or -1.0, _UNIT", "the unit is above 0"),
     ("special.py", r"3 \* \(array", "3 // (array", "by True it is 3, and by False numpy makes it 0"),
+    ("compare.py", r"isfinite\(got\) & ~", "isfinite(got) * ~", "a product of booleans is both"),
+    ("boundary_values.py", "< 1 / share", "<= 1 / share", "of random numbers none is that very one"),
     ("counterparts.py", "> 2 and not", "> 1 and not", "of two dims no layout moves any"),
     *(
         ("counterparts.py", "_MOST_CHOICES = 250_000", f"_MOST_CHOICES = {other}", "it bounds the time alone")
