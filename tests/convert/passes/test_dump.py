@@ -26,7 +26,6 @@ def names(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.onnx"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("to", "expected"),
     [
@@ -38,24 +37,25 @@ def names(folder: Path) -> list[str]:
         ),
         (
             "caffe2",
-            "read inline_functions drop_size_checks expand_unsupported clean assign_channels_first fold_batch_norms"
-            " clean",
+            "read inline_functions drop_size_checks expand_unsupported clean name_resized_axes assign_channels_first"
+            " fold_batch_norms clean",
         ),
         (
             "tf",
-            "read enclose_gradients expand_unsupported clean flatten_roots split_broadcasts "
+            "read enclose_gradients expand_unsupported clean name_resized_axes flatten_roots split_broadcasts "
             "find_response_norms fold_batch_norms fold_pads assign_channels_last join_transposes "
             "compose_transposes clean",
         ),
         (
             "keras",
-            "read drop_size_checks expand_unsupported clean unroll_loops clean flatten_roots repeat_operands "
+            "read drop_size_checks expand_unsupported clean unroll_loops clean name_resized_axes flatten_roots "
+            "repeat_operands "
             "settle_shapes clean find_response_norms fuse_attention clean assign_channels_last join_transposes "
             "compose_transposes clean fuse_dense",
         ),
         (
             "tflite",
-            "read enclose_gradients expand_unsupported clean flatten_roots split_broadcasts "
+            "read enclose_gradients expand_unsupported clean name_resized_axes flatten_roots split_broadcasts "
             "find_response_norms fold_batch_norms fold_pads assign_channels_last join_transposes "
             "compose_transposes clean reshape_to_check choose_builtins give_transposed_convolutions_a_bias",
         ),
