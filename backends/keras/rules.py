@@ -41,7 +41,7 @@ def schema(operator: str) -> Schema | None:
     return onnx_schemas.schema(operator.removeprefix(f"{CHANNELS_LAST}::"))
 
 
-onnx_op = Rules("Keras", schema=schema)
+onnx_op = Rules("Keras", schema=schema, runs_framework=True)
 
 
 def key_of(node: ir.Node) -> str:

@@ -34,7 +34,7 @@ def schema(operator: str) -> Schema | None:
     return onnx_schemas.schema(operator)
 
 
-onnx_op = Rules("PyTorch", schema=schema)
+onnx_op = Rules("PyTorch", schema=schema, runs_framework=True)
 
 
 def host(*names: str) -> Callable[[Rule], Rule]:

@@ -52,7 +52,7 @@ def schema(operator: str) -> Schema | None:
     return onnx_schemas.schema(standard_operator(operator))
 
 
-onnx_op = Rules("TensorFlow", schema=schema)
+onnx_op = Rules("TensorFlow", schema=schema, runs_framework=True)
 
 
 def channels_last(*operators: str, data: Sequence[int] = (0,), outputs: Sequence[int] = (0,)) -> Callable[[Rule], Rule]:

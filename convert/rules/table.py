@@ -72,6 +72,9 @@ class Rules:
     what the node carries is passed as it is). `gaps` are operators without a rule and `limits` what rules do not
     take, both with the reason. Tables are filled at import time and not changed by a conversion.
 
+    runs_framework: rules call a framework on values, which may not take those without elements: an error of theirs is a
+    refusal then, and no defect.
+
     >>> from convert.rules import Argument, Rules, Schema
     >>> toy_op = Rules("toy", schema=lambda operator: Schema((Argument("x"),), (Argument("alpha", 0.01),)))
     >>> @toy_op("LeakyRelu")
@@ -91,6 +94,7 @@ class Rules:
     entries: dict[str, Entry] = field(default_factory=dict)
     gaps: dict[str, str] = field(default_factory=dict)
     limits: dict[str, str] = field(default_factory=dict)
+    runs_framework: bool = False
 
     def __call__(self, *operators: str) -> Callable[[Rule], Rule]:
         """Decorator that registers a rule for one or more operators; raises ValueError if one has a rule already."""
@@ -176,8 +180,8 @@ class Rules:
                 message = f"{at}: it takes more memory than there is{': ' if str(error) else ''}{error}"
                 hint = "convert on a machine with more memory, or with a larger --memory"
                 raise ResourceLimit(message, hint=hint) from error
-            if is_own(entry.rule) and any(map(_has_no_elements, positional)):
-                text = f"of an input without elements, {self.title} takes it for an error: {error}"
+            if self.runs_framework and is_own(entry.rule) and any(map(_has_no_elements, positional)):
+                text = f"an input without elements ({type(error).__name__}: {error})"
                 raise Unsupported(text).with_location(at) from error
             text, hint = f"{at}: the {self.title} rule failed with {type(error).__name__}: {error}", DEFECT
             if not is_own(entry.rule):

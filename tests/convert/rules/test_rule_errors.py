@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from convert.errors import BadInput, ConvertError
+from convert.errors import BadInput, ConvertError, Unsupported
+from convert.reference.kernels.nn import matmul
 from convert.rules import Argument, Rules, Schema
 from convert.rules.user_files import load_rules
 
@@ -33,6 +34,21 @@ def test_the_line_that_failed_and_the_arguments(tmp_path: Path) -> None:
     assert "AttributeError" in told
     assert "it was called as rule(g, x=float32[2,3], y=[1, 2], scale=0.5)" in told
     assert "defect" not in caught.value.hint
+
+
+@pytest.mark.parametrize("runs_framework", [False, True])
+@pytest.mark.parametrize("columns", [0, 2])
+def test_only_a_framework_may_refuse_what_has_no_elements(runs_framework: bool, columns: int) -> None:
+    """Elsewhere a rule of the project's own that fails for it is a defect, above all in what a verdict is held to."""
+    schema = Schema((Argument("a"), Argument("b")))
+    table = Rules("Test", schema=lambda operator: schema, runs_framework=runs_framework)
+    table("MatMul")(matmul)
+    with pytest.raises(ConvertError) as caught:
+        table.apply(1, "MatMul", [np.zeros((2, columns)), np.zeros((3, 4))])
+    refused = runs_framework and columns == 0
+    assert isinstance(caught.value, Unsupported) == refused
+    assert ("defect" in caught.value.hint) != refused
+    assert ("an input without elements (ValueError: " in str(caught.value)) == refused
 
 
 def test_a_rule_that_does_not_take_what_comes(tmp_path: Path) -> None:
