@@ -91,7 +91,10 @@ def _called(node: ir.Node, difference: Difference) -> str:
 def difference_notes(model: ir.Model, declared: Sequence[Difference]) -> list[str]:
     """A sentence for each that concerns `model`."""
     found = differences_in(model, declared)
-    return [f"special values: {', '.join(names)}: {difference.reason}" for difference, names in found]
+    return [
+        f"{'' if difference.within else 'special values: '}{', '.join(names)}: {difference.reason}"
+        for difference, names in found
+    ]
 
 
 def reasons_by_operator(declared: Iterable[Difference]) -> Mapping[str, str]:

@@ -360,7 +360,7 @@ def differences(source_kind: str, target_kind: str) -> list[Difference]:
 
 
 def source_differences(source_kind: str) -> list[Difference]:
-    """What a source's runtime makes of special values.
+    """What a source's runtime makes of special values; of ordinary numbers that is the floor, which a verdict measures.
 
     It is known by its frontend, or by the backend of the same name, whose artefacts it runs as well.
     """
@@ -370,7 +370,7 @@ def source_differences(source_kind: str) -> list[Difference]:
             room = getattr(backends().get(name), "DIFFERENCES", {})
             found += getattr(frontend, "DIFFERENCES", ())
             found += target_differences(source_kind) or next(iter(room.values()), ())
-    return list(dict.fromkeys(found))
+    return [difference for difference in dict.fromkeys(found) if not difference.within]
 
 
 def target_differences(kind: str) -> list[Difference]:
