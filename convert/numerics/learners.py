@@ -151,11 +151,14 @@ def _linear_scores(g: Graph, node: ir.Node, count: int) -> ir.Value:
 
 
 def class_labels(node: ir.Node) -> np.ndarray:
-    """The numbers or texts that stand for the classes."""
+    """The numbers or texts that stand for the classes. Raises `Unsupported` where there are none."""
     for name in ("classlabels_ints", "classlabels_int64s"):
         if found := node.attributes.get_ints(name, []):
             return np.array(found, np.int64)
-    return np.array([text.encode() for text in node.attributes.get_strings("classlabels_strings", [])], object)
+    texts = node.attributes.get_strings("classlabels_strings", [])
+    if not texts:
+        raise Unsupported(f"{node.op_type} without labels")
+    return np.array([text.encode() for text in texts], object)
 
 
 def best_label(g: Graph, scores: ir.Value, labels: np.ndarray) -> ir.Value:

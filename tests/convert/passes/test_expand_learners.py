@@ -205,6 +205,8 @@ def test_what_is_not_taken_stays() -> None:
     shares = {"prob_a": [-1.0], "prob_b": [0.1], "coefficients": numbers(5), "support_vectors": numbers(20)}
     shares |= {"rho": [0.1], "vectors_per_class": [2, 3], "classlabels_ints": [0, 1], "kernel_type": "LINEAR"}
     assert not expand_learners(read(model_of("SVMClassifier", (X,), BOTH, shares)), ())
+    unlabelled = {"coefficients": numbers(8), "intercepts": numbers(2)}
+    assert not expand_learners(read(model_of("LinearClassifier", (X,), BOTH, unlabelled)), ())
     assert not expand_learners(
         read(model_of("Scaler", (X,), (FLOAT,), {"offset": [0.0], "scale": [1.0]})), {f"{ML}::Scaler"}
     )
