@@ -56,9 +56,8 @@ def gather_nd(k, x, indices, *, batch_dims):
     end = batch_dims + depth
     lead, rest, dims = x.shape[:end], x.shape[end:], k.sizes_of(0, x)
     indices = _wrap_negative(k, indices, dims[batch_dims:end])
-    if (
-        batch_dims == depth == 1 and None in rest and None in lead
-    ):  # a reshape would keep one dim of dynamic size at most
+    # A reshape would keep one dim of dynamic size at most.
+    if batch_dims == depth == 1 and None in rest and None in lead:
         return _row_of_each(x, ops.cast(indices[..., 0], "int64"))
     rows = _number_of_row(k, indices, dims[:batch_dims], dims[batch_dims:end])
     if end == 1:
