@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Sequence
 
 import onnx_ir as ir
 
-from convert.errors import Unsupported
+from convert.errors import BadInput, Unsupported
 from convert.graph import Graph, location_of
 from convert.graph.shape_inference import infer_facts
 from convert.graph.values import names_in_use
@@ -53,6 +53,9 @@ def _expand(model: ir.Model, node: ir.Node) -> bool:
         results = EXPANSIONS[node.op_type](g, node)
     except Unsupported:
         return False
+    except (ValueError, LookupError) as error:
+        text = f"{location_of(node)}: its attributes do not fit each other or its input ({error})"
+        raise BadInput(text, hint="is the file damaged?") from error
     made, values = list(g.graph), list(g.graph.initializers.values())
     g.graph.remove(made)
     for value in values:

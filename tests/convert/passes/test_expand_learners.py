@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 
+from convert.errors import BadInput
 from convert.passes.expand_learners import EXPANSIONS, expand_learners
 from convert.reference.onnx_file import evaluate_file
 from convert.reference.table import kernel
@@ -210,3 +211,22 @@ def test_what_is_not_taken_stays() -> None:
     assert not expand_learners(
         read(model_of("Scaler", (X,), (FLOAT,), {"offset": [0.0], "scale": [1.0]})), {f"{ML}::Scaler"}
     )
+
+
+@pytest.mark.parametrize(
+    ("operator", "outputs", "attributes"),
+    [
+        ("LinearClassifier", BOTH, {"coefficients": numbers(5), "intercepts": numbers(2), "classlabels_ints": [0, 1]}),
+        ("FeatureVectorizer", (FLOAT,), {"inputdimensions": [4, 4]}),
+        (
+            "SVMClassifier",
+            BOTH,
+            {"coefficients": numbers(5), "classlabels_ints": [0, 1, 2], "vectors_per_class": [1] * 3},
+        ),
+    ],
+)
+def test_attributes_that_contradict_each_other_are_named(
+    operator: str, outputs: tuple[int, ...], attributes: dict[str, Any]
+) -> None:
+    with pytest.raises(BadInput, match=f"{operator}.*do not fit"):
+        expand_learners(read(model_of(operator, (X,), outputs, attributes)), ())
