@@ -57,14 +57,16 @@ _NO_TENSOR = re.compile(
     "|TensorArray(Write|Scatter|Split|Unpack|Grad.*)?(V[23])?|VarHandleOp|(Mutable|Anonymous)?.*HashTable.*"
 )
 
+_OF_A_LOOP = re.compile("(.*/)?while(_[0-9]+)?/Identity(_[0-9]+)?")  # as tf.while_loop calls what it gives
+
 _HANDLES = (20, 21)  # DT_RESOURCE and DT_VARIANT, of which an Identity gives a list on
 
 
 def unread_nodes(nodes: Sequence[Any]) -> list[Any]:
     """The NodeDefs whose tensors nothing reads and that are there for their value.
 
-    A loop leaves Exits (or Identities of a While) for variables that nobody wants; they count only where nothing else
-    does. The Identity of a Switch is there for what waits for it.
+    A loop leaves Exits for variables that nobody wants, or Identities of a While under a name of its own; they count
+    only where nothing else does. The Identity of a Switch is there for what waits for it.
     """
     read = {_node_name(i) for n in nodes for i in n.input if not i.startswith("^")}
     switches = {n.name for n in nodes if n.op in ("Switch", "RefSwitch", "_SwitchN")}
@@ -73,6 +75,7 @@ def unread_nodes(nodes: Sequence[Any]) -> list[Any]:
     found = [n for n in found if not (n.op == "Identity" and n.input and _node_name(n.input[0]) in switches)]
     loops = {n.name for n in nodes if n.op in ("While", "StatelessWhile")}
     left = {n.name for n in found if n.op == "Identity" and n.input and _node_name(n.input[0]) in loops}
+    left = {name for name in left if _OF_A_LOOP.fullmatch(name)}
     return [n for n in found if n.op not in ("Exit", "RefExit") and n.name not in left] or found
 
 

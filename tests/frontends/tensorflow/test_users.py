@@ -100,3 +100,17 @@ def test_what_a_loop_leaves_over_is_no_output() -> None:
     source = Source("graphdef-object", model=graph.as_graph_def())
     model = agrees(source, [{"x": images(4, 3)}, {"x": images(1, 3)}])
     assert [v.name for v in model.graph.outputs] == ["y"]
+
+
+def test_a_result_of_a_loop_with_a_name_is_an_output() -> None:
+    """Beside another output; a frozen graph reads its results from the While itself."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf.compat.v1.placeholder(tf.float32, [None, 3], name="x")
+        _, total = tf.while_loop(lambda i, _: i < 3, lambda i, sums: (i + 1, sums + x), (0, tf.zeros_like(x)))
+        tf.raw_ops.Identity(input=total.op.inputs[0], name="total")
+        tf.identity(x * 2.0, name="twice")
+    assert total.op.inputs[0].op.type in ("While", "StatelessWhile")
+    source = Source("graphdef-object", model=graph.as_graph_def())
+    model = agrees(source, [{"x": images(4, 3)}, {"x": images(1, 3)}])
+    assert {v.name for v in model.graph.outputs} == {"total", "twice"}
