@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import onnx_ir as ir
@@ -11,6 +12,7 @@ import onnx_ir as ir
 from convert.errors import Location
 from convert.graph import Graph
 
+from ..common.values import mark_scalar
 from .context import Env, ProgramError, Walk
 from .merge import (
     Joined,
@@ -29,6 +31,9 @@ from .values import UNKNOWN, Mutable, Number, Tensor, has_unknown, is_lost, mark
 
 Run = Callable[[Walk, Env, Any, list[Any]], list[Any]]
 """Runs a block of a node on arguments and gives its results."""
+
+Way = Callable[[], list[Any]]
+"""Runs one of several parts of the program, and gives its results."""
 
 
 @dataclass
@@ -51,8 +56,13 @@ def run_if(walk: Walk, env: Env, node: Any, run: Run) -> Any:
         return as_node_outputs(node, [UNKNOWN] * node.outputsSize())
     if not isinstance(condition, Number):
         return as_node_outputs(node, run(walk, env, blocks[0 if condition else 1], []))
-    at = walk.location(node, "if")
-    first, second = (_run_branch(walk, env, block, run) for block in blocks)
+    ways: list[Way] = [partial(run, walk, env, block, []) for block in blocks]
+    return as_node_outputs(node, run_either(walk, condition, ways, walk.location(node, "if")))
+
+
+def run_either(walk: Walk, condition: Number, ways: list[Way], at: Location) -> list[Any]:
+    """The results of the first of two ways where the condition holds, else of the second: an If node."""
+    first, second = (_run_branch(walk, way) for way in ways)
     if first is None and second is None:
         raise ProgramError("both branches raise an exception")
     if first is None or second is None:
@@ -61,8 +71,16 @@ def run_if(walk: Walk, env: Env, node: Any, run: Run) -> Any:
         kept, side = (1, second) if first is None else (0, first)
         assert side is not None
         discard_graph(side.body)
-        return as_node_outputs(node, run(walk, env, blocks[kept], []))
-    return as_node_outputs(node, _join_branches(walk, condition, [first, second], at))
+        return ways[kept]()
+    return _join_branches(walk, condition, [first, second], at)
+
+
+def run_one_of(walk: Walk, place: Number, ways: list[Way], at: Location, first: int = 0) -> list[Any]:
+    """The results of the way at a place that only the run tells, from `first` on: an If in each other's else."""
+    if first == len(ways) - 1:
+        return ways[first]()
+    here = Number(mark_scalar(walk.g.Equal(place.value, first)), bool)
+    return run_either(walk, here, [ways[first], lambda: run_one_of(walk, place, ways, at, first + 1)], at)
 
 
 def writes_since(walk: Walk, start: int) -> tuple[list[Mutable], list[Mutable]]:
@@ -72,13 +90,13 @@ def writes_since(walk: Walk, start: int) -> tuple[list[Mutable], list[Mutable]]:
     return [t for t in written if t not in spoilt], spoilt
 
 
-def _run_branch(walk: Walk, env: Env, block: Any, run: Run) -> Branch | None:
-    """Run a block into a graph of its own; None if it raises an exception whatever the input is."""
+def _run_branch(walk: Walk, way: Way) -> Branch | None:
+    """Run one way into a graph of its own; None if it raises an exception whatever the input is."""
     outer, body = walk.g, walk.g.body("branch")
     with walk.memory.trial() as start:
         walk.g = body
         try:
-            results = [snapshot(walk, r) for r in run(walk, env, block, [])]
+            results = [snapshot(walk, r) for r in way()]
             written, spoilt = writes_since(walk, start)
             return Branch(body, results, {thing: snapshot(walk, thing) for thing in written}, spoilt)
         except ProgramError:

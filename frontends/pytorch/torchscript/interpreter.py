@@ -7,6 +7,7 @@ module path, attributes are read as they are met, and only the branches that can
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,9 +18,9 @@ from convert.errors import Unsupported
 from .calls import call_operator
 from .containers import CONTAINERS
 from .context import Env, ProgramError, Walk, own_source
-from .control import run_if
+from .control import Way, run_if, run_one_of
 from .loops import run_loop
-from .values import UNINITIALIZED, UNKNOWN, Dict, Function, List, Object, Tensor, has_unknown
+from .values import UNINITIALIZED, UNKNOWN, Dict, Function, List, Number, Object, OneOf, Tensor, has_unknown
 
 # -- graphs and blocks ------------------------------------------------------------------------------------------------
 
@@ -186,12 +187,20 @@ def _call_method(walk: Walk, env: Env, node: Any) -> Any:
     thing, *args = (env[v.unique()] for v in node.inputs())
     if has_unknown(thing):
         return UNKNOWN
+    if isinstance(thing, OneOf):
+        ways: list[Way] = [partial(_call_alone, walk, one, node.s("name"), args) for one in thing.modules]
+        at = walk.location(node, "module of a list")
+        return _run_call(walk, node, lambda: run_one_of(walk, thing.place, ways, at)[0])
     if thing.script is None:
         key = f"{node.inputsAt(0).type().annotation_str}.{node.s('name')}"
         if key not in walk.graphs:
             walk.graphs[key] = _inline_call(node)
         return _run_call(walk, node, lambda: run_graph(walk, walk.graphs[key], [thing, *args]))
     return _run_call(walk, node, lambda: run_method(walk, thing, node.s("name"), args))
+
+
+def _call_alone(walk: Walk, thing: Object, name: str, args: list[Any]) -> list[Any]:
+    return [run_method(walk, thing, name, args)]
 
 
 def _call_function(walk: Walk, env: Env, node: Any) -> Any:
@@ -235,15 +244,20 @@ def _run_call(walk: Walk, node: Any, call: Callable[[], Any]) -> Any:
 
 
 def _module_of_container(walk: Walk, env: Env, node: Any) -> Any:
-    """A module of a list or dict of modules with one interface, at a place that is known when the program is read."""
+    """A module of a list or dict of modules with one interface."""
     container, key = (env[v.unique()] for v in node.inputs())
-    if not isinstance(key, (int, str)):
-        raise Unsupported("a module of a list, at a place that is known at run time only")
+    if has_unknown((container, key)):
+        return UNKNOWN
     names = [name for name, _ in torch._C.ModuleDict(container.script).items()]
-    name = names[key] if isinstance(key, int) else key
-    if name not in container.state:
-        _fetch_attribute(walk, container, name)
-    return container.state[name]
+    for name in names:
+        if name not in container.state:
+            _fetch_attribute(walk, container, name)
+    if isinstance(key, Number):
+        walk.report.note(f"{container.path}[…] takes its last module where there is none at a place: PyTorch fails")
+        return OneOf(key, tuple(container.state[name] for name in names))
+    if str(key) not in names:
+        raise ProgramError(f"{container.path} has no module {key}")
+    return container.state[str(key)]
 
 
 def _raise(walk: Walk, env: Env, node: Any) -> Any:

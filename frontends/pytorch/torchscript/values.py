@@ -158,6 +158,14 @@ class Object(Container):
 
 
 @dataclass(frozen=True)
+class OneOf:
+    """One of a list's modules of one interface, at a place that is known at run time only."""
+
+    place: Number
+    modules: tuple[Object, ...]
+
+
+@dataclass(frozen=True)
 class OptionalValue:
     """An optional whose presence depends on data; `value` is read only where `present` (a bool or Number) holds."""
 
@@ -285,7 +293,10 @@ def is_known(value: Any) -> bool:
         return all(map(is_known, value.state.values()))
     if isinstance(value, tuple):
         return all(map(is_known, value))
-    return not isinstance(value, (Number, OptionalValue, RunTimeText, Unknown, ir.Value)) and value is not UNINITIALIZED
+    return (
+        not isinstance(value, (Number, OneOf, OptionalValue, RunTimeText, Unknown, ir.Value))
+        and value is not UNINITIALIZED
+    )
 
 
 def has_unknown(value: Any) -> bool:
