@@ -61,9 +61,18 @@ def _may_flip(graph: ir.Model, name: str, feed: Feed, source: np.ndarray, target
 
     moves = [partial(moved_array, rng=np.random.default_rng([31, seed])) for seed in range(_RUNS)]
     found = [run(graph, feed.arrays, outputs=[name])[name]]
-    found += [run_disturbed(graph, feed.arrays, move)[name] for move in moves]
+    return is_among(found + [run_disturbed(graph, feed.arrays, move)[name] for move in moves], source, target)
+
+
+def is_among(found: Sequence[np.ndarray], source: np.ndarray, target: np.ndarray) -> bool:
+    """Whether elements that differ lie among those of runs that were found, and are not many more than differ there.
+
+    found: outputs of one shape, the first of a run that nothing moved. source, target: of the same shape, widened.
+    """
+    if any(one.shape != target.shape for one in found):
+        return False
     runs = np.stack([widened_array(one) for one in found]).astype(np.float64)
-    if runs.shape[1:] != target.shape or not np.isfinite(runs).all():
+    if not np.isfinite(runs).all():
         return False
     slack = _ROUNDING * float(np.abs(runs).max(initial=0.0)) if source.dtype.kind == "f" else 0.0
     least, most = runs.min(axis=0) - slack, runs.max(axis=0) + slack

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -12,8 +11,8 @@ from convert.differences import Difference
 from convert.errors import ConvertError
 from convert.graph.tensors import widened_array
 from convert.parity.inputs import Feed
-from convert.parity.magnitudes import noise_beside
 from convert.parity.moves import moved_arrays, run_moved
+from convert.parity.tied_counts import is_of_tied_scores, picked_axis, scores_and_noise
 from convert.verdict import Element
 
 _MOST = 5
@@ -70,18 +69,19 @@ def is_tied(
     Output `name` has to come from ArgMax, ArgMin or TopK. Its scores are evaluated in float64, where the one that the
     target picked may be at most `factor` times the float32 error of scores of their magnitude away from the right one.
     Scores that are equal, and stay so however they are rounded, are no matter of rounding: of these the target has to
-    pick the same, unless it is declared of a runtime that it picks another.
+    pick the same, unless it is declared of a runtime that it picks another. What is computed from such indices, as
+    counts are, has to lie among what the graph gives where the scores move by so much (`tied_counts.py`).
     """
     picker = _picking_node(graph, name)
-    if picker is None:
-        return False
+    if picker is None or picker.inputs[0] is None:
+        return is_of_tied_scores(graph, name, feeds, references, targets, factor)
     scores = picker.inputs[0]
     ordered = picker.attributes.get_int("sorted", 1) and not any(d.equal and d.of(picker) for d in declared)
     try:
         for feed, r, t in zip(feeds, references, targets, strict=True):
             if r.shape != t.shape:
                 return False
-            exact, noise = _scores(graph, scores, feed)
+            exact, noise = scores_and_noise(graph, scores, feed)
             if not _is_near_tie(picker, exact, noise, r, t, factor):
                 return False
             if ordered and _picks_other_of_equal(graph, picker, exact, feed, r, t):
@@ -101,20 +101,6 @@ def _picking_node(graph: ir.Model, name: str) -> ir.Node | None:
     return node
 
 
-def _scores(graph: ir.Model, scores: Any, feed: Feed) -> tuple[np.ndarray, np.ndarray]:
-    """The scores in float64, and how far float32 is from them (`noise_beside`)."""
-    from convert.passes.to_float64 import widen_model
-    from convert.reference.executor import run
-
-    wanted = str(scores.name)
-    if scores.is_graph_input():
-        exact = widened_array(feed.arrays[wanted]).astype(np.float64)
-        return exact, noise_beside(exact, exact)
-    exact = run(widen_model(graph), feed.arrays, outputs=[wanted])[wanted]
-    rounded = run(graph, feed.arrays, outputs=[wanted])[wanted]
-    return exact, noise_beside(exact, rounded)
-
-
 def _is_near_tie(
     picker: ir.Node, scores: np.ndarray, noise: np.ndarray, reference: np.ndarray, target: np.ndarray, factor: float
 ) -> bool:
@@ -127,7 +113,7 @@ def _is_near_tie(
         return False
     flat, moved = picks
     right, picked = (np.take_along_axis(flat, m, axis=1) for m in moved)
-    noises = np.moveaxis(np.broadcast_to(noise, scores.shape), _axis(picker), -1).reshape(flat.shape)
+    noises = np.moveaxis(np.broadcast_to(noise, scores.shape), picked_axis(picker), -1).reshape(flat.shape)
     allowed = factor * np.maximum(*(np.take_along_axis(noises, m, axis=1) for m in moved))
     distinct = np.array([len(set(row)) == moved[1].shape[1] for row in moved[1].tolist()])
     with np.errstate(invalid="ignore"):
@@ -135,15 +121,11 @@ def _is_near_tie(
     return bool(distinct.all() and near.all())
 
 
-def _axis(picker: ir.Node) -> int:
-    return picker.attributes.get_int("axis", -1 if picker.op_type == "TopK" else 0)
-
-
 def _picks(
     picker: ir.Node, scores: np.ndarray, reference: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, list[np.ndarray]] | None:
     """The scores as rows, and the indices in each that reference and target have; None where they are no indices."""
-    axis = _axis(picker)
+    axis = picked_axis(picker)
     rows = np.moveaxis(scores, axis, -1)
     picks = reference.size // max(rows.size // rows.shape[-1], 1)
     if not picks or reference.size != rows.size // rows.shape[-1] * picks:
@@ -171,7 +153,7 @@ def _picks_other_of_equal(
     places = picks[1]
 
     def chosen(scores: np.ndarray) -> list[np.ndarray]:
-        rows = np.moveaxis(scores, _axis(picker), -1)
+        rows = np.moveaxis(scores, picked_axis(picker), -1)
         return [np.take_along_axis(rows.reshape(picks[0].shape), m, axis=1) for m in places]
 
     right, picked = chosen(exact)

@@ -37,6 +37,13 @@ DIFFERENCES = (
     ),
     Difference(
         (),
+        "of more than 25 rows PyTorch takes distances from products, in which an infinity makes some NaN (∞ - ∞)",
+        integers=False,
+        nonfinite=True,
+        sources=("cdist", "_cdist_forward"),
+    ),
+    Difference(
+        (),
         "beside NaN, infinities, and pivots that are 0 or denormal, LAPACK's order decides what of a matrix is NaN",
         integers=False,
         sources=_FACTORS,

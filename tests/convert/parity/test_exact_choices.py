@@ -166,7 +166,7 @@ def test_ties_that_cannot_be_computed_are_none(monkeypatch: pytest.MonkeyPatch) 
     def no(*given: Any) -> Any:
         raise ConvertError("no")
 
-    monkeypatch.setattr(ties, "_scores", no)
+    monkeypatch.setattr(ties, "scores_and_noise", no)
     assert not ties.is_tied(g.model(), "y", [feed], one, [np.array(1)], 4.0)
 
 

@@ -130,7 +130,8 @@ SCORES = np.array([[0.1, 0.7, np.nextafter(np.float32(0.7), np.float32(0)), 0.2]
         (lambda g, v: g.TopK(v, [2], outputs=2)[1], [[1, 2]], [[2, 2]], False),
         (lambda g, v: g.TopK(v, [2], outputs=2)[1], [[1, 2]], [[2, 4]], False),
         (lambda g, v: g.TopK(v, [2], outputs=2)[1], [[1, 2]], [[-3, 1]], False),
-        (lambda g, v: g.Mul(g.ArgMax(v, axis=1, keepdims=0), np.int64(1)), [1], [2], False),
+        (lambda g, v: g.Mul(g.ArgMax(v, axis=1, keepdims=0), np.int64(1)), [1], [2], True),
+        (lambda g, v: g.Mul(g.ArgMax(v, axis=1, keepdims=0), np.int64(1)), [1], [3], False),
     ],
 )
 def test_places_are_tied_by_their_scores(build: Build, right: Any, got: Any, tied: bool) -> None:

@@ -64,8 +64,6 @@ special values, an epsilon that follows the dtype, kernels that PyTorch takes wi
 
 FALSE_ALARMS = {
     "Curvatures": "forward mode multiplies an infinite input by the 0 that a weight changes by; a capture does not",
-    "Quantiser": "which of several codes is the nearest to infinity",
-    "SortedExperts": "scores that saturate: onnxruntime's sigmoid takes two for equal, and a count is off by one",
     "padded_pieces": "lengths that are drawn do not add up: it needs --inputs",
 }
 """Right programs that a verification by default calls wrong, or cannot run, with what differs."""
