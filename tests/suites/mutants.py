@@ -101,7 +101,7 @@ def chosen_mutants(package: Path, only: str = "", count: int = 0, seed: int = 0)
         changed = None
         with contextlib.suppress(AttributeError):  # cosmic-ray cannot replace an exception with a dot in its name
             changed = mutate_code(text, plugins.get_operator(name)(), occurrence)
-        if changed is None or changed == text or not _is_program(changed):
+        if changed is None or _program(changed) in (None, _program(text)):
             continue
         before, after = _changed_lines(text, changed, number)
         found.setdefault((str(file), number, after), Mutant(str(file), number, before, after, changed))
@@ -110,12 +110,14 @@ def chosen_mutants(package: Path, only: str = "", count: int = 0, seed: int = 0)
     return list(found.values())
 
 
-def _is_program(source: str) -> bool:
-    """False for `*` of an argument list that was taken for a product."""
+def _program(source: str) -> str | None:
+    """What a source says, with numbers in one notation (1e140 is 1e+140); None where it is no program.
+
+    Such is `*` of an argument list that was taken for a product.
+    """
     with contextlib.suppress(SyntaxError):
-        ast.parse(source)
-        return True
-    return False
+        return ast.dump(ast.parse(source))
+    return None
 
 
 def _places(file: Path) -> Iterator[tuple[Path, str, int, int]]:
