@@ -46,7 +46,7 @@ def without_foreign_float64(graph: ir.Model, runs: RunOutputs) -> RunOutputs:
     random = random_outputs(graph)
     for exact, given, ours in zip(double, single, own, strict=True):
         for name, a, b, c in zip(ours, exact.values(), given.values(), ours.values(), strict=False):
-            if name in random or a.shape != b.shape or b.shape != c.shape or b.dtype.kind in "OUSbiu":
+            if name in random or a.shape != b.shape or b.dtype.kind in "OUSbiu":
                 continue
             if float64_error(a, c) > FLOAT64_BOUND and distance(b, a) > OUTLIER * max(distance(b, c), _least(b)):
                 reason = Unsupported("in float64 the source computes something else than as it is deployed")

@@ -13,7 +13,7 @@ COLUMNS = 64.0
 """A column that is so many times smaller than the whole has errors of its own: it was computed by itself."""
 _FEWEST = 8
 _FLUSHED = float(np.finfo(np.float32).tiny)  # what lies below is 0 to some runtimes
-_EXTREME = 1e140  # squares of what lies beyond it, or below its inverse, are out of range
+_EXTREME = 1e140  # squares of what lies beyond it are out of range
 
 
 def smaller_parts(array: np.ndarray) -> list[np.ndarray]:
@@ -30,7 +30,7 @@ def smaller_parts(array: np.ndarray) -> list[np.ndarray]:
     if not counted.size or not (_may_have_gap(counted) or counted.min() >= GAP):
         return []
     ordered = np.sort(counted)
-    bounded = np.clip(ordered, 1 / _EXTREME, _EXTREME)
+    bounded = np.minimum(ordered, _EXTREME)
     below = np.sqrt(np.cumsum(bounded**2) / np.arange(1, bounded.size + 1))
     edges = ordered[:-1][bounded[1:] >= GAP * below[:-1]].tolist()
     if ordered[0] >= GAP and ordered.size < np.count_nonzero(finite):

@@ -10,7 +10,7 @@ import pytest
 
 from convert.graph import Graph
 from convert.parity.distribution import DRAWS, distribution_difference, hold_draws, redraws
-from convert.verdict import FAIL, INCONCLUSIVE, OutputVerdict, Verdict
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 
 SIGNAL = np.random.default_rng(0).standard_normal((4, 100))
 Draw = Callable[[np.random.Generator], np.ndarray]
@@ -107,3 +107,34 @@ def test_a_verdict_on_draws() -> None:
     # What has failed already keeps its reason.
     before = held([2 * a for a in around], FAIL)
     assert (before.status, before.reason, before.outputs[0].status) == (FAIL, "as it was", FAIL)
+
+
+def test_what_is_not_compared_hides_no_output_behind_it() -> None:
+    """Outputs that draw nothing, that were judged, of words, of another shape, and that one side alone draws."""
+    g = Graph()
+    x = g.input("x", ir.DataType.FLOAT, [3])
+    for name in ("still", "judged", "words", "shape", "alone", "off"):
+        g.output(g.Neg(x) if name == "still" else g.Add(x, g.RandomNormal(shape=[3])), name)
+    rng = np.random.default_rng(0)
+
+    def draws(mean: float, only: bool) -> list[dict[str, np.ndarray]]:
+        """`only`: of the side whose numbers of `alone` move."""
+        return [
+            {
+                "still": np.ones(3),
+                "judged": mean + 0.1 * rng.standard_normal(3),
+                "words": np.array([str(n), "b"], object),
+                "shape": 1 + 0.1 * rng.standard_normal(3 if only else 2),
+                "alone": 1 + 0.1 * only * rng.standard_normal(3),
+                "off": mean + 0.1 * rng.standard_normal(3),
+            }
+            for n in range(DRAWS)
+        ]
+
+    rows = [OutputVerdict(name, INCONCLUSIVE) for name in ("still", "judged", "words", "shape", "alone", "off")]
+    rows[1].status = PASS
+    verdict = Verdict(INCONCLUSIVE, "as it was", outputs=rows)
+    hold_draws(verdict, g.model(), draws(1.0, True), draws(2.0, False))
+    assert [row.name for row in rows if row.status == FAIL] == ["off"]
+    assert verdict.notes == ["output 'alone': in 256 runs only the source gives other numbers"]
+    assert (verdict.status, verdict.reason) == (FAIL, f"off: {rows[5].reason}")

@@ -108,9 +108,10 @@ GRAPH_BOUNDS = [
 @pytest.mark.parametrize(("made", "moved", "bound"), GRAPH_BOUNDS)
 def test_bound_of_the_graph_in_float64(made: _Part, moved: Sequence[float], bound: float) -> None:
     row = OutputVerdict("y")
-    right = judge_of(own=np.full(1, bound), moved=moved)
-    assert right._fault_of_graph(made, ZERO, np.full(1, 1e9), 0, 0, row) is None
-    assert row.twin is None
+    for share in (0.5, 1.0):
+        right = judge_of(own=np.full(1, share * bound), moved=moved)
+        assert right._fault_of_graph(made, ZERO, np.full(1, 1e9), 0, 0, row) is None
+        assert row.twin is None
     wrong = judge_of(own=np.full(1, beyond(bound)), moved=moved)
     found = wrong._fault_of_graph(made, ZERO, np.full(1, 1e9), 0, 0, row)
     assert found is not None
