@@ -49,18 +49,8 @@ CLASSES: list[tuple[str, str, str]] = [
     (r"graph is not (\w+)", r"graph != \1", "graphs have no equality of their own"),
     (r"% full != full - 1", "% full is not full - 1", "Python has one object of each small number"),
     (r"(rank\(.*\)) != full", r"\1 is not full", "Python has one object of each small number"),
-    (r"rng\.random\(shape\) < 0\.5", "rng.random(shape) >= 0.5", "either half is drawn as often"),
-    *(
-        (rf"default_rng\(\[{seed}, ", f"default_rng([ {other}, ", "any other seed draws as well")
-        for seed in (7, 11)
-        for other in (seed - 1, seed + 1)
-    ),
-    (r"default_rng\(13\)", "default_rng( 12)", "any other seed draws as well"),
-    (r"default_rng\(13\)", "default_rng( 14)", "any other seed draws as well"),
     (r"size > 0", "size != 0", "no size is negative"),
     (r"size > 0", "size is not 0", "no size is negative, and Python has one object of each small number"),
-    (r"not 0 < reference\.size", "not 0 != reference.size", "no size is negative"),
-    (r"off\[flat\] > 0", "off[flat] != 0", "it is an absolute value"),
     (r"direct == 0", "direct <= 0", "no root mean square is negative"),
     (r"\b(certain|finite|alike|lost)(\)?) & ", r"\1\2 * ", "a product of booleans is both"),
     (r"& (certain|finite)\b", r"* \1", "a product of booleans is both"),
@@ -109,8 +99,6 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
         'op_type <= "Cast"',
         "the others that come here are behind it: F and later",
     ),
-    ("rounding_margins.py", '"(Floor|Ceil)": 0.0', r'"\1": 1.0', "results jump at every whole number: at 1 as at 0"),
-    ("rounding_margins.py", '"(Floor|Ceil)": 0.0', r'"\1": -1.0', "results jump at every whole number: at -1 as at 0"),
     ("weights.py", r"shapes\[0\](\[|\.|\))", r"shapes[ 1]\1", "both shapes are the same here"),
     ("weights.py", r"shapes\[0\](\[|\.|\))", r"shapes[ -1]\1", "both shapes are the same here"),
     ("weights.py", r"outputs\[0\]", "outputs[ -1]", "a Constant has one output"),
@@ -118,7 +106,6 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("repeats.py", "default=-1", "default=- 2", "of no outputs at all nothing is kept either way"),
     ("repeats.py", "default=-1", "default=- 0", "of no outputs at all nothing is kept either way"),
     ("repeats.py", "default=-1", "default=not 1", "of no outputs at all nothing is kept either way"),
-    ("repeats.py", r"feed, 2, options", "feed, 3, options", "the first two runs are compared"),
     ("counterparts.py", r"\bc\[0\]", "c[ -1]", "there is one choice"),
     ("counterparts.py", r"\)\} \| \{\"\"\}", ')} ^ {""}', "no end of a graph has an empty name"),
     ("floors.py", r"single\[0\]", "single[ -1]", "all runs have the same outputs"),
@@ -139,11 +126,11 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
         "an order of dims keeps their number",
     ),
     ("profile.py", "and 2 <= value", "and 1 <= value", "one dim has no other order"),
+    ("profile.py", "i != start", "i is not start", "Python has one object of each small number"),
     ("profile.py", r"in p\) == reference\.shape", "in p) <= reference.shape", "what has another shape has no error"),
     ("profile.py", r"in p\) == reference\.shape", "in p) >= reference.shape", "what has another shape has no error"),
     ("chain.py", r"len\(chain\) > 2", "len(chain) != 2", "a chain has two artefacts at the least"),
     ("judge.py", "== INCONCLUSIVE", "<= INCONCLUSIVE", "where none is FAIL, which is the only status before it"),
-    ("judge.py", "!= INCONCLUSIVE", "> INCONCLUSIVE", "where none is FAIL, which is the only status before it"),
     ("source_runs.py", "== GIVEN", "is GIVEN", "the label is that very string"),
     ("verify.py", r"len\((outputs|o)\) > 1", r"len(\1) != 1", "every way is run on one set of inputs at the least"),
     ("distribution.py", r"arrays\[1:9\]", "arrays[ 0:9]", "the first run is what it was"),
@@ -172,14 +159,8 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("uneven.py", r"~a & b", "~a * b", "a product of booleans is both"),
     ("ties.py", r"single\[0\] == right", "single[ -1] == right", "where both are equal either may be asked"),
     ("ties.py", r"single\[0\] == right", "single[ 1] == right", "where both are equal either may be asked"),
-    ("boundary_values.py", r"\) < 0\.5\)", ") > 0.5)", "either half is drawn as often"),
     ("generation.py", r"count > 1 else 2", "count > 2 else 2", "of two it is two either way"),
-    ("encoder_generation.py", r"default_rng\(0\)", "default_rng( 1)", "any other seed draws as well"),
     ("sensitive.py", r"_MOST \+ 1", "_MOST | 1", "it is even"),
-    *(
-        ("sensitive.py", r"default_rng\(\[29, ", f"default_rng([ {n}, ", "any other seed draws as well")
-        for n in (28, 30)
-    ),
     ("boundary_values.py", r"outputs\[0\]", "outputs[ -1]", "a Cast has one output"),
     ("compare.py", r"scale / 2:", r"scale / 3:", "it spares work: so small an error is within the next bound"),
     ("compare.py", r"scale / 2:", r"scale / 1:", "it spares work: so small an error is within the next bound"),
@@ -208,9 +189,6 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("min_cut.py", r"sum\(prices\) \+ 1", "sum(prices) ** 1", "all as is or all moved costs half of the sum at most"),
     ("min_cut.py", r"sum\(prices\) \+ 1", "sum(prices) * 1", "all as is or all moved costs half of the sum at most"),
     ("min_cut.py", r"sum\(prices\) \+ 1", "sum(prices) / 1", "all as is or all moved costs half of the sum at most"),
-    ("inputs.py", r'"Where" and index > 0', '"Where" and index >= 0', "the condition is no integer"),
-    ("inputs.py", r'"Where" and index > 0', '"Where" and index > -1', "the condition is no integer"),
-    ("inputs.py", r'"Where" and index > 0', '"Where" and index != 0', "no place is negative"),
     (
         "min_cut.py",
         "y != AS_IS and",
@@ -221,23 +199,13 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("ties.py", r"got\) \| \(np", "got) ^ (np", "what is equal is no NaN"),
     ("sensitive.py", r"node\.outputs\[0\]$", "node.outputs[ -1]", "a Resize has one output"),
     ("ties.py", "off >= least", "off is not least", "it spares sorting: of all that are sorted the same are the first"),
-    *(
-        ("(nonfinite|small_elements).py", r"1000 \* seed \+", f"1000 * seed {other}", "any other seed moves as well")
-        for other in "|^"
-    ),
-    *(("given_arrays.py", r"\[:200\]", f"[: {n}]", "so much of a text is shown") for n in (199, 201)),
     ("uneven.py", "~a & ~b & c", "~a ** ~b & c", "of booleans ~(a ** ~b) is ~a & ~b"),
     ("verify_parts.py", r"_models\(target\) - ", "_models(target) ^ ", "each part is one of the models of its folder"),
     ("nonfinite.py", r"two\) & ~", "two) * ~", "a product of booleans is both"),
     ("float64_noise.py", r"== (ir\.AttributeType\.FLOAT)", r"<= \1", "of the kinds of attributes FLOAT is the least"),
-    *(
-        ("boundary_values.py", r"max\(\)\) / 8", f"max()) / {n}", "numbers around thresholds may be as near or far")
-        for n in (7, 9)
-    ),
     ("special_verdict.py", r"near \| ", "near + ", "a sum of booleans is either"),
     ("sensitive.py", "beyond & ", "beyond * ", "a product of booleans is both"),
     ("generation.py", r"dict\(found\[0\]\)", "dict(found[ -1])", "there is one set of inputs"),
-    *(("size_search.py", r"own\[:6\]", f"own[: {n}]", "it bounds the time alone") for n in (5, 7)),
     (
         "special_verdict.py",
         r"denormals != denormals\) & ",
@@ -283,8 +251,13 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("boundary_values.py", "< 1 / share", "<= 1 / share", "of random numbers none is that very one"),
     ("counterparts.py", "> 2 and not", "> 1 and not", "of two dims no layout moves any"),
     *(
-        ("counterparts.py", "_MOST_CHOICES = 250_000", f"_MOST_CHOICES = {other}", "it bounds the time alone")
-        for other in (249_999, 250_001)
+        (
+            "counterparts.py",
+            r"len\(rest\) < len",
+            f"len(rest) {other} len",
+            "where there are more it is an error before",
+        )
+        for other in ("!=", "is not")
     ),
 ]
 """The same of lines in the files whose names match the first."""

@@ -58,16 +58,6 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "apart = direct if direct <= 0 else min(direct, _rms(np.sort(a) - np.sort(b)))",
     ): "a root mean square is not negative",
     (
-        "draws.py",
-        "return reference.shape == source.shape == target.shape and all(np.array_equal(finite[0], f) for f in finite)",
-        "return reference.shape == source.shape == target.shape and all(np.array_equal(finite[ -1], f) for f in finite)",  # noqa: E501
-    ): "all are equal to one of them where they are to another",
-    (
-        "compare.py",
-        'return f"the output has one value everywhere, {flat[0]}"',
-        'return f"the output has one value everywhere, {flat[ 1]}"',
-    ): "all have that value, and they are two at the least",
-    (
         "compose_transposes.py",
         "return shape[index] in named and named.count(shape[index]) == 1 and list(shape).count(shape[index]) == 1",
         "return shape[index] in named and named.count(shape[index]) <= 1 and list(shape).count(shape[index]) == 1",
@@ -256,9 +246,6 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
     ("compose_transposes.py", "moves = perm != sorted(perm)", "moves = perm > sorted(perm)"): (
         "of all orders the sorted one is the least"
     ),
-    ("rounding_margins.py", "if exact.size != differs.size:", "if exact.size > differs.size:"): (
-        "what is between a decision and an output keeps its elements, and makes no more of them"
-    ),
     (
         "compose_transposes.py",
         "old, new = row[-1].outputs[0], made[-1].outputs[0]",
@@ -270,17 +257,11 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "if any(m.min(initial=0) < 0 or m.max(initial=0) >= rows.shape[-1] for m in moved):",
         "if any(m.min(initial=0) != 0 or m.max(initial=0) >= rows.shape[-1] for m in moved):",
     ): "with 0 among them the least is 0 or less",
-    ("inputs.py", "return rng.random(shape) < 0.5", "return rng.random(shape) > 0.5"): "as many are true either way",
     (
         "verify.py",
         "return next((f for f in feeds if f.label == label), smallest)",
         "return next((f for f in feeds if f.label is label), smallest)",
     ): "the label was taken from a feed",
-    (
-        "verify.py",
-        "whole = [o for way, o in uses.items() if len(o) > 1 or way == use]",
-        "whole = [o for way, o in uses.items() if len(o) > 1 or way is use]",
-    ): "the way was taken from the same uses",
     (
         "size_search.py",
         "if number > 0 and number % c == 0 and isqrt(number // c) ** 2 == number // c > 1",
@@ -291,16 +272,6 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "if setting and len({name for name, _ in errors}) < len(self.children):",
         "if setting and len({name for name, _ in errors}) is not len(self.children):",
     ): "no more settings fail than there are",
-    (
-        "rounding_margins.py",
-        "return _ROUNDING.get(before.op_type, 0.0) if before is not None else 0.0",
-        "return _ROUNDING.get(before.op_type, -1.0) if before is not None else 0.0",
-    ): "results jump at every whole number: at 0 as at -1",
-    (
-        "special_verdict.py",
-        'if found["float32"] is None or found["target"] is None or isinstance(target, Unsupported):',
-        'if found["float32"] is None or found["target"] is None and isinstance(target, Unsupported):',
-    ): "there is no target's output exactly where its runs are Unsupported",
     **{
         (
             "move_through_reshape.py",
@@ -314,11 +285,6 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "if wanted.count(-1) > 1 and isinstance(shape[0], str) and shape[0] == source[0]:",
         "if wanted.count(-1) > 0 and isinstance(shape[0], str) and shape[0] == source[0]:",
     ): "of one dim that is not known, what is left is what would be copied",
-    (
-        "special.py",
-        "kept = np.where(size < BEYOND, size, 0).reshape(len(size), -1).max(axis=1, initial=0.0)",
-        "kept = np.where(size < BEYOND, size, 0).reshape(len(size), - 2).max(axis=1, initial=0.0)",
-    ): "numpy takes any negative size for the one that is not known",
 }
 """Name of the file, the line, the line as changed; and why both are the same program."""
 

@@ -203,6 +203,8 @@ def test_what_is_made_unique_is_a_fifth_of_it_again() -> None:
     assert set(found.tolist()) <= set(array.tolist())
     assert 0.16 < (found != array).mean() < 0.24
     assert (mixed(lambda g, x: g.Neg(x), T.FLOAT, array) == array).all()
+    whole = array.astype(np.int64)  # of which random ones hold many twice
+    assert (mixed(lambda g, x: g.Unique(x, outputs=4)[0], T.INT64, whole) == whole).all()
 
 
 def trees(modes: Any, kind: str = "TreeEnsembleRegressor", features: Any = (1, 0, 1), **rest: Any) -> Build:
@@ -226,7 +228,7 @@ def test_half_of_a_feature_lies_around_its_thresholds(build: Build) -> None:
     assert 0.45 < (mine == 2).mean() < 0.55
     assert 0.22 < (mine == 1000).mean() < 0.28, "on the threshold itself"
     near = mine[(mine != 2) & (mine != 1000)]
-    assert 100 < near.std() < 150, "an eighth of the largest"
+    assert 118 < near.std() < 133, "an eighth of the largest"
     assert 900 < near.mean() < 1100
     assert (array == 2).all()
 

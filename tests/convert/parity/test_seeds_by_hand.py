@@ -1,0 +1,186 @@
+"""What is drawn and how often: a verdict can be told again from its seeds, and limits lie where they are said to."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from convert.errors import BadInput, ConvertError
+from convert.graph import Graph
+from convert.options import Options
+from convert.parity import counterparts, nonfinite, repeats, sensitive, size_search, small_elements
+from convert.parity.boundary_values import _mix_thresholds
+from convert.parity.counterparts import _by_place
+from convert.parity.draws import more_draws
+from convert.parity.encoder_generation import encoder_prompt
+from convert.parity.generation import _prompt, generation_of
+from convert.parity.given_arrays import load_inputs
+from convert.parity.inputs import Feed, _random_array
+from convert.parity.judge import RunOutputs, VerifyMethod
+from convert.parity.moves import moved_array, moved_arrays
+from convert.parity.rounding_margins import is_within_noise
+from convert.parity.size_search import _candidates
+from convert.report import Tensor
+from convert.runners.generation import PAST
+from tests.convert.parity.input_models import plain
+from tests.support.sides import SOURCE, TARGET
+
+F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
+X = np.array([0.3, -1.7, 5.5, 1e-3, 7.25, -0.125], np.float32)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 13])
+def test_a_move_is_that_of_its_seed(seed: int) -> None:
+    rng = np.random.default_rng([11, seed])
+    found = moved_arrays({"x": X, "y": X * 3}, seed)
+    np.testing.assert_array_equal(found["x"], moved_array(X, rng))
+    np.testing.assert_array_equal(found["y"], moved_array(X * 3, rng))
+
+
+def test_a_draw_is_smaller_by_what_its_number_draws() -> None:
+    for place, feed in enumerate(more_draws(plain(), Feed("one", {"x": X}))):
+        share = np.random.default_rng([7, place]).uniform(0, 2.0**-5, X.shape)
+        np.testing.assert_array_equal(feed.arrays["x"], (X * (1 - share)).astype(np.float32))
+
+
+@pytest.mark.parametrize("seed", [1, 24])
+def test_results_of_operators_move_by_the_seed_of_the_run(seed: int) -> None:
+    """Inputs by its draws of inputs, and the result of each operator by others: of one product there is one."""
+    g = Graph()
+    g.output(g.Mul(g.input("x", F, [6]), np.float32(1 / 3)), "y")
+    wide = X.astype(np.float64)
+    product = moved_arrays({"x": wide}, seed)["x"] * np.float64(np.float32(1 / 3))
+    wanted = moved_array(product, np.random.default_rng([29, seed]))
+    np.testing.assert_array_equal(sensitive._outputs(g.model(), Feed("one", {"x": X}), "y", seed), wanted)
+
+
+def test_prompts_are_those_of_the_first_seed() -> None:
+    words = np.random.default_rng(0).integers(1, 900, (2, 6))
+    np.testing.assert_array_equal(encoder_prompt([Tensor("input_ids", "int64", ("b", "s"))], 900)["input_ids"], words)
+    g = Graph()
+    ids = g.input("input_ids", I64, ["rows", "steps"])
+    g.output(g.Neg(g.input(f"{PAST}0.key", F, ["rows", 3, "past", 4])), "present.0.key")
+    g.output(g.facts(g.Cast(ids, to=F), shape=["rows", "steps", 900]), "logits")
+    how = generation_of(made := g.model())
+    assert how is not None
+    np.testing.assert_array_equal(_prompt(made, how)[0], words)
+
+
+class Drawn:
+    """A generator that gives these numbers, of a uniform distribution, each in its turn."""
+
+    def __init__(self, *uniform: list[float]) -> None:
+        self.left = list(uniform)
+
+    def random(self, shape: Any) -> np.ndarray:
+        return np.array(self.left.pop(0)).reshape(shape)
+
+    def choice(self, of: np.ndarray, shape: Any) -> np.ndarray:
+        return np.full(shape, of[0])
+
+    def standard_normal(self, shape: Any) -> np.ndarray:
+        return np.ones(shape)
+
+
+def test_what_is_drawn_below_a_half_is_true() -> None:
+    drawn: Any = Drawn([0.0, 0.25, 0.5, 0.75])
+    found = _random_array(ir.Value(name="x", type=ir.TensorType(ir.DataType.BOOL), shape=ir.Shape([4])), {}, drawn,
+                          True, (), None)  # fmt: skip
+    assert found.tolist() == [True, True, False, False]
+
+
+def test_below_a_half_a_number_is_taken_and_lies_beside_its_threshold() -> None:
+    """An eighth of 80 beside it; of the others some are on the threshold, and half are left."""
+    g = Graph()
+    x = g.input("x", F, ["n", 1])
+    g.output(g.TreeEnsembleRegressor(x, domain="ai.onnx.ml", nodes_featureids=[0], nodes_values=[80.0],
+                                     nodes_modes=["BRANCH_LEQ"]), "y")  # fmt: skip
+    array = np.full((4, 1), 2.0)
+    beside, taken = [0.25, 0.75, 0.5, 0.0], [0.25, 0.25, 0.0, 0.5]
+    drawn: Any = Drawn(beside, taken)
+    _mix_thresholds(x, array, drawn)
+    assert array[:, 0].tolist() == [90.0, 80.0, 80.0, 2.0]
+
+
+SETS = [Feed(str(n), {"x": X}) for n in range(9)]
+SEEDS = [1000 * seed + place for seed in range(3) for place in range(9)]
+"""Of three moves of nine sets: no two are moved alike."""
+
+
+def test_every_set_is_moved_otherwise_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    for room in (nonfinite, small_elements):
+        monkeypatch.setattr(room, "moved_arrays", lambda arrays, seed: asked.append(seed) or arrays)
+
+    def respond(feeds: Any) -> Any:
+        raise ConvertError("not again")
+
+    nonfinite._moved_runs(plain(shape=[6]), SETS, ["y"], [], respond)
+    assert asked == SEEDS
+    asked.clear()
+    runs = RunOutputs({"float32": [{"y": X}] * 9, "float64": [{"y": X}] * 9}, [{"y": X}] * 9, [{"y": X}] * 9)
+    judge = small_elements._Judge(plain(shape=[6]), SETS, runs, respond, steps=False, stored="")
+    assert [len(judge._moved_feeds(seed)) for seed in range(3)] == [9, 9, 9]
+    assert asked == SEEDS
+
+
+def test_two_runs_are_enough_to_tell_who_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(repeats, "_repeated_runs", lambda *given: asked.append(given[4]) or {})
+    assert repeats.unrepeatable_sides(SOURCE, TARGET, plain(), SETS[0], Options(), VerifyMethod()) == []
+    assert asked == [2]
+
+
+@pytest.mark.parametrize(("most", "paired"), [(250_000, True), (250_001, False)])
+def test_a_quarter_of_a_million_pairs_are_held_against_each_other(
+    most: int, paired: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last of the right side's ends is the only one that fits."""
+    monkeypatch.setattr(counterparts, "_fits", lambda left, right, moved: right.name == "b")
+    right: Any = [SimpleNamespace(name="other")] * (most - 1) + [SimpleNamespace(name="b")]
+    left: Any = [SimpleNamespace(name="a")]
+    assert _by_place(left, right, {}) == (({"a": "b"}, "dtype and shape") if paired else ({}, ""))
+
+
+def test_of_two_dims_each_pair_of_the_first_six_sizes_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(size_search, "suggested_sizes", lambda graph: [11, 12, 13, 14, 15, 16, 17, 18])
+    found = [(s["h"], s["w"]) for s in _candidates(plain(shape=("n", "h", "w")), {"n": 2, "h": 9, "w": 9})]
+    unlike = {(h, w) for h, w in found if 9 not in (h, w) and h != w}
+    assert unlike == {(h, w) for h in range(11, 17) for w in range(11, 17) if h != w}
+
+
+@pytest.mark.parametrize("operator", ["Floor", "Ceil", "Abs", ""])
+def test_the_least_number_beside_a_whole_one_is_a_margin(operator: str) -> None:
+    """A rounding of 1e-20 is 2**-24 of it: by four it is not crossed, and by 2**26 of them it is."""
+    g = Graph()
+    x = g.input("x", F, [4])
+    g.output(g.Cast(getattr(g, operator)(x) if operator else x, to=I64), "y")
+    feed = [Feed("one", {"x": np.full(4, 1e-20, np.float32)})]
+    right, other = [np.zeros(4, int)], [np.array([0, 0, 0, 1])]
+    assert is_within_noise(g.model(), "y", feed, right, other, 2.0**26)
+    assert not is_within_noise(g.model(), "y", feed, right, other, 4.0)
+
+
+def test_outputs_of_another_size_than_the_graph_has_are_not_explained() -> None:
+    """Source and target have four elements, the graph has three."""
+    g = Graph()
+    g.output(g.Greater(g.input("x", F, [3]), np.float32(0)), "y")
+    feed = [Feed("one", {"x": np.array([1e-30, 1.0, 2.0], np.float32)})]
+    for size in (2, 4):
+        right, other = np.ones(size, bool), np.array([False] + [True] * (size - 1))
+        assert not is_within_noise(g.model(), "y", feed, [right], [other], 1e30)
+    right, other = np.ones(3, bool), np.array([False, True, True])
+    assert is_within_noise(g.model(), "y", feed, [right], [other], 1e30)
+
+
+def test_a_long_name_is_told_up_to_200_characters(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:
+        archive.writestr("a" * 300, b"")
+    with pytest.raises(BadInput, match=rf"inputs: '{'a' * 200}' is no array"):
+        load_inputs(tmp_path / "in.npz")
