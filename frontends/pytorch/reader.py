@@ -29,6 +29,7 @@ from .export.dims import is_fixed
 from .export.explain import is_about_data
 from .export.lower import lower
 from .export.patches.counts import fixed_counts
+from .export.patches.hits import loops_over_hits, places_of_hits
 from .export.patches.lengths import symbolic_numbers
 from .export.prepare import OneSizeOnly
 from .export.static_dims import Place, read_with_static_dims
@@ -87,10 +88,38 @@ def _read_captured(thing: torch.nn.Module, options: Options, static: Collection[
             return _read_packed(thing, options, report, error)
         if not is_about_data(error) and ".numpy() is not supported" not in error.message:
             raise
+        if (model := _read_loops_over_hits(thing, options, static, report)) is not None:
+            return model
         try:
             return _read_all_ways(thing, options, static, report, error)
         except (Unsupported, UsageError) as refused:
             return _read_with_fixed_counts(thing, options, static, report, refused)
+
+
+def _read_loops_over_hits(
+    thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report
+) -> ir.Model | None:
+    """The graph where loops over `nonzero` go through the places of a mask; None where there is none, or it fails."""
+    before = list(report.notes)
+    with inference(thing):
+        idle_changes_nothing = loops_over_hits(thing, next(candidate_calls(thing, options))[0])
+    for every in () if idle_changes_nothing is None else (True, False) if idle_changes_nothing else (False,):
+        with places_of_hits(every):
+            try:
+                try:
+                    model = _read_one_way(thing, options, static, report)
+                except (Unsupported, UsageError) as error:
+                    report.notes[:] = before
+                    if not is_about_data(error):
+                        raise
+                    model = _read_all_ways(thing, options, static, report, error)
+            except (Unsupported, UsageError):
+                report.notes[:] = before
+                continue
+        if every:
+            report.note("loops over nonzero() go through all places: runs show that those without a hit change nothing")
+        return model
+    return None
 
 
 def _read_with_fixed_counts(

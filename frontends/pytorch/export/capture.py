@@ -39,6 +39,7 @@ from .patches.flex import attention_of_scores
 from .patches.lengths import symbolic_lengths
 from .patches.masks import masks_as_given
 from .patches.matrix_checks import matrix_checks_without_shortcuts
+from .patches.module_casts import casts_that_change_nothing
 from .patches.pools import infer_line_pools
 from .patches.repeats import RepeatsDiffer, repeated_blocks
 from .patches.replacements import CaptureReplacements
@@ -297,6 +298,7 @@ def export_program(
         scans_of_any_length(),
         derivatives_in_backward_mode(),
         symbolic_lengths(module),
+        casts_that_change_nothing(),
         without_choices_of_place(),
         without_partial_graphs(),
         # opt_einsum compares sizes, and the capture would hold for these sizes only.

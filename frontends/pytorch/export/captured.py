@@ -161,14 +161,14 @@ def _gives_same(module: nn.Module, done: Capture, tensors: dict[str, torch.Tenso
     """Whether module and program give the same on these inputs; None where forward does not run."""
     args, kwargs = arrange_arguments(module, tensors)
     try:
-        with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), _kept_state(module):
+        with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), kept_state(module):
             warnings.simplefilter("ignore")
             torch.manual_seed(0)
             want = pytree.tree_leaves(plain_containers(module(*args, **kwargs)))
     except Exception:
         return None
     try:
-        with torch.random.fork_rng(devices=[]), _kept_state(module):
+        with torch.random.fork_rng(devices=[]), kept_state(module):
             torch.manual_seed(0)
             got = pytree.tree_leaves(done.program.module(check_guards=False)(*args, **kwargs))
     except Exception:
@@ -177,7 +177,7 @@ def _gives_same(module: nn.Module, done: Capture, tensors: dict[str, torch.Tenso
 
 
 @contextmanager
-def _kept_state(module: nn.Module) -> Iterator[None]:
+def kept_state(module: nn.Module) -> Iterator[None]:
     """Inside, forward may change buffers and attributes; afterwards they hold what they did."""
     before = {path: buffer.clone() for path, buffer in module.named_buffers()}
     try:
