@@ -263,11 +263,6 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "return next((f for f in feeds if f.label is label), smallest)",
     ): "the label was taken from a feed",
     (
-        "size_search.py",
-        "if number > 0 and number % c == 0 and isqrt(number // c) ** 2 == number // c > 1",
-        "if number > 0 and number % c <= 0 and isqrt(number // c) ** 2 == number // c > 1",
-    ): "no remainder is less than 0",
-    (
         "as_used.py",
         "if setting and len({name for name, _ in errors}) < len(self.children):",
         "if setting and len({name for name, _ in errors}) is not len(self.children):",

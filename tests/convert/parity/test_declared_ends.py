@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 
 import convert
 from convert import plugin
+from convert.declared_ends import DeclaredEnd, DeclaredEnds
 from convert.naming import Names
 from convert.options import Options
 from convert.parity.declared_ends import contradictions
@@ -100,6 +101,17 @@ def test_what_is_not_as_it_is_declared_is_found(defect: str, tmp_path: Path) -> 
 
 def test_what_is_as_it_is_declared_is_right(tmp_path: Path) -> None:
     assert _found(_files(tmp_path, lambda proto: None)) == []
+
+
+@pytest.mark.parametrize("dtype", ["bool", "double", "float16", "int64", "uint8"])
+def test_every_input_of_another_dtype_is_told(dtype: str, tmp_path: Path) -> None:
+    """Behind one that is right, and behind one that is not declared."""
+    _, _, graph = _files(tmp_path, lambda proto: None)
+    ends = [DeclaredEnd("a", "float", None), DeclaredEnd("b", dtype, None)]
+    wrong = [f"declares input 'b' as {dtype}, which is float in the source"]
+    assert contradictions(DeclaredEnds(ends, []), graph, [], "", Names(), dtypes=True) == wrong
+    assert contradictions(DeclaredEnds(ends[1:], []), graph, [], "", Names(), dtypes=True) == wrong
+    assert contradictions(DeclaredEnds(ends, []), graph, [], "", Names(), dtypes=False) == []
 
 
 @pytest.mark.slow

@@ -206,6 +206,18 @@ def test_tables_of_more_rows_than_another_set_and_of_1024_at_the_most(rows: int,
     assert longest(table("gather", rows)) == shape
 
 
+def test_of_several_tables_a_set_is_as_long_as_the_longest() -> None:
+    g = Graph()
+    x = g.input("x", I64, ["n", "t"])
+    length = g.Shape(x, start=1, end=2)
+    for rows in (300, 600, 200):
+        g.output(g.Slice(np.zeros((rows, 2), np.float32), [0], length, [0]), f"y{rows}")
+    made = g.model()
+    assert longest(made) == (1, 600)
+    made.metadata_props[GUARDS_KEY] = json.dumps(["t <= 300"])
+    assert longest(made) == (1, 300)
+
+
 def test_a_long_set_is_cheap_and_within_bounds_and_guards() -> None:
     """The second of the usual sizes has one row; 800 elements times 800 x 1,200 numbers are too many products."""
     made = table("gather", 400)

@@ -202,3 +202,16 @@ def test_two_runs_on_the_same_inputs(second: list[float], moves: bool) -> None:
     assert describe_repeats(first, other, known=[0]) == []
     (told,) = describe_repeats(first, {"a": first["a"], "b": np.arange(1, 4)}, known=[0])
     assert told.startswith("other numbers for 'b'")
+
+
+def test_nothing_hides_what_comes_after_it() -> None:
+    """Behind a draw, a function that draws, a shape and an If each further draw is one."""
+    drawing = noise(x := ir.Value(name="i"))
+    function = ir.Function("", "Drawing", graph=body([x], drawing.outputs, drawing), attributes=[])
+    one, two = node("Neg", X), node("Abs", X)
+    chosen = node("If", CONDITION, then_branch=ir.AttrGraph("then_branch", body([], one.outputs, one)),
+                  else_branch=ir.AttrGraph("else_branch", body([], two.outputs, two)))  # fmt: skip
+    before = [noise(X), node("Drawing", X), node("Shape", X), chosen, node("Tanh", X)]
+    nodes = [n for each in before for n in (each, noise(X))]
+    wanted = [n.op_type in ("RandomNormalLike", "Drawing") for n in nodes]
+    assert found(nodes, [n.outputs[0] for n in nodes], Drawing=function) == wanted

@@ -139,9 +139,17 @@ def test_sides_and_lengths_of_what_was_flattened() -> None:
     g = Graph()
     x = g.input("x", F, ["n", 3, "h", "w"])
     g.output(g.MatMul(g.Flatten(g.Conv(x, zeros(2, 3, 1, 1))), zeros(98, 10)), "y")
-    assert suggested_sizes(g.model()) == [
-        98, 10, 7, 14, 28, 56, 112, 224, 49, 5, 196, 20, 392, 40, 784, 80, 160
-    ]  # fmt: skip
+    found = suggested_sizes(g.model())
+    assert found == [98, 10, 7, 14, 28, 56, 112, 224, 49, 5, 196, 20, 392, 40, 784, 80, 160]
+    assert {type(size) for size in found} == {int}
+
+
+def test_what_channels_do_not_divide_has_no_side() -> None:
+    """50 are no three channels of 4 x 4, and 10 no three lines of 3."""
+    g = Graph()
+    x = g.input("x", F, ["n", 3, "h", "w"])
+    g.output(g.MatMul(g.Flatten(g.Conv(x, zeros(3, 3, 1, 1))), zeros(50, 10)), "y")
+    assert suggested_sizes(g.model()) == [50, 10]
 
 
 def test_targets_of_reshapes_and_lengths_of_tables() -> None:

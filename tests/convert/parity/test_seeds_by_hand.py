@@ -15,10 +15,11 @@ from convert.errors import BadInput, ConvertError
 from convert.graph import Graph
 from convert.options import Options
 from convert.parity import counterparts, nonfinite, repeats, sensitive, size_search, small_elements
-from convert.parity.boundary_values import _mix_thresholds
+from convert.parity.boundary_values import _mix_thresholds, mix_boundary_values
 from convert.parity.counterparts import _by_place
 from convert.parity.draws import more_draws
 from convert.parity.encoder_generation import encoder_prompt
+from convert.parity.floors import excuse_order
 from convert.parity.generation import _prompt, generation_of
 from convert.parity.given_arrays import load_inputs
 from convert.parity.inputs import Feed, _random_array
@@ -28,6 +29,7 @@ from convert.parity.rounding_margins import is_within_noise
 from convert.parity.size_search import _candidates
 from convert.report import Tensor
 from convert.runners.generation import PAST
+from convert.verdict import FAIL, OutputVerdict, SetErrors, Verdict
 from tests.convert.parity.input_models import plain
 from tests.support.sides import SOURCE, TARGET
 
@@ -58,6 +60,32 @@ def test_results_of_operators_move_by_the_seed_of_the_run(seed: int) -> None:
     product = moved_arrays({"x": wide}, seed)["x"] * np.float64(np.float32(1 / 3))
     wanted = moved_array(product, np.random.default_rng([29, seed]))
     np.testing.assert_array_equal(sensitive._outputs(g.model(), Feed("one", {"x": X}), "y", seed), wanted)
+
+
+def test_rows_of_a_mask_are_chosen_by_the_seed() -> None:
+    """A tenth of them is true everywhere, the next tenth nowhere."""
+    array = np.tile(np.array([True, False]), (40, 8))
+    for seed in (1, 2):
+        order = np.random.default_rng([17, seed]).permutation(40)
+        found = mix_boundary_values(ir.Value(name="x"), array, seed)
+        assert set(np.flatnonzero(found.all(axis=1))) == set(order[:4])
+        assert set(np.flatnonzero(~found.any(axis=1))) == set(order[4:8])
+
+
+def test_functions_of_other_kernels_are_moved_twice_from_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[np.ndarray] = []
+
+    def run_disturbed(graph: Any, arrays: Any, move: Any) -> dict[str, np.ndarray]:
+        moved.append(move(X))
+        return {"y": X}
+
+    monkeypatch.setattr("convert.reference.one_by_one.run_disturbed", run_disturbed)
+    exact, target = {"y": X.astype(np.float64)}, {"y": X * np.float32(1 + 1e-4)}
+    runs = RunOutputs({"float32": [{"y": X}], "float64": [exact]}, [target], [exact])
+    row = OutputVerdict("y", FAIL, error=1e-4, floor=1e-5, twin=0.0, sets=[SetErrors(1e-4, 1e-5, 1e-4)])
+    excuse_order(Verdict(FAIL, outputs=[row], guilty="backend"), plain(shape=[6]), [Feed("one", {"x": X})], runs)
+    rng = np.random.default_rng(23)
+    np.testing.assert_array_equal(moved, [moved_array(X, rng), moved_array(X, rng)])
 
 
 def test_prompts_are_those_of_the_first_seed() -> None:

@@ -135,10 +135,11 @@ def test_an_input_of_unknown_rank_hides_no_size_of_the_next() -> None:
         assert [list(v.shape.numpy()) if v.shape and v.shape.is_static() else None for v in left.graph.inputs][1] == [5]
 
 
-@pytest.mark.parametrize("axis", [1, 2])
-def test_small_channels_are_masked_along_either_axis(axis: int) -> None:
-    """Of 4 x 3 x 5 elements those of the first channel are 1, and the others 1e5."""
-    array = np.full((4, 3, 5), 1e5)
+@pytest.mark.parametrize("shape", [(4, 3, 5), (2, 3, 4, 5), (9, 2, 3, 2, 3)])
+@pytest.mark.parametrize("axis", [1, -1])
+def test_small_channels_are_masked_along_the_second_and_the_last_axis(axis: int, shape: tuple[int, ...]) -> None:
+    """Elements of the first channel are 1, and the others 1e5."""
+    array = np.full(shape, 1e5)
     np.moveaxis(array, axis, 0)[0] = 1.0
     (mask,) = smaller_columns(array)
     np.testing.assert_array_equal(np.broadcast_to(mask, array.shape), array == 1.0)

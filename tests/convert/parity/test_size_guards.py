@@ -10,6 +10,7 @@ import pytest
 
 from convert.errors import BadInput
 from convert.graph import Graph
+from convert.parity import size_guards
 from convert.parity.inputs import complete_sizes, generate_feeds
 from convert.parity.size_guards import broken_guards, evaluate, fit_sizes, size_said
 
@@ -153,3 +154,13 @@ def test_a_size_that_is_no_number_is_the_fault_of_the_model() -> None:
     g.output(g.Neg(g.input("x", ir.DataType.FLOAT, ["n", "n // (n - 2)"])), "y")
     with pytest.raises(BadInput, match="is no number at n=2"):
         complete_sizes(g.model(), {"n": 2})
+
+
+@pytest.mark.parametrize("count", range(1, 9))
+def test_of_several_dims_fewer_sizes_each_are_put_in_order(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their products are as many as those of three dims with 33 sizes on either side, at the most."""
+    asked: list[int] = []
+    monkeypatch.setattr(size_guards, "_nearby_sizes", lambda size, bounds, most: asked.append(most) or [size])
+    names = [f"d{n}" for n in range(count)]
+    fit_sizes(dict.fromkeys(names, 16), [f"{' + '.join(names)} == 0"], {})
+    assert asked == [max(n for n in range(1, 67**3 + 1) if n**count <= 67**3)] * count
