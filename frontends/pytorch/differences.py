@@ -27,7 +27,12 @@ DIFFERENCES = (
         "a product with a constant matrix, in which NaN and infinities reach other windows of their row (0 · ∞ is NaN)",
         integers=False,
         nonfinite=True,
-        sources=(*(f"{pool}{dims}d" for pool in _MEANS for dims in (1, 2, 3)), *_FILTERS, *_TRANSFORMS),
+        sources=(
+            *(f"{pool}{dims}d" for pool in _MEANS for dims in (1, 2, 3)),
+            *(f"{pool}{dims}d_backward" for pool in ("avg_pool", "_adaptive_avg_pool") for dims in (2, 3)),
+            *_FILTERS,
+            *_TRANSFORMS,
+        ),
     ),
     Difference(
         ("GridSample",),

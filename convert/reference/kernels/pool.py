@@ -37,7 +37,7 @@ def max_pool(
     where = np.broadcast_to(places[windows[0][2:]], y.shape).copy()
     for window in windows[1:]:
         candidate = padded[window]
-        better = candidate > y
+        better = (candidate > y) | (candidate != candidate)  # NaN is a maximum
         y = np.where(better, candidate, y)
         where = np.where(better, places[window[2:]], where)
     planes = np.arange(x.shape[0] * x.shape[1]).reshape(x.shape[0], x.shape[1], *[1] * (x.ndim - 2))

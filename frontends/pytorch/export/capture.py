@@ -284,10 +284,34 @@ def export_program(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, dynamic: Any = None
 ) -> ExportedProgram:
     """torch.export, with functions that it cannot capture replaced by their equals."""
+    with _replacements(module), infer_rnn_shapes(), infer_line_pools():
+        try:
+            program = _export_repeats(module, args, kwargs, dynamic)
+            if not has_marks(program):
+                return program
+            error = None
+        except Exception as first:
+            if not may_take_gradients(first):
+                raise
+            error = first
+        try:
+            return below_autograd(module, args, kwargs, dynamic)
+        except Exception as other:
+            error = other if error is None or is_about_data(other) else error
+            if not may_take_gradients(other):
+                raise error from None
+    try:
+        with _replacements(module):  # gradients of a recurrent layer are those of its steps
+            return below_autograd(module, args, kwargs, dynamic)
+    except Exception:
+        raise error from None
+
+
+@contextmanager
+def _replacements(module: nn.Module) -> Iterator[None]:
+    """Inside, functions that torch.export cannot capture are replaced by their equals."""
     with (
         CaptureReplacements(),
-        infer_rnn_shapes(),
-        infer_line_pools(),
         infer_layer_shapes(),
         short_stacks(),
         detectors_as_tensors(),
@@ -304,13 +328,7 @@ def export_program(
         # opt_einsum compares sizes, and the capture would hold for these sizes only.
         torch.backends.opt_einsum.flags(enabled=False),
     ):
-        try:
-            program = _export_repeats(module, args, kwargs, dynamic)
-        except Exception as error:
-            if not may_take_gradients(error):
-                raise
-            return _export_gradients(module, args, kwargs, dynamic, error)
-        return _export_gradients(module, args, kwargs, dynamic) if has_marks(program) else program
+        yield
 
 
 def _export_repeats(
@@ -322,20 +340,6 @@ def _export_repeats(
             return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
     except RepeatsDiffer:
         return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
-
-
-def _export_gradients(
-    module: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any] | None,
-    dynamic: Any,
-    error: Exception | None = None,
-) -> ExportedProgram:
-    """The program of a module that takes gradients; raises `error`, if there is one, where that fails too."""
-    try:
-        return below_autograd(module, args, kwargs, dynamic)
-    except Exception as other:
-        raise (other if error is None or is_about_data(other) else error) from None
 
 
 def _dim_hint(wish: DynamicDim) -> Any:

@@ -6,9 +6,12 @@ operators of the backward pass are there like any others.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -42,8 +45,59 @@ def has_marks(program: ExportedProgram) -> bool:
 
 def below_autograd(module: nn.Module, *args: Any) -> ExportedProgram:
     """Capture with the operators of the backward pass; arguments are those of `torch.export.export`."""
-    with _weights_without_gradients(module), _fresh_inputs(module), _recording(module):
-        return _export(module, *args, strict=False, pre_dispatch=False)
+    with (
+        _weights_without_gradients(module),
+        _fresh_inputs(module),
+        _recording(module),
+        _without_matrix_checks(),
+        torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+    ):
+        program = _export(module, *args, strict=False, pre_dispatch=False)
+    _write_factors(program.graph)
+    return program
+
+
+@contextmanager
+def _without_matrix_checks() -> Iterator[None]:
+    """Inside, what raises for a singular matrix is no effect, which torch.export would thread through the program."""
+    holder: Any = torch._library.simple_registry.singleton.find("aten::_linalg_check_errors").effect
+    with mock.patch.object(holder, "_effect", None):
+        yield
+
+
+_FACTORED = {
+    torch.ops.aten._linalg_det.default: 1,
+    torch.ops.aten._linalg_slogdet.default: 2,
+    torch.ops.aten._linalg_solve_ex.default: 1,
+}
+"""The place of the factors that these operators keep for their gradients among their results; the pivots follow."""
+
+
+def _write_factors(graph: torch.fx.Graph) -> None:
+    """Have a factorisation of its own for factors that are kept, which no rule of these operators gives."""
+    for node in list(graph.nodes):
+        first = _FACTORED.get(node.target, 0)
+        kept = [user for user in node.users if user.target is operator.getitem and user.args[1] in (first, first + 1)]
+        if not first or not kept:
+            continue
+        matrix = node.args[0]
+        with graph.inserting_before(node):
+            if _is_factored_transposed(node.target, matrix.meta["val"].is_contiguous()):
+                matrix = graph.call_function(torch.ops.aten.transpose.int, (matrix, -2, -1))
+                matrix.meta = {**node.meta, "val": node.args[0].meta["val"].mT}
+            factors = graph.call_function(torch.ops.aten.linalg_lu_factor_ex.default, (matrix,))
+            factors.meta = {**node.meta, "val": torch.linalg.lu_factor_ex(matrix.meta["val"])}
+        for user in kept:
+            user.args = factors, user.args[1] - first
+
+
+@cache
+def _is_factored_transposed(target: Any, contiguous: bool) -> bool:
+    """Whether the factors are those of the transposed matrix, where this one lies in rows or in columns."""
+    matrix = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
+    matrix = matrix if contiguous else matrix.mT.contiguous().mT
+    found = target(matrix, matrix) if target is torch.ops.aten._linalg_solve_ex.default else target(matrix)
+    return not torch.equal(found[_FACTORED[target]], torch.linalg.lu_factor(matrix).LU)
 
 
 def call_with_gradients_if_asked(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

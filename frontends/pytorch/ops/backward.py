@@ -10,7 +10,7 @@ from ..rules import torch_op
 
 _NORM = torch_op.limit("_cdist_backward", "the gradient of a distance of another norm than 1 and 2")
 _SIZES = torch_op.limit("convolution_backward", "the gradient of a strided convolution of unknown sizes")
-_WEIGHTS = torch_op.limit("convolution_backward of weights", "gradients of weights, or of a transposed convolution")
+_WEIGHTS = torch_op.limit("convolution_backward of weights", "gradients of weights")
 
 
 @torch_op("silu_backward")
@@ -46,11 +46,14 @@ def convolution_backward(
     g, grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups,
     output_mask,
 ):  # fmt: skip
-    """Of the input alone: the transposed convolution by the same weights, as long as the input."""
-    if transposed or list(output_mask[1:]) != [False, False]:
+    """Of the input alone: the transposed convolution by the same weights, as long as the input, or the reverse."""
+    if list(output_mask[1:]) != [False, False]:
         raise Unsupported(_WEIGHTS)
     dims = g.rank(weight) - 2
     strides, pads, dilations = (list(x) * (dims if len(x) == 1 else 1) for x in (stride, padding, dilation))
+    if transposed:
+        out = g.Conv(grad_output, weight, strides=strides, pads=pads * 2, dilations=dilations, group=groups)
+        return [out, None, None]
     more = [0] * dims
     if any(s != 1 for s in strides):  # lengths that one stride apart give the same number of windows
         lengths, windows, kernel = (static_sizes(g.shape(x)[2:], _SIZES) for x in (input, grad_output, weight))

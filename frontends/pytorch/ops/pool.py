@@ -198,7 +198,7 @@ torch_op.same(_avg_pool, avg_pool1d=1, avg_pool2d=2, avg_pool3d=3)
 # -- adaptive ---------------------------------------------------------------------------------------------------------
 
 
-def _adaptive_windows(length: int, out: int) -> list[tuple[int, int]]:
+def adaptive_windows(length: int, out: int) -> list[tuple[int, int]]:
     """The adaptive windows: from floor(i · length / out) to ceil((i + 1) · length / out)."""
     return [(i * length // out, -(-(i + 1) * length // out)) for i in range(out)]
 
@@ -249,16 +249,26 @@ def _emit_adaptive_pool(g: Graph, x: ir.Value, target: list[Any], operator: str)
         if out == 1:
             x = g.node("ReduceMean" if operator == "AveragePool" else "ReduceMax", [x, [i + 2]])
             continue
-        windows = _adaptive_windows(*static_sizes([length, out], what))
+        windows = adaptive_windows(*static_sizes([length, out], what))
         x = (_average_axis if operator == "AveragePool" else _max_axis)(g, x, i + 2, windows)
     return x
 
 
 def _average_axis(g: Graph, x: ir.Value, axis: int, windows: list[tuple[int, int]]) -> ir.Value:
     """Means over windows of one axis, as a product with a constant matrix (averages over boxes factor by axis)."""
-    matrix = np.zeros((windows[-1][1], len(windows)))
+    return multiply_axis(g, x, axis, mean_matrix(windows, windows[-1][1]))
+
+
+def mean_matrix(windows: list[tuple[int, int]], length: int) -> np.ndarray:
+    """The matrix [length, windows] whose product is the mean of each window."""
+    matrix = np.zeros((length, len(windows)))
     for i, (a, b) in enumerate(windows):
         matrix[a:b, i] = 1 / (b - a)
+    return matrix
+
+
+def multiply_axis(g: Graph, x: ir.Value, axis: int, matrix: np.ndarray) -> ir.Value:
+    """The product of one axis with a constant matrix, which has as many rows as the axis is long."""
     last = g.rank(x) - 1
     if axis == last:
         return g.MatMul(x, rounded_tensor(matrix, g.dtype(x)))
@@ -316,7 +326,7 @@ def _max_with_indices(g: Graph, x: ir.Value, target: list[Any]) -> list[ir.Value
     target = static_sizes(target, "adaptive max pool to a size that is not known")
     places = np.zeros((1,) * 2 * len(lengths), dtype=np.int64)
     for i, (length, out) in enumerate(zip(lengths, target, strict=True)):
-        windows = _adaptive_windows(length, out)
+        windows = adaptive_windows(length, out)
         width = max(b - a for a, b in windows)
         rows = np.array([[min(a + j, b - 1) for j in range(width)] for a, b in windows], dtype=np.int64)
         shape = [1] * 2 * len(lengths)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from onnx import helper
 
+from convert.reference.kernels.pool import max_pool
 from tests.convert.reference.kernels.support import IMAGE, ort_case
 
 
@@ -26,3 +29,15 @@ def test_pools(operator: str, attributes: dict[str, Any]) -> None:
     more = {"count_include_pad": 1} if "pad" in operator else {}
     node = helper.make_node(operator.split()[0], ["x"], ["y"], kernel_shape=[3, 3], **attributes, **more)
     ort_case([node], {"x": IMAGE}, [])
+
+
+@pytest.mark.parametrize("places", [[0], [4], [1, 7], [3, 8]])
+def test_maxima_with_places_keep_nan(places: list[int]) -> None:
+    """NaN is the maximum, the last of several, as in PyTorch; the kernel without places has always had it."""
+    x = np.arange(9, dtype=np.float64)
+    x[places] = np.nan
+    settings = {"auto_pad": "NOTSET", "ceil_mode": 0, "dilations": None, "kernel_shape": [3, 3], "pads": None}
+    y, where = max_pool(2, x.reshape(1, 1, 3, 3), **settings, storage_order=0, strides=None)
+    want, place = torch.nn.functional.max_pool2d(torch.from_numpy(x).view(1, 1, 3, 3), 3, return_indices=True)
+    np.testing.assert_array_equal(y, want.numpy())
+    np.testing.assert_array_equal(where, place.numpy())

@@ -27,6 +27,7 @@ ROWS = [
     *layers(
         convolution(f32(2, 6, 5), f32(2, 4, 7), f32(6, 4, 3), [1], [0], [1], False, [0], 1),
         convolution(f32(2, 6, 4), f32(2, 4, 8), f32(6, 2, 3), [2], [1], [1], False, [0], 2).named("strided, groups"),
+        convolution(f32(2, 4, 7), f32(2, 6, 3), f32(6, 2, 3), [2], [1], [2], True, [0], 2).named("transposed"),
         convolution(f32(2, 6, 4, 2), f32(2, 4, 8, 7), f32(6, 4, 3, 2), [2, 3], [1, 0], [1, 2], False, [0, 0], 1).named(
             "two dims"
         ),
