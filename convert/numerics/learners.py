@@ -13,6 +13,7 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.values import known_dims
+from convert.numerics.pairwise import coupled_probabilities
 
 FLOAT = ir.DataType.FLOAT
 
@@ -119,14 +120,14 @@ def linear_classifier(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
 def support_vector_classifier(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     """Labels [rows] of most votes, and the score of each pair of classes, of two classes that of either.
 
-    Of probabilities ONNX Runtime stops an iteration before it has ended.
+    Or the probability of each class, where prob_a and prob_b say how scores of pairs become such.
     """
     labels, sizes = class_labels(node), node.attributes.get_ints("vectors_per_class", [])
     how, count = node.attributes.get_string("post_transform", "NONE"), len(labels)
-    if len(sizes) != count or floats(node, "prob_a").size:
-        raise Unsupported("SVMClassifier with probabilities, or without support vectors")
-    every = floats(node, "coefficients").reshape(count - 1, -1)
-    if count == 2 and (how != "NONE" or every.min() >= 0):
+    if len(sizes) != count:
+        raise Unsupported("SVMClassifier without support vectors")
+    every, slopes = floats(node, "coefficients").reshape(count - 1, -1), floats(node, "prob_a")
+    if count == 2 and not slopes.size and (how != "NONE" or every.min() >= 0):
         raise Unsupported("SVMClassifier of two classes with transformed scores, or with positive weights alone")
     own = [slice(end - size, end) for size, end in zip(sizes, np.cumsum(sizes), strict=True)]
     pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
@@ -141,6 +142,10 @@ def support_vector_classifier(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     scores = g.Gemm(kernel, weights, floats(node, "rho")[: len(pairs)])
     won = g.Cast(g.Greater(scores, 0.0), to=FLOAT)
     best = best_label(g, g.Gemm(won, votes, (votes < 0).sum(0).astype(np.float32)), labels)
+    if slopes.size:
+        shares = g.Sub(1.0, g.Sigmoid(g.Add(g.Mul(scores, slopes), floats(node, "prob_b"))))
+        shares = g.Clip(shares, np.float32(1e-7), np.float32(1 - 1e-7))
+        return [best, transformed(g, coupled_probabilities(g, shares, count), how)]
     return [best, transformed(g, g.Concat(g.Neg(scores), scores, axis=1) if count == 2 else scores, how)]
 
 

@@ -97,25 +97,56 @@ def support_vector_classifier(
     support_vectors: Any,
     vectors_per_class: Any,
 ) -> tuple[Array, Array]:
-    """As ONNX's own kernel has it, which fails for labels that are text (ai.onnx.ml SVMClassifier-1)."""
+    """As ONNX's own kernel has it, which fails for labels that are text (ai.onnx.ml SVMClassifier-1).
+
+    Probabilities of several classes are not its own, whose matrix is another than that of the method.
+    """
     labels = np.array(classlabels_ints, np.int64) if classlabels_ints else _texts(classlabels_strings)
     if len(labels) < 2:
         raise Unsupported("SVMClassifier of fewer than two classes")
-    found, scores = object.__new__(SVMClassifier)._run(
-        np.asarray(x, np.result_type(x, np.float32)),
-        list(range(len(labels))),
-        None,
-        coefficients,
-        kernel_params,
-        kernel_type,
-        post_transform,
-        prob_a,
-        prob_b,
-        rho,
-        support_vectors,
-        vectors_per_class,
-    )
-    return labels[found], scores
+    x = np.asarray(x, np.result_type(x, np.float32))
+
+    def run(post_transform: str, prob_a: Any, prob_b: Any) -> tuple[Array, Array]:
+        places = list(range(len(labels)))
+        found: tuple[Array, Array] = object.__new__(SVMClassifier)._run(
+            x, places, None, coefficients, kernel_params, kernel_type, post_transform, prob_a, prob_b, rho,
+            support_vectors, vectors_per_class,
+        )  # fmt: skip
+        return found
+
+    if not prob_a or len(labels) == 2:
+        found, scores = run(post_transform, prob_a, prob_b)
+        return labels[found], scores
+    found, scores = run("NONE", None, None)
+    shares = 1 - _transformed(scores * np.asarray(prob_a, x.dtype) + np.asarray(prob_b, x.dtype), "LOGISTIC")
+    return labels[found], _transformed(_coupled(np.clip(shares, 1e-7, 1 - 1e-7), len(labels)), post_transform)
+
+
+def _coupled(shares: Array, count: int) -> Array:
+    """Probabilities [rows, classes] from those of the first of each pair, [rows, pairs].
+
+    Wu, Lin and Weng 2004, "Probability Estimates for Multi-class Classification by Pairwise Coupling", algorithm 2,
+    with the tolerance and the number of steps of libsvm's `multiclass_probability`.
+    """
+    first, second = np.triu_indices(count, 1)
+    done = np.full((len(shares), count), 1 / count, shares.dtype)
+    for row, share in enumerate(shares):
+        of_pair = np.zeros((count, count), shares.dtype)
+        of_pair[first, second], of_pair[second, first] = share, 1 - share
+        matrix = np.diag((of_pair**2).sum(0)) - of_pair * of_pair.T
+        p = done[row]
+        for _ in range(max(100, count)):
+            toward = matrix @ p
+            total = p @ toward
+            if not np.abs(toward - total).max() >= 0.005 / count:
+                break
+            for t in range(count):
+                change = (total - toward[t]) / matrix[t, t]
+                total = (total + change * (change * matrix[t, t] + 2 * toward[t])) / (1 + change) ** 2
+                toward = (toward + change * matrix[t]) / (1 + change)
+                p[t] += change
+                p /= 1 + change
+    return done
 
 
 def _texts(words: Any) -> Array:

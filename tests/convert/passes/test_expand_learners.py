@@ -77,6 +77,17 @@ for kind, params in {"LINEAR": [0.0, 0.0, 0.0], "POLY": [0.3, 0.5, 3.0], "RBF": 
 case("LOGISTIC", "SVMClassifier", X, outputs=BOTH, kernel_type="RBF", kernel_params=[0.4, 0.0, 0.0],
      coefficients=numbers(12), support_vectors=numbers(24), rho=numbers(3), vectors_per_class=[2, 2, 2],
      classlabels_ints=[1, 2, 3], post_transform="LOGISTIC")  # fmt: skip
+for vectors in ([2, 3], [3, 1, 2], [1, 2, 1, 3], [2] * 7):
+    pairs = len(vectors) * (len(vectors) - 1) // 2
+    for how in ("NONE", "LOGISTIC", "SOFTMAX"):
+        case(f"probabilities, {len(vectors)} classes, {how}", "SVMClassifier", rows(40, 4), outputs=BOTH,
+             kernel_type="RBF", kernel_params=[0.4, 0.0, 0.0], coefficients=numbers(sum(vectors) * (len(vectors) - 1)),
+             support_vectors=numbers(sum(vectors) * 4), rho=numbers(pairs), vectors_per_class=vectors,
+             classlabels_ints=list(range(5, 5 + len(vectors))), prob_a=[-5 * abs(a) for a in numbers(pairs)],
+             prob_b=numbers(pairs), post_transform=how)  # fmt: skip
+case("probabilities, of texts", "SVMClassifier", X, outputs=(onnx.TensorProto.STRING, FLOAT), kernel_type="LINEAR",
+     kernel_params=[0.0] * 3, coefficients=[abs(n) for n in numbers(5)], support_vectors=numbers(20), rho=[0.1],
+     vectors_per_class=[2, 3], classlabels_strings=["no", "yes"], prob_a=[-1.0], prob_b=[0.1])  # fmt: skip
 TEXTS = (onnx.TensorProto.STRING, FLOAT)
 case("of texts", "SVMClassifier", X, outputs=TEXTS, kernel_type="RBF", kernel_params=[0.4, 0.0, 0.0],
      coefficients=numbers(5), support_vectors=numbers(20), rho=[0.1], vectors_per_class=[2, 3],
@@ -203,9 +214,6 @@ def test_every_expansion_has_a_case() -> None:
 
 
 def test_what_is_not_taken_stays() -> None:
-    shares = {"prob_a": [-1.0], "prob_b": [0.1], "coefficients": numbers(5), "support_vectors": numbers(20)}
-    shares |= {"rho": [0.1], "vectors_per_class": [2, 3], "classlabels_ints": [0, 1], "kernel_type": "LINEAR"}
-    assert not expand_learners(read(model_of("SVMClassifier", (X,), BOTH, shares)), ())
     unlabelled = {"coefficients": numbers(8), "intercepts": numbers(2)}
     assert not expand_learners(read(model_of("LinearClassifier", (X,), BOTH, unlabelled)), ())
     assert not expand_learners(
