@@ -82,7 +82,7 @@ def boundary_values(value: ir.Value, beside: bool = True) -> list[Any]:
     steps = (-1, 0, 1) if beside else (0,)
     found: set[Any] = set()
     for node, index in uses_of_content(value):
-        found.update(_compared(node, index), _keys(node) if index == 0 else ())
+        found.update(_compared(node, index), _keys(node))
     if value.dtype == ir.DataType.STRING:
         return sorted(w for w in found if isinstance(w, str))
     numbers = [n for n in found if not isinstance(n, str) and np.isfinite(n)]
@@ -107,6 +107,7 @@ def _compared(node: ir.Node, index: int) -> list[Any]:
 
 
 def _keys(node: ir.Node) -> list[Any]:
+    """What a node looks its input up among; nodes that have such keys have one input."""
     items: list[Any] = []
     for name in _KEYS:
         content = node.attributes[name].value if name in node.attributes else ()

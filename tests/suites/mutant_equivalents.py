@@ -18,11 +18,14 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
     ("compare.py", "if not pairs or pairs[0][0].shape[-1] < 2:", "if not pairs or pairs[0][ -1].shape[-1] < 2:"): (
         "both are of one shape"
     ),
-    (
-        "weights.py",
-        'if node.op_type == "Constant" and not node.domain and node.outputs[0].const_value is None:',
-        'if node.op_type <= "Constant" and not node.domain and node.outputs[0].const_value is None:',
-    ): "of other nodes there is no tensor",
+    **{
+        (
+            "weights.py",
+            'if node.op_type == "Constant" and not node.domain and node.outputs[0].const_value is None:',
+            f'if node.op_type {other} "Constant" and not node.domain and node.outputs[0].const_value is None:',
+        ): "of other nodes there is no tensor"
+        for other in ("<=", ">=")
+    },
     (
         "judge.py",
         'return feed.label if draws == 1 else f"{feed.label}, with {draws - 1} more draws around it"',

@@ -58,6 +58,12 @@ def test_only_what_passes_through_reaches_a_comparison(place: int, found: list[f
     assert [n for n in boundary_values(value_of(build, T.FLOAT)) if n > 2] == found
 
 
+def test_numbers_beyond_a_million_are_limits_of_dtypes() -> None:
+    assert boundary_values(value_of(above(1e6), T.FLOAT)) == [5e5, 1e6]
+    assert boundary_values(value_of(above(-1e6), T.FLOAT)) == [-1e6, -5e5]
+    assert boundary_values(value_of(above(1e6 + 0.5), T.FLOAT), beside=False) == []
+
+
 def test_a_value_that_is_reached_twice_hides_none_behind() -> None:
     def build(g: Graph, x: ir.Value) -> ir.Value:
         flat = [g.Reshape(x, np.array([-1])) for _ in range(2)]

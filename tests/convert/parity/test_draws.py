@@ -37,10 +37,11 @@ def product(x: np.ndarray, dtype: type, order: np.ndarray) -> np.ndarray:
 
 def verdict_of(x: np.ndarray, offset: float) -> tuple[str, list[str]]:
     """The verdict on a target that sums in another order, and adds `offset`."""
-    model, feeds = graph(), [Feed("one", {"x": x})]
+    model, feeds = graph(), [Feed("one", {"x": x}, edge=True)]
     forth, back = np.arange(300), np.random.default_rng(3).permutation(300)
 
     def run(feeds: Sequence[Feed]) -> RunOutputs:
+        assert len(feeds) == 1 or not any(f.edge for f in feeds), "none may be left out now"
         xs = [f.arrays["x"] for f in feeds]
         exact = [{"y": product(x, np.float64, forth)} for x in xs]
         plain = [{"y": product(x, np.float32, forth)} for x in xs]

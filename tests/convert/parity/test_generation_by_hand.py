@@ -275,7 +275,16 @@ def test_the_target_begins_with_the_source_s_first_token(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    "changes", [{"words": "any"}, {"output": "scores"}, {"verdict": None}, {"verdict": Verdict(FAIL)}], ids=str
+    "changes",
+    [
+        {"words": "any"},
+        {"output": "scores"},
+        {"verdict": None},
+        {"verdict": Verdict(FAIL)},
+        {"verdict": Verdict(FAIL, outputs=[OutputVerdict("logits", FAIL)])},
+        {"verdict": Verdict(PASS)},
+    ],
+    ids=["any words", "no logits", "not verified", "does not run", "fails", "nothing compared"],
 )
 def test_parts_that_are_not_right_are_not_tried(monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]) -> None:
     able(monkeypatch)

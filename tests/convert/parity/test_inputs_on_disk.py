@@ -178,6 +178,15 @@ def test_what_holds_no_arrays_is_bad_input(make: Callable[[Path], object], reaso
         load_inputs(tmp_path / "in.npz")
 
 
+@pytest.mark.parametrize("dtype", ["S2", "float32", "int64", "bool", "complex64", "datetime64[D]"])
+def test_what_is_no_text_stays_what_it_is(dtype: str) -> None:
+    """Bytes are no words: they are refused where those are asked for."""
+    array = np.zeros(2, dtype)
+    assert input_sets({"x": array})[0]["x"] is array
+    words = input_sets({"x": np.array(["a", "bc"])})[0]["x"]
+    assert (words.dtype, words.tolist()) == (np.dtype(object), ["a", "bc"])
+
+
 @pytest.mark.parametrize("name", ["x@²", "x@" + "9" * 5000])
 def test_a_name_that_only_looks_numbered_is_a_name(name: str) -> None:
     assert input_sets({name: np.zeros(1)})[0].keys() == {name}

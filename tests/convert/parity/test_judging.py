@@ -176,3 +176,41 @@ def test_the_worst_elements_are_told_with_the_inputs_they_came_from() -> None:
     worst = found.outputs[0].elements[0]
     assert (worst.index, worst.feed) == ((2, 3), "second")
     assert found.feeds == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "excuse", "status", "why"),
+    [
+        (TensorProto.FLOAT, "is_of_flipped_steps", INCONCLUSIVE, "steps of a quantization that rounding decides"),
+        (TensorProto.INT64, "is_tied", PASS, "what differs is picked among scores that rounding cannot tell apart"),
+        (TensorProto.INT64, "is_within_noise", PASS, "what differs was decided by less than rounding may change"),
+    ],
+)
+def test_only_what_fails_by_its_numbers_is_excused(
+    kind: int, excuse: str, status: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where everything can be excused: not by the user's tolerances, nor another dtype."""
+    asked: list[str] = []
+    for name in ("is_of_flipped_steps", "is_tied", "is_within_noise"):
+        monkeypatch.setattr(f"convert.parity.judge.{name}", lambda graph, name, *_, here=name: (
+            asked.append(name) or here == excuse))  # fmt: skip
+    whole = kind == TensorProto.INT64
+    dtype = np.int64 if whole else np.float32
+    exact = [{n: (EXACT[n][i] * 100).astype(np.int64 if whole else np.float64) for n in "ab"} for i in range(2)]
+    source = [{n: a.astype(dtype) for n, a in o.items()} for o in exact]
+
+    def rows(target: Any, **tolerance: float) -> list[tuple[str, str]]:
+        asked.clear()
+        runs = RunOutputs({"float32": source, "float64": exact}, target, exact)
+        found = judge(graph(kind), FEEDS, runs, VerifyMethod(**tolerance))
+        return [(row.status, row.reason.rpartition(": ")[2]) for row in found.outputs]
+
+    wrong = [{"a": o["a"] + dtype(7), "b": o["b"]} for o in source]
+    assert rows(source) == [(PASS, ""), (PASS, "")]
+    assert asked == []
+    assert rows(wrong) == [(status, why), (PASS, "")]
+    assert set(asked) == {"a"}
+    assert [each[0] for each in rows(wrong, atol=1.0)] == [FAIL, PASS]
+    other = [{"a": o["a"].astype(np.int32 if whole else np.float64), "b": o["b"]} for o in wrong]
+    assert [each[0] for each in rows(other)] == [FAIL, PASS]
+    assert asked == []

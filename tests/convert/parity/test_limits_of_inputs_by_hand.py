@@ -41,6 +41,15 @@ def test_a_depth_is_a_limit(depth: np.ndarray) -> None:
     assert implied_limits(made.graph.inputs[0]) == [7]
 
 
+@pytest.mark.parametrize("rows", [0, 1, 2])
+@pytest.mark.parametrize("dtype", [T.INT64, T.INT32, T.FLOAT])
+def test_of_a_table_of_one_row_only_that_is_taken(dtype: ir.DataType, rows: int) -> None:
+    table = np.zeros((rows, 3), np.float32)
+    made = model_of(lambda g, x: g.Gather(table, g.Cast(x, to=T.INT64)), dtype)
+    for seed in range(4):
+        assert set(sized_feed(made, seed, {"n": 60}).arrays["x"].tolist()) == set(range(max(rows, 1)))
+
+
 @pytest.mark.parametrize("dtype", [T.UINT8, T.INT8, T.UINT16, T.INT16])
 def test_pictures_hold_both_ends(dtype: ir.DataType) -> None:
     found = sized_feed(model_of(lambda g, x: g.Cast(x, to=T.FLOAT), dtype), 0, {"n": 2_000_000}).arrays["x"]

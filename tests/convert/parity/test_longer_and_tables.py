@@ -165,6 +165,13 @@ def test_what_an_uneven_set_ends_is_run_without_it() -> None:
 
     for stop, taken in (("", "abcd"), ("b", "acd"), ("bc", "ad"), ("d", "abc"), ("a", "")):
         assert "".join(feed.label for feed in _run(run(stop), feeds)[1]) == taken
+    twice = [Feed("a", {}), Feed("b", {}, uneven=True), Feed("b", {}, uneven=True), Feed("c", {})]
+
+    def first(given: Sequence[Feed]) -> RunOutputs:
+        there = next((i for i, feed in enumerate(given) if feed is twice[1]), len(given))
+        return RunOutputs({}, [{}] * there, [])
+
+    assert list(map(id, _run(first, twice)[1])) == [id(feed) for feed in (twice[0], *twice[2:])]
     special = [Feed("a", {}), Feed("s", {}, special=True), Feed("d", {})]
     refused = RunOutputs({}, [{}, {}], [], refused="the source takes them")
     assert [feed.label for feed in _run(lambda given: refused, special)[1]] == ["a", "d"]

@@ -71,6 +71,15 @@ def test_a_margin_of_a_rounding_is_noise_and_a_larger_is_not(build: Build, right
     assert not within(build, right, got, name="z")
 
 
+def test_margins_of_many_numbers_are_noise() -> None:
+    more: Build = lambda g, v: g.Greater(v, np.float32(1))  # noqa: E731
+    x = np.full(400, 0.1, np.float32)
+    x[399] = THIRD
+    right, got = np.arange(400) == 399, np.zeros(400, bool)
+    assert within(more, right, got, x)
+    assert not within(more, right, ~got, x)
+
+
 def test_whole_numbers_are_one_apart_at_the_most() -> None:
     assert within(floor, [0, 1, 2], [0, 2, 2])
     assert not within(floor, [0, 1, 2], [0, 3, 2])
@@ -142,6 +151,14 @@ def test_places_are_tied_by_their_scores(build: Build, right: Any, got: Any, tie
     # Each set has to be: here the second is wrong by far.
     both = [np.array(right)] * 2, [np.array(got), np.array(got) * 0]
     assert not is_tied(model(build, (1, 4)), "y", feeds * 2, *both, 4.0)
+
+
+def test_many_rows_are_tied_by_their_scores() -> None:
+    feeds, made = [Feed("one", {"x": np.tile(SCORES, (400, 1))})], model(lambda g, v: g.ArgMax(v, axis=1), (400, 4))
+    right, other = np.full((400, 1), 1), np.full((400, 1), 2)
+    assert is_tied(made, "y", feeds, [right], [other], 4.0)
+    other[399] = 0
+    assert not is_tied(made, "y", feeds, [right], [other], 4.0)
 
 
 @pytest.mark.parametrize("mask", [-1e9, -1e20, np.finfo(np.float32).min, -np.inf])

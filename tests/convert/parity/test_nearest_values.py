@@ -44,6 +44,19 @@ def test_a_value_whose_dims_are_turned_round_is_not() -> None:
     assert len(_axis_moves(3)) == 4, "all orders of three dims but as is and turned round"
 
 
+def test_a_value_of_more_numbers_is_another() -> None:
+    """Least, largest, mean and their square are the same of [1, 2] and of that twice; each has one of its size."""
+    few, many = np.array([1.0, 2.0]), np.array([1.0, 2.0, 1.0, 2.0])
+    other = {size: np.linspace(5, 7, size) for size in (2, 4)}
+    for ours, theirs in ((few, many), (many, few)):
+        traces = [
+            Trace([], {n: summarize(a) for n, a in values.items()})
+            for values in ({"a": ours}, {"b": theirs, "c": other[ours.size], "d": other[theirs.size]})
+        ]
+        assert agreeing_names(*traces, 1e-6, ordered=False) == set()
+        assert agreeing_names(traces[0], traces[0], 1e-6, ordered=False) == {"a"}
+
+
 def chain(scale: float = 2.0) -> ir.Model:
     g = Graph()
     a = g.Mul(g.input("x", ir.DataType.FLOAT, [4, 5]), np.float32(scale))

@@ -71,6 +71,14 @@ def test_each_node_has_its_floor_and_its_error(target: Callable[[Any], None]) ->
     assert all(4 * 2.0**-24 <= p.floor < 1e-6 for p in found)
 
 
+def test_a_value_without_rounding_has_a_floor_of_four_roundings(target: Callable[[Any], None]) -> None:
+    g = Graph()
+    g.output(g.Mul(g.Neg(g.input("x", F, [3, 6])), np.float32(2)), "y")
+    target(g.model().clone())
+    found = profile_errors(g.model(), TARGET, FEED, Options())
+    assert [(p.floor, p.error) for p in found] == [(2.0**-22, 0.0)] * 2  # type: ignore[union-attr]
+
+
 def test_an_output_is_known_by_its_name_whatever_it_holds(target: Callable[[Any], None]) -> None:
     target(network(1.5, last="Exp"))
     last = profile_errors(network(1.5), TARGET, FEED, Options())[-1]

@@ -60,6 +60,13 @@ def test_zeros_have_a_part_of_their_own_beside_large_numbers_alone() -> None:
     assert smaller_parts(np.array([1e4, 1e4, np.nan, np.inf])) == []
 
 
+@pytest.mark.parametrize("share", [1.0, 1 - 2.0**-20])
+def test_numbers_below_the_least_of_float32_have_no_magnitude(share: float) -> None:
+    """2**-126; what is smaller may be 0 to a runtime."""
+    found = smaller_parts(np.array([share * 2.0**-126, 1.001e4 * 2.0**-126]))
+    assert [mask.tolist() for mask in found] == ([[True, False]] if share == 1 else [])
+
+
 def test_inputs_of_unknown_rank_have_no_dims_at_the_least() -> None:
     made = plain(shape=(2, 3))
     made.graph.inputs[0].shape = None

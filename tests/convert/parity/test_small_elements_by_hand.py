@@ -337,10 +337,11 @@ def test_slack_is_of_the_whole_where_that_is_small(monkeypatch: pytest.MonkeyPat
 
 def test_integers_and_other_shapes_have_no_parts() -> None:
     for exact, given in ((np.array([1 << 30, 1]), np.array([1 << 30, 1])), (LARGE, LARGE[0])):
-        runs = RunOutputs({"float32": [{"y": given}], "float64": [{"y": exact}]}, [{"y": exact}], [{"y": exact}])
-        made = _Judge(identity(), [Feed("seed 0", {"x": ZERO})], runs, lambda feeds: [], False, "")
-        row = OutputVerdict("y")
-        assert made.fault(0, 0, row) is None
+        for target in (exact, exact * 2):
+            runs = RunOutputs({"float32": [{"y": given}], "float64": [{"y": exact}]}, [{"y": target}], [{"y": target}])
+            made = _Judge(identity(), [Feed("seed 0", {"x": ZERO})], runs, lambda feeds: [], False, "")
+            row = OutputVerdict("y")
+            assert made.fault(0, 0, row) is None
         assert row.small_floor == 0
 
 

@@ -17,6 +17,7 @@ from convert.verdict import FAIL, Verdict, WeightDifference
 RNG = np.random.default_rng(3)
 W = RNG.standard_normal((4, 3)).astype(np.float32)
 V = RNG.standard_normal((5, 2)).astype(np.float32)
+LARGE = np.linspace(1, 2, 2000).astype(np.float32).reshape(40, 50)
 
 
 def holding(*constants: str, **arrays: Any) -> ir.Model:
@@ -55,12 +56,14 @@ def described(left: ir.Model, right: ir.Model) -> str:
         ({"w": W, "s": np.float32(2.0)}, {"w": W, "t": np.float32(3.0)}),
         ({"w": W, "s": np.float32(2.0)}, {"w": W, "s": RNG.standard_normal(2).astype(np.float32)}),
         ({"w": W}, {"w": W, "v": V}),
+        ({"w": LARGE}, {"w": LARGE * np.float32(1 + 5e-6)}),
+        ({"w": LARGE}, {"a": LARGE * np.float32(1 + 5e-6)}),
         ({}, {"w": W}),
     ],
     ids=[
         "same", "names swapped", "transposed", "transposed, other names", "rounded", "rounded, other names", "halves",
         "bfloat16", "minus zero", "integers", "empty", "single numbers of other names", "a single number and a row",
-        "more on the right", "none",
+        "more on the right", "large, rounded", "large, rounded, other names", "none",
     ],
 )  # fmt: skip
 def test_the_same_numbers_are_the_same_weights(left: dict[str, Any], right: dict[str, Any]) -> None:
@@ -73,6 +76,30 @@ def test_others_are_named_with_how_far_they_are_apart(share: float, name: str) -
     """By name or, with one of that size on each side, by size; the share is of the left's size."""
     found = described(holding(w=W, v=V), holding(**{name: W * np.float32(1 + share)}, v=V))
     assert found == f"weights differ: 1 of 2 tensors (w by {share:.2g} of its size)"
+
+
+def test_weights_of_other_names_are_paired_by_their_own_size() -> None:
+    """Of each size there is one on either side, and smaller and larger ones beside it."""
+    left, right = {"a": V, "b": W, "c": LARGE}, {"x": V * np.float32(1.25), "y": W * np.float32(1.5), "z": LARGE * 2}
+    told = ["a by 0.25 of its size", "b by 0.5 of its size", "c by 1 of its size"]
+    for way in (1, -1):
+        found = described(holding(**dict([*left.items()][::way])), holding(**right))
+        assert found == f"weights differ: 3 of 3 tensors ({', '.join(told[::way])})"
+
+
+def test_weights_of_one_name_and_of_other_sizes_are_not_compared() -> None:
+    for sides in ((W, V), (V, W), (LARGE, W), (W, LARGE)):
+        left, right = (holding(w=array) for array in sides)
+        assert weight_differences(left, right) == []
+        assert described(left, right).startswith("weights differ: 1 of 1 tensors (w), 1 without a counterpart in two")
+
+
+def test_large_weights_are_told_as_well() -> None:
+    sides = holding(w=LARGE), holding(w=LARGE * np.float32(1.25))
+    assert described(*sides) == "weights differ: 1 of 1 tensors (w by 0.25 of its size)"
+    (row,) = weight_differences(*sides)
+    assert (row.name, row.shape, row.size, row.elements) == ("w", (40, 50), 2000, 2000)
+    assert described(sides[0], holding(a=sides[1].graph.initializers["w"].const_value.numpy())) == described(*sides)
 
 
 def test_how_far_is_said_of_the_nearest_order() -> None:
