@@ -211,6 +211,7 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("ties.py", "off >= least", "off is not least", "it spares sorting: of all that are sorted the same are the first"),
     ("uneven.py", "~a & ~b & c", "~a ** ~b & c", "of booleans ~(a ** ~b) is ~a & ~b"),
     ("verify_parts.py", r"_models\(target\) - ", "_models(target) ^ ", "each part is one of the models of its folder"),
+    ("float64_noise.py", r"others\[1:\]", "others[ 0:]", "the first is not farther than itself"),
     ("float64_noise.py", r"== (ir\.AttributeType\.FLOAT)", r"<= \1", "of the kinds of attributes FLOAT is the least"),
     ("special_verdict.py", r"near \| ", "near + ", "a sum of booleans is either"),
     ("generation.py", r"dict\(found\[0\]\)", "dict(found[ -1])", "there is one set of inputs"),

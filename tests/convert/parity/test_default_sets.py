@@ -13,7 +13,7 @@ from convert.graph.metadata import DIMS_KEY
 from convert.options import Options
 from convert.parity.counterparts import Counterparts
 from convert.parity.default_feeds import default_feeds
-from convert.parity.inputs import GIVEN, WITHOUT_ZERO, Feed
+from convert.parity.inputs import GIVEN, WITHOUT_ZERO, Feed, special_feed
 from convert.parity.judge import VerifyMethod
 from convert.parity.repeats import kept_outputs
 from tests.convert.parity.input_models import plain
@@ -131,6 +131,26 @@ def test_dims_that_are_alike_and_a_table_of_places() -> None:
     assert kinds(made)[-2:] == ["longest", "smallest"]
     made.metadata_props[DIMS_KEY] = '{"t": [1, 300]}'
     assert "longest" not in kinds(made)[:-2]
+
+
+@pytest.mark.parametrize("seeds", [3, 4, 5, 7])
+def test_each_set_at_the_edge_has_a_seed_of_its_own(seeds: int) -> None:
+    """Those after the usual ones."""
+    g = Graph()
+    x, i = g.input("x", ir.DataType.FLOAT, ["n", "t"]), g.input("i", I64, ["n", "t"])
+    g.output(g.Slice(np.zeros((300, 2), np.float32), [0], g.Shape(i, start=1, end=2), [0]), "y")
+    g.output(g.Neg(x), "z")
+    made = g.model()
+    found = {kind(feed): feed for feed in default_feeds(made, Options(), VerifyMethod(seeds=seeds), True)}
+    seed = {name: feed.label.partition(",")[0] for name, feed in found.items() if name not in ("usual", "special")}
+    assert seed == {
+        "smallest": f"seed {seeds}", "uneven": f"seed {seeds + 1}", "far": f"seed {seeds + 2}",
+        "longest": f"seed {seeds + 3}",
+    }  # fmt: skip
+    wanted = special_feed(made, seeds)
+    assert wanted is not None
+    for name, array in found["special"].arrays.items():
+        np.testing.assert_array_equal(array, wanted.arrays[name])
 
 
 @pytest.mark.parametrize(("count", "kept"), [(1, "a"), (2, "ab"), (3, "ac"), (4, "ac")])

@@ -72,6 +72,14 @@ def test_more_noise_of_one_element_is_seen() -> None:
         assert distribution_difference(*pair).startswith("the spread of 256 draws")
 
 
+@pytest.mark.parametrize(("ours", "theirs", "share"), [(3, 5, 4 / 3), (5, 3, 4 / 5), (13, 12, 5 / 13)])
+def test_how_far_apart_two_spreads_are(ours: int, theirs: int, share: float) -> None:
+    """The root of the difference of their squares, of the output's size."""
+    signs = np.where(np.arange(DRAWS) % 2, 1.0, -1.0)
+    sides = ([np.full(7, number * sign) for sign in signs] for number in (ours, theirs))
+    assert distribution_difference(*sides) == f"the spread of 256 draws differs, by {share:.1e} of the output's size"
+
+
 def test_rounding_that_goes_one_way_is_no_difference() -> None:
     draw = DISTRIBUTIONS["nearly none"]
     assert distribution_difference(drawn(draw, 0), [a * (1 + 1e-6) for a in drawn(draw, 1)]) == ""

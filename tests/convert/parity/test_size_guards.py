@@ -164,3 +164,10 @@ def test_of_several_dims_fewer_sizes_each_are_put_in_order(count: int, monkeypat
     names = [f"d{n}" for n in range(count)]
     fit_sizes(dict.fromkeys(names, 16), [f"{' + '.join(names)} == 0"], {})
     assert asked == [max(n for n in range(1, 67**3 + 1) if n**count <= 67**3)] * count
+
+
+@pytest.mark.parametrize(("characters", "found"), [(70, 16), (69, 12)])
+def test_of_long_conditions_fewer_sizes_are_tried(characters: int, found: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """16 is the eighth from 12 on, and the condition has ten characters: seven of it and the first are in 70."""
+    monkeypatch.setattr(size_guards, "_MOST_CHARACTERS", characters)
+    assert fit_sizes({"h": 12}, ["h % 8 == 0"], {}) == {"h": found}
