@@ -42,6 +42,8 @@ def test_a_step_that_no_run_takes_is_not_among_them(by: int) -> None:
     assert not is_among(FLIPS, FLIPS[0], off)
     assert not is_among(FLIPS, off, FLIPS[0])
     assert is_among(FLIPS, off, off), "what is the same need not be explained"
+    large = [one + (1 << 20) for one in FLIPS]
+    assert not is_among(large, large[0], off + (1 << 20)), "however large the numbers are"
 
 
 RUNS = [np.ones(4), changed(np.ones(4), _0=1.0)]

@@ -183,3 +183,4 @@ def test_what_does_not_run_excuses_every_row() -> None:
     g = Graph()
     g.output(g.Neg(g.input("x", ir.DataType.FLOAT, [3, 2])), "y")
     assert _excused_rows(g.model(), "y", [], None) is None
+    assert _excused_rows(g.model(), "y", [], {}) is None

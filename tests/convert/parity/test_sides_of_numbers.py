@@ -192,7 +192,7 @@ def test_dims_are_declared_in_the_layout_of_the_file(dims: Any, right: bool) -> 
     assert (found == []) is right
 
 
-@pytest.mark.parametrize(("size", "small"), [(0.0130, True), (0.0140, False), (0.1, False)])
+@pytest.mark.parametrize(("size", "small"), [(0.01345, True), (0.0136, False), (0.1, False)])
 def test_a_small_column_is_64_times_smaller_than_the_whole(size: float, small: bool) -> None:
     """Beside three columns of 1 the whole has a mean square of 3/4: its root by 64 is 0.01353."""
     array = np.ones((16, 4))

@@ -13,7 +13,6 @@ import pytest
 from convert import stored as stored_as
 from convert.errors import ConvertError, Unsupported
 from convert.graph import Graph
-from convert.parity import small_elements
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs
 from convert.parity.small_elements import _Errors, _errors, _Judge, _Part, hold_small_elements
@@ -318,7 +317,7 @@ def test_part_that_is_judged(
     size = np.sqrt((0.0625 + 0.25) / 2)
     assert (found.size.mean, found.size.worst) == (pytest.approx(size), 0.5)
     assert (found.noise.mean, found.noise.worst) == (pytest.approx(0.125 / np.sqrt(2)), 0.125)
-    assert found.slack == 16 * small_elements._BOUNDED
+    assert found.slack == 16 * 32.0
     assert row.small_floor == pytest.approx(0.125 / np.sqrt(2) / size)
 
 

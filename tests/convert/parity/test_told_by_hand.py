@@ -31,3 +31,9 @@ def test_the_smallest_are_found_in_any_order(share: float) -> None:
     for seed in range(1000):
         mixed = np.random.default_rng(seed).permutation(numbers * signs)
         assert _rms_of_smallest(mixed, share) == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_integers_of_a_source_that_has_others_in_float64_are_counted_as_they_are(size: int) -> None:
+    row = compare("y", [np.arange(size)], [np.array([1, 2])], [np.array([1, 3])])
+    assert (row.status, row.reason) == (FAIL, "1 of 2 elements differ")

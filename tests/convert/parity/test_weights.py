@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from convert.cli import render
-from convert.parity.weights import describe_weights, weight_differences
+from convert.parity.weights import _apart, describe_weights, weight_differences
 from convert.report import Report
 from convert.verdict import FAIL, Verdict, WeightDifference
 
@@ -85,6 +85,18 @@ def test_weights_of_other_names_are_paired_by_their_own_size() -> None:
     for way in (1, -1):
         found = described(holding(**dict([*left.items()][::way])), holding(**right))
         assert found == f"weights differ: 3 of 3 tensors ({', '.join(told[::way])})"
+
+
+@pytest.mark.parametrize(
+    ("shape", "turned"), [((6, 6), True), ((3, 12), False), ((6, 1, 6), False), ((3, 3, 4), False)]
+)
+def test_only_squares_are_turned_round(shape: tuple[int, ...], turned: bool) -> None:
+    """Where they are, each number is in its place."""
+    one = np.arange(36, dtype=np.float32)
+    other = np.ravel(one.reshape(shape[::-1]).T)
+    apart = _apart(one, other, shape, shape)
+    assert apart.tolist() == ([0] * 36 if turned else np.abs(one - other).tolist())
+    assert _apart(one, one, shape, shape).max() == 0
 
 
 def test_weights_of_one_name_and_of_other_sizes_are_not_compared() -> None:

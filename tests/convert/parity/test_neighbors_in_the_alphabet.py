@@ -1,0 +1,184 @@
+"""Operators, dtypes and words that are looked for, beside others before and behind them in the alphabet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from convert.differences import Difference
+from convert.errors import UsageError
+from convert.graph import Graph
+from convert.parity.boundary_values import boundary_values, mix_boundary_values, uses_of_content
+from convert.parity.compare import argmax_agreement
+from convert.parity.draws import _differ_by_value
+from convert.parity.floors import distance
+from convert.parity.given_arrays import with_pairs
+from convert.parity.image_inputs import ImagePreparation, parse_preparation
+from convert.parity.inputs import implied_limits, sized_feed
+from convert.parity.profile import _is_floating
+from convert.parity.randomness import random_outputs
+from convert.parity.special import special_array
+from convert.parity.special_verdict import operators_behind
+from convert.parity.uneven import _is_real, _times
+from tests.convert.parity.input_models import plain
+
+T = ir.DataType
+NODES = [("Abs", 1), ("Add", 2), ("Compress", 2), ("Conv", 2), ("Div", 2), ("Mul", 2), ("Neg", 1), ("OneHot", 3),
+         ("Pow", 2), ("Relu", 1), ("Sub", 2), ("Trilu", 2), ("Upsample", 2), ("Xor", 2)]  # fmt: skip
+
+
+def value_of(dtype: ir.DataType = T.INT64, shape: Any = (4, 3)) -> ir.Value:
+    return ir.Value(name="x", type=ir.TensorType(dtype), shape=ir.Shape(shape))
+
+
+def const(number: Any, dtype: Any = np.int64) -> ir.Value:
+    return ir.Value(name="c", const_value=ir.Tensor(np.array(number, dtype)))
+
+
+@pytest.mark.parametrize(("operator", "count"), NODES)
+def test_what_is_computed_with_is_content_no_more(operator: str, count: int) -> None:
+    for place in range(count):
+        value = value_of()
+        inputs = [value if n == place else const(3) for n in range(count)]
+        node = ir.Node("", operator, inputs)
+        ir.Node("", "Equal", [node.outputs[0], const(77)])
+        assert [(n.op_type, at) for n, at in uses_of_content(value)] == [(operator, place)]
+        assert boundary_values(value) == []
+
+
+@pytest.mark.parametrize(("dtype", "found"), [(T.BOOL, [-0.5, 0.0, 0.5]), (T.FLOAT, []), (T.INT64, []), (T.DOUBLE, []),
+                                              (T.STRING, []), (T.FLOAT16, [])])  # fmt: skip
+def test_only_casts_to_booleans_compare(dtype: ir.DataType, found: list[float]) -> None:
+    value = value_of(T.FLOAT)
+    ir.Node("", "Cast", [value]).outputs[0].dtype = dtype
+    assert boundary_values(value) == found
+
+
+@pytest.mark.parametrize("operator", ["Neg", "Transpose", "Unsqueeze", "Upsample", "Where", "Xor"])
+def test_only_what_is_made_unique_is_drawn_twice(operator: str) -> None:
+    value, array = value_of(T.FLOAT, [200]), np.arange(200, dtype=np.float32)
+    ir.Node("", operator, [value, const(0)])
+    np.testing.assert_array_equal(mix_boundary_values(value, array, 1), array)
+
+
+@pytest.mark.parametrize("domain", ["", "a", "ai.onnx", "ai.onnx.ml.mine", "com.example"])
+def test_trees_of_other_domains_have_other_attributes(domain: str) -> None:
+    value, array = value_of(T.FLOAT, [200, 2]), np.full((200, 2), 2.0, np.float32)
+    numbers = {"nodes_featureids": [0], "nodes_values": [900.0]}
+    attributes = [ir.AttrInt64s("nodes_featureids", numbers["nodes_featureids"]),
+                  ir.AttrFloat32s("nodes_values", numbers["nodes_values"]),
+                  ir.AttrStrings("nodes_modes", ["BRANCH_LEQ"])]  # fmt: skip
+    ir.Node(domain, "TreeEnsembleRegressor", [value], attributes)
+    assert (mix_boundary_values(value, array, 1) == 2).all()
+
+
+@pytest.mark.parametrize(("operator", "count"), [*NODES, ("Where", 3), ("Sum", 2), ("Tile", 2), ("ScatterND", 3)])
+def test_other_operators_imply_no_limits(operator: str, count: int) -> None:
+    """Beside an array of four rows, and a constant of one."""
+    for place in range(count):
+        if (operator, place) in (("OneHot", 0), ("Sub", 1), ("ScatterND", 1)):
+            continue
+        value = value_of()
+        rows = ir.Value(name="r", type=ir.TensorType(T.INT64), shape=ir.Shape([4, 3]))
+        for other in (const(1), rows):
+            ir.Node("", operator, [value if n == place else other for n in range(count)])
+        assert implied_limits(value) == []
+
+
+def test_floats_that_become_places_are_limited_by_what_they_are_places_of() -> None:
+    """By a write to a cache too; but not by a mask, as what is taken from one in floats may be anything."""
+    value = value_of(T.FLOAT, [1])
+    places = ir.Node("", "Cast", [value]).outputs[0]
+    cache = ir.Value(name="cache", type=ir.TensorType(T.FLOAT), shape=ir.Shape([1, 6, 4]))
+    ir.Node("", "TensorScatter", [cache, const(0.0, np.float32), places])
+    assert implied_limits(value) == [6]
+    g = Graph()
+    x = g.input("x", T.FLOAT, [3])
+    g.output(g.Sub(np.float32(1), x), "y")
+    assert implied_limits(g.model().graph.inputs[0]) == []
+
+
+KINDS = {"bool": np.zeros(3, bool), "complex": np.zeros(3, complex), "int": np.zeros(3, int),
+         "uint": np.zeros(3, np.uint8), "text": np.array(["a", "b", "c"], object)}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_real_number(kind: str) -> None:
+    array = KINDS[kind]
+    assert not _is_floating(array)
+    assert not _is_real(array)
+    assert not _differ_by_value(array, array, array)
+    assert argmax_agreement([np.stack([array] * 2)], [np.stack([array] * 2)]) is None
+    assert (_times(array, 16) is array) == (kind != "complex")
+    value = value_of(T.FLOAT, [3])
+    assert (with_pairs(array, value) is array) == (kind != "complex")
+    for dtype in (T.COMPLEX64, T.INT64, T.BOOL, T.BFLOAT16):
+        assert with_pairs(KINDS["complex"], value_of(dtype, [3])) is KINDS["complex"]
+
+
+def test_distances_of_complex_numbers_are_those_of_both_parts() -> None:
+    assert distance(np.full(3, 1j), np.full(3, -1j)) == 2.0
+    assert distance(np.array([True, False]), np.array([False, False])) == pytest.approx(np.sqrt(0.5))
+
+
+@pytest.mark.parametrize("dtype", [T.FLOAT, T.DOUBLE, T.FLOAT16, T.STRING, T.INT32, T.COMPLEX64])
+def test_a_single_value_is_of_its_dtype(dtype: ir.DataType) -> None:
+    arrays = [sized_feed(plain(dtype, ()), seed, {}).arrays["x"] for seed in range(4)]
+    assert {a.dtype for a in arrays} == {np.dtype(dtype.numpy()) if dtype != T.STRING else np.dtype(object)}
+    assert all(isinstance(a.item(), str) == (dtype == T.STRING) for a in arrays)
+    assert any(a.item() not in (0, 1) for a in arrays)
+
+
+def test_bfloat16_has_no_special_rows() -> None:
+    array = np.ones((4, 3), T.BFLOAT16.numpy())
+    np.testing.assert_array_equal(special_array(value_of(T.BFLOAT16), array, False), array)
+
+
+@pytest.mark.parametrize("text", ["foo=x", "aaa=1", "zoom=2", "size=abc", "inputs=x", "scales=2", "meanx=1", "=x"])
+def test_words_that_a_preparation_does_not_know(text: str) -> None:
+    with pytest.raises(UsageError, match="does not know"):
+        parse_preparation(text)
+
+
+@pytest.mark.parametrize("channels", ["bgr", "rgb"])
+def test_colors_have_a_number_for_each_channel(channels: str) -> None:
+    found = parse_preparation(f"channels={channels},mean=1:2:3,std=4:5:6")
+    assert found == ImagePreparation(channels=channels, mean=(1.0, 2.0, 3.0), std=(4.0, 5.0, 6.0))
+
+
+def outputs_of(*nodes: ir.Node) -> set[str]:
+    graph = ir.Graph([], [n.outputs[0] for n in nodes], nodes=list(nodes), opset_imports={"": 23})
+    for number, value in enumerate(graph.outputs):
+        value.name = f"o{number}"
+    return set(random_outputs(ir.Model(graph, ir_version=10)))
+
+
+@pytest.mark.parametrize("operator", ["Shape", "If", "Loop", "Scan", "Size"])
+def test_operators_of_other_domains_are_not_those_of_onnx(operator: str) -> None:
+    """Of noise they may make anything."""
+    noise = ir.Node("", "RandomNormalLike", [value_of(T.FLOAT)])
+    assert outputs_of(noise, ir.Node("mine", operator, noise.outputs)) == {"o0", "o1"}
+
+
+@pytest.mark.parametrize("name", ["Apart", "If", "Zoom"])
+def test_what_functions_and_bodies_give_is_behind_an_output(name: str) -> None:
+    declared = [Difference(("Exp",), "it differs", integers=False)]
+    inner = ir.Value(name="i")
+    exp = ir.Node("", "Exp", [inner])
+    function = ir.Function("mine", name, graph=ir.Graph([inner], exp.outputs, nodes=[exp]), attributes=[])
+    call = ir.Node("mine", name, [value_of(T.FLOAT)])
+    graph = ir.Graph([], call.outputs, nodes=[call], opset_imports={"": 23})
+    model = ir.Model(graph, ir_version=10, functions=[function])
+    if name != "If":
+        assert operators_behind(model, call.outputs[0], declared) == ["Exp"]
+    body_exp = ir.Node("", "Exp", [ir.Value(name="b")])
+    other = ir.Node("", "Neg", [ir.Value(name="b")])
+    for operator, found in (("Loop", ["Exp"]), ("Scan", ["Exp"]), ("Apply", ["Exp"]), ("If", [])):
+        body = ir.Graph([], [other.outputs[0], body_exp.outputs[0]], nodes=[])
+        node = ir.Node("", operator, [], [ir.AttrGraph("body", body)], num_outputs=2)
+        made = ir.Model(ir.Graph([], node.outputs, nodes=[node], opset_imports={"": 23}), ir_version=10)
+        assert operators_behind(made, node.outputs[0], declared) == found, operator
+        other, body_exp = (ir.Node("", n, [ir.Value(name="b")]) for n in ("Neg", "Exp"))
