@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -29,6 +29,8 @@ class BlockTrace:
     """The operators of one block, and what they take from outside of it: its inputs, its weights, and others' values.
 
     `inputs` are the nodes of the tensors that it was called with, `weights` those of its parameters and buffers.
+    `unread` are questions about sizes, which PyTorch asks where its cache of tensors without content has no answer yet,
+    in one block and not in the next; nobody reads these.
     """
 
     path: str
@@ -37,6 +39,7 @@ class BlockTrace:
     weights: list[fx.Node]
     outputs: list[Any]
     structure: pytree.TreeSpec
+    unread: list[fx.Node] = field(default_factory=list)
 
     def places(self) -> dict[fx.Node, tuple[str, int]]:
         """What each node is to the block."""
@@ -67,18 +70,28 @@ def trace_of(
     tracer: Any, block: nn.Module, before: fx.Node, inputs: list[fx.Node], weights: list[fx.Node], result: Any
 ) -> BlockTrace:
     """The operators since the node `before`. Raises `Incomparable` where they do more than compute their results."""
-    nodes = []
+    nodes: list[fx.Node] = []
+    unread: dict[fx.Node, None] = {}
     node = last_node(tracer.graph)
     while node is not before:
         if not _only_computes(node):
             raise Incomparable
-        nodes.append(node)
+        if _is_size(node) and all(user in unread for user in node.users):
+            unread[node] = None
+        else:
+            nodes.append(node)
         node = node.prev
     leaves, structure = pytree.tree_flatten(result)
     if any(isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)) for leaf in leaves):
         raise Incomparable
     outputs = [_output_of(tracer, leaf) for leaf in leaves]
-    return BlockTrace(tracer.path_of_module(block), nodes[::-1], inputs, weights, outputs, structure)
+    return BlockTrace(tracer.path_of_module(block), nodes[::-1], inputs, weights, outputs, structure, [*unread])
+
+
+def _is_size(node: fx.Node) -> bool:
+    """Whether a node gives nothing but sizes, or what is asked about them."""
+    values = pytree.tree_leaves(node.meta.get("val"))
+    return bool(values) and all(isinstance(v, (torch.SymInt, torch.SymFloat, torch.SymBool)) for v in values)
 
 
 def _output_of(tracer: Any, leaf: Any) -> Any:
@@ -174,7 +187,7 @@ def _moved_stack(stack: Mapping[str, Any], path: str, other: str) -> dict[str, A
 
 def is_read_outside(pattern: BlockTrace) -> bool:
     """Whether a tensor that is no output of the block is read outside of it: by a list in a global variable, say."""
-    inside = set(pattern.nodes)
+    inside = {*pattern.nodes, *pattern.unread}
     given = {o.node for o in pattern.outputs if isinstance(o, Made)}
     return any(
         user not in inside

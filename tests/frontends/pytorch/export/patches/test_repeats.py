@@ -144,11 +144,27 @@ class Dropping(Block):
         return super().compute(nn.functional.dropout(x, 0.5, self.training))
 
 
+class Asking(Block):
+    """One of the blocks asks something about a size and has no use for it, as PyTorch does where a cache is empty."""
+
+    def compute(self, x: Tensor) -> Any:
+        y = super().compute(x)
+        if vars(self)["place"] == 1:
+            torch.sym_max(y.shape[0] * 3, y.numel() + 1)
+        return y
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "network",
-    [lambda: Network(Block), lambda: Masked(MaskedBlock), lambda: Network(TiedBlock), lambda: Network(Dropping)],
-    ids=["plain", "masked", "tied", "dropout"],
+    [
+        lambda: Network(Block),
+        lambda: Masked(MaskedBlock),
+        lambda: Network(TiedBlock),
+        lambda: Network(Dropping),
+        lambda: Network(Asking),
+    ],
+    ids=["plain", "masked", "tied", "dropout", "asking"],
 )
 def test_the_first_two_and_the_last_are_captured(network: Callable[[], nn.Module]) -> None:
     module = network()
