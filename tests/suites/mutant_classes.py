@@ -136,6 +136,13 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("judge.py", "== INCONCLUSIVE", "<= INCONCLUSIVE", "where none is FAIL, which is the only status before it"),
     ("source_runs.py", "== GIVEN", "is GIVEN", "the label is that very string"),
     ("source_runs.py", r"\(given\[0\]", "(given[ -1]", "there is one example"),
+    (
+        "source_runs.py",
+        "label != GIVEN",
+        "label > GIVEN",
+        "labels of sets that are drawn come after it",
+    ),
+    ("boundary_values.py", r'op_type == "NonZero"', 'op_type >= "NonZero"', "it is Cast or NonZero"),
     ("counterparts.py", r'what == "input"', 'what <= "input"', "it is input or output"),
     ("(verify|nonfinite).py", r'guilty == "frontend"', 'guilty >= "frontend"', "it is backend, frontend or nothing"),
     ("image_inputs.py", r'channels == "bgr"', 'channels <= "bgr"', "it is bgr, gray or rgb"),

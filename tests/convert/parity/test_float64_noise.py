@@ -154,3 +154,11 @@ def test_without_runs_of_all_there_is_no_such_noise(monkeypatch: pytest.MonkeyPa
     ):
         assert noisy(monkeypatch, runs, 1.5, 2.0) == (runs, [])
     assert float64_noise._LEAST == LEAST
+
+
+@pytest.mark.parametrize("extra", [{"b": np.ones(2), "c": np.ones(2)}, {}])
+def test_a_source_with_more_or_fewer_outputs_is_left_to_the_judge(extra: dict[str, Any]) -> None:
+    exact = [outputs(a=np.ones(2), **extra)]
+    runs = RunOutputs({"float32": exact, "float64": exact}, [outputs(a=np.full(2, 1 + 2.0**-40), b=np.ones(2))],
+                      [outputs(a=np.ones(2), b=np.ones(2))])  # fmt: skip
+    assert with_float64_noise(graph("a", "b"), [Feed("one", {"x": np.ones(2)})], runs) == (runs, [])

@@ -15,14 +15,19 @@ from convert.parity.boundary_values import boundary_values, mix_boundary_values,
 from convert.parity.compare import argmax_agreement
 from convert.parity.draws import _differ_by_value
 from convert.parity.floors import distance
+from convert.parity.generation import _prompt, generation_of
 from convert.parity.given_arrays import with_pairs
 from convert.parity.image_inputs import ImagePreparation, parse_preparation
-from convert.parity.inputs import implied_limits, sized_feed
+from convert.parity.inputs import Feed, implied_limits, sized_feed
 from convert.parity.profile import _is_floating
-from convert.parity.randomness import random_outputs
+from convert.parity.randomness import judge_random, random_outputs
+from convert.parity.rounding_margins import is_within_noise
 from convert.parity.special import special_array
 from convert.parity.special_verdict import operators_behind
+from convert.parity.tied_counts import _pickers, is_of_tied_scores
+from convert.parity.ties import _picking_node, is_tied
 from convert.parity.uneven import _is_real, _times
+from convert.verdict import FAIL, INCONCLUSIVE
 from tests.convert.parity.input_models import plain
 
 T = ir.DataType
@@ -182,3 +187,54 @@ def test_what_functions_and_bodies_give_is_behind_an_output(name: str) -> None:
         made = ir.Model(ir.Graph([], node.outputs, nodes=[node], opset_imports={"": 23}), ir_version=10)
         assert operators_behind(made, node.outputs[0], declared) == found, operator
         other, body_exp = (ir.Node("", n, [ir.Value(name="b")]) for n in ("Neg", "Exp"))
+
+
+def test_of_several_outputs_the_one_of_that_name_is_judged() -> None:
+    """Behind others that come after it and before it in the alphabet."""
+    g = Graph()
+    x = g.input("x", T.FLOAT, [3])
+    g.output(g.Neg(x), "z")
+    g.output(g.Reshape(g.Abs(x), [3, 1]), "a")
+    g.output(g.Greater(g.Mul(x, np.float32(3)), np.float32(1)), "y")
+    made = g.model()
+    near = np.array([0.1, 1 / 3, 0.9], np.float32)
+    feeds, right, other = [Feed("one", {"x": near})], np.array([False, True, True]), np.array([False, False, True])
+    assert is_within_noise(made, "y", feeds, [right], [other], 4.0)
+    assert not is_within_noise(made, "a", feeds, [right], [other], 4.0)
+    g = Graph()
+    x = g.input("x", T.FLOAT, [3])
+    g.output(g.Neg(x), "z")
+    g.output(g.Abs(x), "a")
+    g.output(g.ArgMax(x, axis=0), "y")
+    made, feeds = g.model(), [Feed("one", {"x": np.array([1, 1 + 2.0**-23, 0], np.float32)})]
+    assert [node.op_type if (node := _picking_node(made, name)) else "" for name in "zay"] == ["", "", "ArgMax"]
+    assert [len(_pickers(made, name)) for name in "zaybx"] == [0, 0, 1, 0, 0]
+    for excuse in (is_tied, is_of_tied_scores):
+        assert excuse(made, "y", feeds, [np.array([1])], [np.array([0])], 4.0)
+        assert not excuse(made, "a", feeds, [np.array([1])], [np.array([0])], 4.0)
+
+
+def test_of_several_random_outputs_each_has_its_own_sizes() -> None:
+    g = Graph()
+    x = g.input("x", T.FLOAT, [3])
+    for name, rows in (("z", 1), ("a", 2), ("y", 3)):
+        g.output(g.RandomNormal(shape=[rows]), name)
+    g.output(g.Neg(x), "b")
+    made = g.model()
+    for name, dims in (("z", []), ("a", [None]), ("y", [3])):
+        next(v for v in made.graph.outputs if v.name == name).shape = ir.Shape(dims)
+    one, other = [np.ones(3)], [np.ones(4)]
+    assert judge_random(made, "y", "RandomNormal", one, other).status == FAIL
+    assert judge_random(made, "a", "RandomNormal", one, other).status == INCONCLUSIVE
+
+
+def test_words_are_those_of_the_scores_that_are_called_so() -> None:
+    g = Graph()
+    ids = g.input("input_ids", T.INT64, ["rows", "steps"])
+    for name, words in (("zeta", 700), ("attention", 800), ("logits", 3)):
+        g.output(g.facts(g.Cast(ids, to=T.FLOAT), shape=["rows", "steps", words]), name)
+    g.output(g.Neg(g.input("past_key_values.0.key", T.FLOAT, ["rows", 3, "past", 4])), "present.0.key")
+    made = g.model()
+    how = generation_of(made)
+    assert how is not None
+    assert set(_prompt(made, how)[0].ravel()) == {1, 2}

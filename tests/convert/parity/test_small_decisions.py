@@ -207,7 +207,8 @@ def test_the_number_of_words_is_that_of_the_decoders_scores(monkeypatch: pytest.
     for stem, part in parts.items():
         part.inputs = [Tensor("input_ids", "int64", ("b", 40))]
         words = dict(zip(STEMS, (900, 3, 700), strict=True))[stem]
-        part.outputs = [Tensor("attention", "float32", ("b", 800)), Tensor("logits", "float32", ("b", "s", words))]
+        sizes = {"zeta": 700, "attention": 800, "logits": words}
+        part.outputs = [Tensor(name, "float32", ("b", "s", size)) for name, size in sizes.items()]
         part.verdict = Verdict(PASS, outputs=[OutputVerdict("logits", floor=1e-7)])
     files = {stem: Path(f"{stem}.keras") for stem in STEMS}
     found = verify_encoder_generation(Source("hf-folder"), files, "keras", parts, Options(), VerifyMethod())
