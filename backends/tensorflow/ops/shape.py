@@ -179,8 +179,9 @@ def tile_of_lite(t, x, repeats):
     behind a convolution with dilations for one.
     """
     known = t.ints(repeats)
-    x = tf.convert_to_tensor(x)
-    for axis in range(len(x.shape)):
+    count = repeats.shape.num_elements() if known is None else len(known)  # the rank, by definition
+    x = tf.convert_to_tensor(x) if count is None else t.of_rank(x, count)
+    for axis in range(t.rank(x)):
         if known is None:
             x = _repeat_by_gather(x, axis, tf.cast(repeats[axis], tf.int32))
         elif not 0 < known[axis] <= _MOST_COPIES:

@@ -43,3 +43,18 @@ def test_a_product(name: str, tmp_path: Path) -> None:
         (got,) = run_target("tf-frozen", path, [feed])
         assert got["y"].shape == want.shape
         np.testing.assert_allclose(got["y"], want, rtol=1e-5)
+
+
+def test_repeats_say_the_rank(tmp_path: Path) -> None:
+    """TensorFlow Lite, which has no operator that checks one, refuses the Tile by its name."""
+    text = f"(float[4] x, bool more) => (float[2, 8] y) <float[2, 4] w = {{{', '.join(map(str, range(8)))}}}, "
+    text += f"int64[2] r = {{1, 2}}> {{ {OF_ANY.format()} y = Tile (z, r) }}"
+    proto = onnx.parser.parse_model(HEAD + text)
+    for value in (v for a in proto.graph.node[0].attribute for v in a.g.output):
+        value.type.tensor_type.ClearField("shape")
+    feed = {"x": np.array([0.5, -1, 2, 3], np.float32), "more": np.array(True)}
+    (want,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, feed)
+    convert.convert(proto, "tf-frozen", tmp_path / "m.pb", verify=False)
+    np.testing.assert_array_equal(run_target("tf-frozen", tmp_path / "m.pb", [feed])[0]["y"], want)
+    with pytest.raises(convert.Unsupported, match="Tile: TensorFlow Lite has no built-in EnsureShape"):
+        convert.convert(proto, "tflite", tmp_path / "m.tflite", verify=False)
