@@ -136,6 +136,25 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("judge.py", "== INCONCLUSIVE", "<= INCONCLUSIVE", "where none is FAIL, which is the only status before it"),
     ("source_runs.py", "== GIVEN", "is GIVEN", "the label is that very string"),
     ("source_runs.py", r"\(given\[0\]", "(given[ -1]", "there is one example"),
+    ("source_runs.py", r"len\(integers\) == len", "len(integers) >= len", "they are among them"),
+    ("default_feeds.py", r"len\(pairs\.kept\) == len", "len(pairs.kept) >= len", "they are among them"),
+    ("default_feeds.py", r"len\(found\) == 1", "len(found) <= 1", "there is a set of inputs"),
+    ("draws.py", r"(a\.size|len\(g\)) == 1", r"\1 <= 1", "neither is empty"),
+    ("boundary_values.py", r"array\.size == 1:", "array.size <= 1:", "it is not empty here"),
+    ("boundary_values.py", r"% 3 != 2", "% 3 < 2", "a remainder by 3 is 2 at the most"),
+    ("counterparts.py", r"len\(same\) == 1", "len(same) <= 1", "there is one at the least"),
+    *(
+        ("counterparts.py", r"set\(found\) == set", f"set(found) {other} set", "they are as many")
+        for other in ("<=", ">=")
+    ),
+    ("compare.py", r"\(rows\) != np", "(rows) < np", "of other rows a distance of NaN is no small one"),
+    ("randomness.py", r"len\(found\) != before", "len(found) > before", "it grows alone"),
+    ("special.py", r"ends\.min == 0", "ends.min >= 0", "no least integer is above 0"),
+    ("special_verdict.py", r"len\(rows\) == len\(each\)", "len(rows) >= len(each)", "they are among them"),
+    ("ties.py", r"len\(set\(row\)\) == moved", "len(set(row)) >= moved", "a set has no more"),
+    ("saved.py", r"sorted\(found\) != list", "sorted(found) > list", "they are the first numbers or larger ones"),
+    ("verify.py", r"d != ir\.DataType\.FLOAT", "d > ir.DataType.FLOAT", "of the kinds of dtypes FLOAT is the least"),
+    ("verify.py", r"v\.dtype == ir\.DataType\.FLOAT\b", "v.dtype <= ir.DataType.FLOAT", "FLOAT is the least"),
     (
         "source_runs.py",
         "label != GIVEN",
