@@ -21,7 +21,26 @@ def einsum(t, *inputs, equation):
     if all(x.shape.rank is not None for x in inputs):
         equation, ones = squeeze_labels(equation, [x.shape.as_list() for x in inputs])
         inputs = tuple(tf.squeeze(x, axes) if axes else x for x, axes in zip(inputs, ones, strict=True))
-    return tf.cast(tf.einsum(equation.replace(" ", ""), *(tf.cast(x, wide) for x in inputs)), kind)
+    wider = [tf.cast(x, wide) for x in inputs]
+    y = _product_without_sums(equation, wider)
+    return tf.cast(tf.einsum(equation.replace(" ", ""), *wider) if y is None else y, kind)
+
+
+def _product_without_sums(equation: str, inputs: list[tf.Tensor]) -> tf.Tensor | None:
+    """The product of elements, where nothing is summed: tf.einsum takes a product of matrices of one element each.
+
+    A dim that only the run knows to be 1 is repeated, as NumPy does; tf.einsum fails there.
+    """
+    terms, result = result_of_equation(equation)
+    alone = all(len(set(term)) == len(term) for term in (*terms, result)) and set("".join(terms)) == set(result)
+    if "." in equation or len(inputs) < 2 or not alone:
+        return None
+    y = None
+    for x, term in zip(inputs, terms, strict=True):
+        x = _ordered(x, term, "".join(label for label in result if label in term))
+        x = x[tuple(slice(None) if label in term else tf.newaxis for label in result)]
+        y = x if y is None else y * x
+    return y
 
 
 @onnx_op(f"{LITE}::Einsum")
@@ -38,7 +57,10 @@ def einsum_of_lite(t, *inputs, equation):
     sums = len(inputs) == 2 and set(terms[0]) & set(terms[1]) - set(result)
     if "." in short or repeated or sums:
         return einsum(t, *inputs, equation=equation)
-    left = [(tf.squeeze(x, axes) if axes else x, term) for x, axes, term in zip(inputs, ones, terms, strict=True)]
+    parts = [tf.squeeze(x, axes) if axes else tf.convert_to_tensor(x) for x, axes in zip(inputs, ones, strict=True)]
+    if (y := _product_without_sums(short, parts)) is not None:
+        return y
+    left = list(zip(parts, terms, strict=True))
     shapes = [[d or 2 for d in x.shape.as_list()] for x, _ in left]
     for places in opt_einsum.contract_path(short, *shapes, shapes=True, optimize="greedy")[0]:
         taken = [left.pop(place) for place in sorted(places, reverse=True)]

@@ -36,6 +36,8 @@ ROWS = [
     case("Einsum", f32(2, 3, 4, 4), const(f32(2, 1, 4, 1), np.float32), equation="bchw,bdhw->bcd").named("dims of 1"),
     case("Einsum", f32(2, 3, 4), f32(3, 4), equation="...ij,ij->...i"),
     case("Einsum", f32(2, 3), f32(3, 4, 5), equation="aB,BCd->aCd").named("capitals"),
+    case("Einsum", f32(2, 3, 1), f32(2, 3, 4), equation="bij,bij->bji").named("nothing summed, dims of 1"),
+    case("Einsum", f32(3), f32(2, 4), f32(4), equation="i,bj,j->jib").named("nothing summed, outer"),
 ]
 
 
