@@ -143,9 +143,9 @@ def support_vector_classifier(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     won = g.Cast(g.Greater(scores, 0.0), to=FLOAT)
     best = best_label(g, g.Gemm(won, votes, (votes < 0).sum(0).astype(np.float32)), labels)
     if slopes.size:
-        shares = g.Sub(1.0, g.Sigmoid(g.Add(g.Mul(scores, slopes), floats(node, "prob_b"))))
-        shares = g.Clip(shares, np.float32(1e-7), np.float32(1 - 1e-7))
-        return [best, transformed(g, coupled_probabilities(g, shares, count), how)]
+        odds = g.Add(g.Mul(scores, slopes), floats(node, "prob_b"))
+        first, second = (g.Clip(g.Sigmoid(v), np.float32(1e-7), np.float32(1 - 1e-7)) for v in (g.Neg(odds), odds))
+        return [best, transformed(g, coupled_probabilities(g, first, second, count), how)]
     return [best, transformed(g, g.Concat(g.Neg(scores), scores, axis=1) if count == 2 else scores, how)]
 
 

@@ -16,8 +16,8 @@ _STEPS_OF_TWO = 3
 """Two classes take 2 steps at the most: for 400,000 probabilities of the first from 1e-7 to 1 - 1e-7."""
 
 
-def coupled_probabilities(g: Graph, shares: ir.Value, count: int) -> ir.Value:
-    """[rows, classes] in float32, from [rows, pairs]: how likely the first class of each pair is, of these two.
+def coupled_probabilities(g: Graph, shares: ir.Value, others: ir.Value, count: int) -> ir.Value:
+    """[rows, classes] in float32, from [rows, pairs]: how likely the first and the second of each pair is, of the two.
 
     A Loop, but of two classes, which take few steps.
     """
@@ -25,7 +25,7 @@ def coupled_probabilities(g: Graph, shares: ir.Value, count: int) -> ir.Value:
     place = np.full((count, count), 2 * len(first))  # that of the zeros
     place[first, second], place[second, first] = np.arange(len(first)), np.arange(len(first)) + len(first)
     zero = g.Mul(g.Slice(shares, [0], [1], [1]), 0.0)
-    matrix = g.Gather(g.Concat(shares, g.Sub(1.0, shares), zero, axis=1), place.T.copy(), axis=1)
+    matrix = g.Gather(g.Concat(shares, others, zero, axis=1), place.T.copy(), axis=1)
     weights = g.ReduceSum(g.Mul(matrix, matrix), [2], keepdims=0)
     products = g.Neg(g.Mul(matrix, g.Transpose(matrix, perm=[0, 2, 1])))
     products = g.Add(products, g.Mul(g.Unsqueeze(weights, [2]), np.eye(count, dtype=np.float32)))

@@ -33,7 +33,7 @@ def decide_branches(model: ir.Model) -> bool:
         if not _is_open(model):
             break
         lift_constants(model)
-        folded = drop_identities(model) | fold_constants(model)
+        folded = drop_identities(model) | fold_constants(model, sizes_only=True)
         inlined = [_inline(model, node) for node in list(model.graph.all_nodes()) if _is_decided(node)]
         if not folded and not inlined:
             break

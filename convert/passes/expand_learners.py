@@ -10,7 +10,7 @@ from convert.errors import BadInput, Unsupported
 from convert.graph import Graph, location_of
 from convert.graph.shape_inference import infer_facts
 from convert.graph.values import names_in_use
-from convert.numerics import decision_trees, learners
+from convert.numerics import decision_trees, learners, lookups
 from convert.rules.onnx_schemas import operator_of
 
 Expansion = Callable[[Graph, ir.Node], Sequence[ir.Value]]
@@ -18,8 +18,11 @@ Expansion = Callable[[Graph, ir.Node], Sequence[ir.Value]]
 _DOMAIN = "ai.onnx.ml"
 
 EXPANSIONS: dict[str, Expansion] = {
+    "ArrayFeatureExtractor": lookups.array_feature_extractor,
+    "Binarizer": lookups.binarizer,
     "FeatureVectorizer": learners.feature_vectorizer,
     "Imputer": learners.imputer,
+    "LabelEncoder": lookups.label_encoder,
     "LinearClassifier": learners.linear_classifier,
     "LinearRegressor": learners.linear_regressor,
     "Normalizer": learners.normalizer,
@@ -38,6 +41,8 @@ def expand_learners(model: ir.Model, known: Container[str]) -> bool:
     modified = False
     for node in [n for n in model.graph.all_nodes() if n.domain == _DOMAIN and n.op_type in EXPANSIONS]:
         if operator_of(node) not in known:
+            if any(v is not None and (v.dtype is None or v.shape is None) for v in node.inputs):
+                infer_facts(model)  # of what an operator before it, of which ONNX infers nothing, has become
             modified |= _expand(model, node)
     if modified:
         infer_facts(model)

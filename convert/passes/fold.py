@@ -27,8 +27,11 @@ _WINDOWS = ("kernel_shape", "pads", "strides", "dilations", "output_padding", "o
 _KEPT = frozenset({"DequantizeLinear", "ImageDecoder"})
 
 
-def fold_constants(model: ir.Model) -> bool:
+def fold_constants(model: ir.Model, sizes_only: bool = False) -> bool:
     """Replace nodes whose inputs are all constants by initializers; whether any was.
+
+    `sizes_only` leaves floats to whoever runs the model, but for those that integers, conditions and sizes are computed
+    from: what is evaluated here is rounded, and no run in float64 has its digits back.
 
     Transpose, Reshape, Squeeze, Unsqueeze and Flatten of a weight of any size become lazy views, and so do Slices and
     Concats of those that nothing reads whole (gates of an LSTM in another order). Other operators are
@@ -41,6 +44,8 @@ def fold_constants(model: ir.Model) -> bool:
     modified = False
     for graph in (model.graph, *model.graph.subgraphs()):
         for node in list(graph):
+            if sizes_only and not _tells_size(node):
+                continue
             tensors = _fold(node, evaluate)
             if tensors is None:
                 continue
@@ -50,6 +55,32 @@ def fold_constants(model: ir.Model) -> bool:
                 graph.remove(node, safe=True)
             modified = True
     return modified
+
+
+_SIZED_BY_FLOATS = frozenset({"Resize", "Upsample", "Range"})
+_FLOATS_APART = 8
+"""How many operators on floats there may be between a size and what it is computed from."""
+
+
+def _tells_size(node: ir.Node, apart: int = 0) -> bool:
+    """Whether a node gives something else than floats, or floats that lead to it by constants alone, or to a size."""
+    if node.op_type in _VIEWS or any(o.dtype is None or not o.dtype.is_floating_point() for o in node.outputs):
+        return True
+    users = {user for output in node.outputs for user, _ in output.uses()}
+    return apart < _FLOATS_APART and any(
+        user.op_type in _SIZED_BY_FLOATS
+        or (all(v is None or _is_computed(v) for v in user.inputs) and _tells_size(user, apart + 1))
+        for user in users
+    )
+
+
+def _is_computed(value: ir.Value, apart: int = 0) -> bool:
+    """Whether a value is a constant, or computed from constants."""
+    node = value.producer()
+    if node is None or value.const_value is not None or apart == _FLOATS_APART:
+        return value.const_value is not None
+    inputs = [v for v in node.inputs if v is not None]
+    return node.op_type in ("Shape", "Size") or (bool(inputs) and all(_is_computed(v, apart + 1) for v in inputs))
 
 
 def _fold(node: ir.Node, evaluate: Evaluator) -> Sequence[ir.TensorProtocol] | None:

@@ -20,7 +20,7 @@ onnx_op.gap(
 )
 onnx_op.gap(
     "Keras has no layer for what other learners than networks have learnt",
-    *(f"{_ML}::{name}" for name in ("ArrayFeatureExtractor", "Binarizer", "LabelEncoder", "TreeEnsemble")),
+    *(f"{_ML}::{name}" for name in ("LabelEncoder", "TreeEnsemble")),
 )
 onnx_op.gap(
     "Keras has no sequences and optionals of tensors",

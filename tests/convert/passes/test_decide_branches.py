@@ -135,3 +135,36 @@ def test_what_the_run_decides_stays() -> None:
     graph = with_facts(proto)
     assert not decide_branches(graph)
     assert operators(graph)["If"] == 1
+
+
+def test_floats_are_left_to_whoever_runs_the_model() -> None:
+    """What a weight is divided by is no size: in float32 the quotient would be another than the source's in float64."""
+    nodes = [
+        helper.make_node("Div", ["weight", "by"], ["scaled"]),
+        helper.make_node("NonZero", ["x"], ["places"]),  # of a length that nobody knows
+        helper.make_node("Cast", ["places"], ["numbers"], to=FLOAT),
+        helper.make_node("MatMul", ["x", "scaled"], ["y"]),
+        helper.make_node("Mul", ["two", "half"], ["one"]),
+        helper.make_node("Cast", ["one"], ["length"], to=INT),
+        helper.make_node("Expand", ["numbers", "length"], ["z"]),
+    ]
+    weights = {
+        "weight": np.ones((3, 4), "f"),
+        "by": np.full((3, 1), 3, "f"),
+        "two": np.float32(2),
+        "half": np.array([0.5], "f"),
+    }
+    proto = helper.make_model(
+        helper.make_graph(
+            nodes, "g", [helper.make_tensor_value_info("x", FLOAT, ["n", 3])],
+            [helper.make_tensor_value_info(n, FLOAT, None) for n in "yz"],
+            [onnx.numpy_helper.from_array(v, n) for n, v in weights.items()],
+        ),
+        opset_imports=[helper.make_opsetid("", 20)],
+    )  # fmt: skip
+    model = ir.serde.deserialize_model(proto)
+    infer_facts(model)
+    decide_branches(model)
+    kinds = Counter(node.op_type for node in model.graph)
+    assert kinds["Div"] == 1
+    assert kinds["Mul"] == 0

@@ -39,6 +39,13 @@ def numbers(count: int) -> list[float]:
 
 X, Z = rows(7, 4), RNG.integers(-2, 3, (6, 4))
 HOLES = np.where(RNG.random((7, 4)) < 0.4, NAN, X).astype(np.float32)
+case("", "ArrayFeatureExtractor", X, np.array([3, 0, 0], np.int64))
+case("of integers", "ArrayFeatureExtractor", Z, np.array([1], np.int64), outputs=(INT64,))
+case("", "Binarizer", X, threshold=0.2)
+case("of integers", "LabelEncoder", Z, outputs=(INT64,), keys_int64s=[-1, 0, 2, 0], values_int64s=[7, 8, 9, 10])
+case("to floats", "LabelEncoder", Z, keys_int64s=[-1, 0, 2], values_floats=[0.5, -1.5, 2.0])
+case("of floats", "LabelEncoder", np.where(HOLES > 0, 1.5, HOLES).astype(np.float32), outputs=(INT64,),
+     keys_floats=[1.5, NAN], values_int64s=[4, 5], default_int64=3)  # fmt: skip
 case("by column", "Scaler", X, offset=numbers(4), scale=numbers(4))
 case("by one number, of integers", "Scaler", Z, offset=[0.5], scale=[2.0])
 case("of NaN", "Imputer", HOLES, imputed_value_floats=numbers(4), replaced_value_float=NAN)
@@ -154,7 +161,9 @@ def model_of(
     operator: str, inputs: tuple[np.ndarray, ...], outputs: tuple[int, ...], attributes: dict[str, Any]
 ) -> Any:
     ins = [
-        helper.make_tensor_value_info(f"x{i}", helper.np_dtype_to_tensor_dtype(a.dtype), ["n", *a.shape[1:]])
+        helper.make_tensor_value_info(
+            f"x{i}", helper.np_dtype_to_tensor_dtype(a.dtype), ["n" if a.ndim > 1 else None, *a.shape[1:]]
+        )
         for i, a in enumerate(inputs)
     ]
     outs = [helper.make_tensor_value_info(f"y{i}", kind, None) for i, kind in enumerate(outputs)]
@@ -189,7 +198,7 @@ def test_expanded(
     model.ir_version = 10
     written = ir.serde.serialize_model(model)
     for count in (len(inputs[0]), 1):
-        feed = {f"x{i}": a[:count] for i, a in enumerate(inputs)}
+        feed = {f"x{i}": a[:count] if a.ndim > 1 else a for i, a in enumerate(inputs)}
         for got, want in zip(answers(written, feed), answers(proto, feed), strict=True):
             assert got.dtype == want.dtype
             agree(got, want.reshape(got.shape))
@@ -211,6 +220,18 @@ def test_the_reference_of_a_verification_is_onnx_runtime(
 
 def test_every_expansion_has_a_case() -> None:
     assert {c.values[0] for c in CASES} == set(EXPANSIONS)
+
+
+def test_what_stands_behind_an_operator_without_inference_has_a_dtype() -> None:
+    """ONNX infers nothing of a Scaler: what is behind its sum is known when the Scaler is written out."""
+    proto = model_of("Scaler", (X,), (FLOAT,), {"offset": [0.5], "scale": [2.0]})
+    graph = proto.graph
+    graph.node[0].output[0] = "scaled"
+    graph.node.append(helper.make_node("Add", ["scaled", "scaled"], ["twice"]))
+    graph.node.append(helper.make_node("Imputer", ["twice"], ["y0"], domain=ML, imputed_value_floats=[1.0]))
+    model = read(proto)
+    assert expand_learners(model, ())
+    assert not any(node.domain for node in model.graph.all_nodes())
 
 
 def test_what_is_not_taken_stays() -> None:
