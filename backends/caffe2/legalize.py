@@ -12,6 +12,7 @@ from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.clean import clean
 from convert.passes.expand_functions import expand_functions
 from convert.passes.layout.assign import assign_layout
+from convert.passes.narrow_products import narrow_products
 from convert.passes.resized_axes import name_resized_axes
 from convert.passes.size_checks import drop_size_checks
 
@@ -40,6 +41,6 @@ def assign_channels_first(model: ir.Model) -> bool:
 
 
 PASSES = (
-    inline_functions, drop_size_checks, expand_unsupported, clean, name_resized_axes, assign_channels_first,
-    fold_batch_norms, clean,
+    inline_functions, drop_size_checks, expand_unsupported, narrow_products, clean, name_resized_axes,
+    assign_channels_first, fold_batch_norms, clean,
 )  # fmt: skip

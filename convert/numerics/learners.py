@@ -139,7 +139,9 @@ def support_vector_classifier(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     kernel = _kernel(
         g, as_float(g, node.inputs[0]), vectors.reshape(sum(sizes), -1), kind, floats(node, "kernel_params")
     )
-    scores = g.Gemm(kernel, weights, floats(node, "rho")[: len(pairs)])
+    rho = floats(node, "rho")[: len(pairs)].astype(np.float64)
+    wide = g.Gemm(g.Cast(kernel, to=ir.DataType.DOUBLE), weights.astype(np.float64), rho)
+    scores = g.Cast(wide, to=FLOAT)
     won = g.Cast(g.Greater(scores, 0.0), to=FLOAT)
     best = best_label(g, g.Gemm(won, votes, (votes < 0).sum(0).astype(np.float32)), labels)
     if slopes.size:

@@ -29,6 +29,7 @@ from convert.graph.values import nodes_of
 from convert.interpreter import module_command
 from convert.options import Options
 from convert.passes import run_passes
+from convert.passes.narrow_products import narrow_products
 from convert.passes.size_checks import write_size_checks_as_reshapes
 from convert.report import Report
 from convert.runners.arrays import save_arrays
@@ -78,7 +79,8 @@ def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[s
         return write_size_checks_as_reshapes(model, by_dims=True)
 
     legalize(model, options.dump_passes)
-    run_passes(model, (reshape_to_check, choose_builtins, give_transposed_convolutions_a_bias), options.dump_passes)
+    passes = narrow_products, reshape_to_check, choose_builtins, give_transposed_convolutions_a_bias
+    run_passes(model, passes, options.dump_passes)
     check(model)
     definition, inputs, outputs, contents = frozen_graph(model)
     write_kept_apart_as_checks(definition)
