@@ -186,7 +186,7 @@ def _is_of_numbers(place: int, row: OutputVerdict, runs: RunOutputs) -> bool:
     if isinstance(single, Unsupported) or not 0 < row.error < np.inf:
         return False
     pairs = [(list(s.values())[place], t[row.name]) for s, t in zip(single, runs.target, strict=True)]
-    return all(a.dtype == b.dtype and a.shape == b.shape for a, b in pairs)
+    return all(a.dtype == b.dtype and a.shape == b.shape and a.dtype.kind not in "OUS" for a, b in pairs)
 
 
 _DISTURBED, _NEAR = 2, 32.0

@@ -12,6 +12,7 @@ import pytest
 from convert.declared_ends import DeclaredEnd
 from convert.errors import UsageError
 from convert.graph import Graph
+from convert.options import Options
 from convert.parity.boundary_values import boundary_values, mix_boundary_values
 from convert.parity.compare import _is_alike, compare, vacuous_reason
 from convert.parity.counterparts import Counterparts, _fits, _pair, narrow_dims
@@ -26,11 +27,12 @@ from convert.parity.size_search import _spread_choice
 from convert.parity.source_runs import _with_integers_of
 from convert.parity.special import special_difference
 from convert.parity.uneven import with_unusual_rows
-from convert.parity.verify import _in_dtypes_of
+from convert.parity.verify import _in_dtypes_of, verify
 from convert.parity.weights import describe_weights
 from convert.verdict import FAIL, PASS, OutputVerdict
 from tests.convert.parity.input_models import plain
 from tests.convert.parity.test_weights import holding
+from tests.support.sides import SOURCE, TARGET, Side, Sides
 
 T = ir.DataType
 SIDES = pytest.mark.parametrize("way", [1, -1])
@@ -287,3 +289,18 @@ def test_weights_of_one_size_are_paired_where_they_are_as_many(ours: int, theirs
     told = describe_weights(left, right, ("one", "two"))
     assert told.count(" by ") == paired
     assert (f", {ours} without a counterpart" in told) == (not paired)
+
+
+def test_words_that_differ_are_a_failure_of_the_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No rounding of sums explains them, nor is one looked for."""
+
+    def same(arrays: Any) -> dict[str, np.ndarray]:
+        return {"y": arrays["x"]}
+
+    def longer(arrays: Any) -> dict[str, np.ndarray]:
+        return {"y": arrays["x"] + "!"}
+
+    Sides(monkeypatch, Side(float32=same, float64=same), Side(float32=longer))
+    verdict = verify(SOURCE, TARGET, plain(T.STRING), Options())
+    assert (verdict.status, verdict.guilty) == (FAIL, "backend")
+    assert verdict.reason.startswith("y: 8 of 8 elements differ")
