@@ -15,9 +15,14 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         "found += [(moved, t, infinite) for t in targets if moved != MOVED]",
         "found += [(moved, t, infinite) for t in targets if moved > MOVED]",
     ): "it is MOVED or a vertex of its own",
-    ("compare.py", "if not pairs or pairs[0][0].shape[-1] < 2:", "if not pairs or pairs[0][ -1].shape[-1] < 2:"): (
-        "both are of one shape"
-    ),
+    **{
+        (
+            "compare.py",
+            "if not pairs or pairs[0][0].shape[-1] < 2:",
+            f"if not pairs or pairs[0][{other}].shape[-1] < 2:",
+        ): "both are of one shape"
+        for other in (" -1", " 1")
+    },
     **{
         (
             "weights.py",

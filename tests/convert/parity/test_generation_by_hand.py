@@ -231,6 +231,8 @@ def parts_of(**changes: Any) -> dict[str, Report]:
         part.verdict = Verdict(PASS, outputs=[OutputVerdict(changes.get("output", "logits"), floor=1e-7)])
     if "verdict" in changes:
         parts[STEMS[0]].verdict = changes["verdict"]
+    if "last" in changes:
+        parts[STEMS[2]].verdict = changes["last"]
     return parts
 
 
@@ -283,8 +285,17 @@ def test_the_target_begins_with_the_source_s_first_token(monkeypatch: pytest.Mon
         {"verdict": Verdict(FAIL)},
         {"verdict": Verdict(FAIL, outputs=[OutputVerdict("logits", FAIL)])},
         {"verdict": Verdict(PASS)},
+        {"last": Verdict(PASS, outputs=[OutputVerdict("scores")])},
     ],
-    ids=["any words", "no logits", "not verified", "does not run", "fails", "nothing compared"],
+    ids=[
+        "any words",
+        "no logits",
+        "not verified",
+        "does not run",
+        "fails",
+        "nothing compared",
+        "no logits of the last",
+    ],
 )
 def test_parts_that_are_not_right_are_not_tried(monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]) -> None:
     able(monkeypatch)

@@ -172,6 +172,18 @@ def test_a_way_that_is_run_on_the_first_set_alone_is_patched_there() -> None:
     assert verdict.reason == "y: rounding decides which elements are NaN or infinite (2 are otherwise)"
 
 
+@pytest.mark.parametrize("kept", [1, 5, 7])
+def test_what_the_source_has_in_float64_is_no_more_than_rounding(kept: int) -> None:
+    """However much of the output it is: so many of eight numbers are left."""
+    single = np.linspace(1, 2, 8).astype(np.float32)
+    exact = np.where(np.arange(8) < kept, single.astype(np.float64), np.inf)
+    feeds, target = [Feed("a", {"x": single})], [{"y": exact.astype(np.float32)}]
+    runs = RunOutputs({"float32": [{"y": single}], "float64": [{"y": exact}]}, target, [{"y": exact}])
+    verdict = Verdict(FAIL, guilty="backend", outputs=[OutputVerdict("y", FAIL)])
+    excuse_nonfinite(verdict, plain(shape=[8]), feeds, runs, lambda moved: [{"y": single}], VerifyMethod())
+    assert (verdict.status, verdict.guilty) == (INCONCLUSIVE, "")
+
+
 @pytest.mark.parametrize("wanted", ["ab", "ba"])
 @pytest.mark.parametrize("declared", ["ab", "ba", "a", "", "bca", "acb"])
 def test_ends_have_to_be_in_the_order_of_the_graph(declared: str, wanted: str) -> None:
