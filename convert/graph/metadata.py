@@ -29,6 +29,10 @@ LAYOUT_KEY = "convert.layout"
 SIZE_CHECK_KEY = "convert.size_check"
 """Metadata of a Split that gives its input, and fails for sizes that do not meet these conditions."""
 
+WIDER_KEY = "convert.wider"
+"""Metadata of a node that computes in a wider dtype than its operator says, as a runtime's kernel does: a format that
+lacks the dtype may have it in the operator's."""
+
 DIM_KEY = "convert.dim"
 """In the `meta` of a value that holds one size: the dim of the graph (an int or a name) whose size that is."""
 

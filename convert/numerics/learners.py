@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.graph.metadata import WIDER_KEY
 from convert.graph.values import known_dims
 from convert.numerics.pairwise import coupled_probabilities
 
@@ -141,6 +142,7 @@ def support_vector_classifier(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     )
     rho = floats(node, "rho")[: len(pairs)].astype(np.float64)
     wide = g.Gemm(g.Cast(kernel, to=ir.DataType.DOUBLE), weights.astype(np.float64), rho)
+    wide.producer().metadata_props[WIDER_KEY] = "SVMClassifier"  # of float32, by its specification
     scores = g.Cast(wide, to=FLOAT)
     won = g.Cast(g.Greater(scores, 0.0), to=FLOAT)
     best = best_label(g, g.Gemm(won, votes, (votes < 0).sum(0).astype(np.float32)), labels)

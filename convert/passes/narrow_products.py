@@ -1,4 +1,4 @@
-"""Products in float64 that start and end in float32, in float32: for formats whose product has that dtype alone."""
+"""Products that are in float64 only as a runtime's kernel is, in float32: for formats whose product has that alone."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import register_initializer
+from convert.graph.metadata import WIDER_KEY
 
 
 def narrow_products(model: ir.Model) -> bool:
-    """Rewrite each Gemm by constants between a Cast from float32 and Casts to it; whether there was one."""
+    """Rewrite each Gemm by constants that is marked so, between a Cast from float32 and Casts to it; whether any was.
+
+    What a source itself has in float64 stays.
+    """
     modified = False
     for node in list(model.graph.all_nodes()):
-        if node.op_type == "Gemm" and not node.domain and node.outputs[0].dtype == ir.DataType.DOUBLE:
+        if node.op_type == "Gemm" and WIDER_KEY in node.metadata_props:
             modified |= _narrow(model, node)
     return modified
 
@@ -33,6 +37,7 @@ def _narrow(model: ir.Model, node: ir.Node) -> bool:
             content = ir.tensor(value.const_value.numpy().astype(np.float32))
             node.replace_input_with(i, register_initializer(model.graph, f"{value.name}_float", content))
     result.type = ir.TensorType(ir.DataType.FLOAT)
+    del node.metadata_props[WIDER_KEY]
     for user in users:
         if user.outputs[0].is_graph_output():
             continue  # the Cast is of one dtype to the same

@@ -9,15 +9,18 @@ import onnx_ir as ir
 import pytest
 
 from convert.graph import Graph
+from convert.graph.metadata import WIDER_KEY
 from convert.passes.narrow_products import narrow_products
 
 FLOAT, DOUBLE = ir.DataType.FLOAT, ir.DataType.DOUBLE
 
 
-def model(end: ir.DataType, *, twice: bool = False) -> ir.Model:
+def model(end: ir.DataType, *, twice: bool = False, marked: bool = True) -> ir.Model:
     g = Graph()
     x = g.input("x", FLOAT, ["n", 3])
     wide = g.Gemm(g.Cast(x, to=DOUBLE), np.full((3, 2), 0.1), np.array([0.1, 0.2]))
+    if marked:
+        wide.producer().metadata_props[WIDER_KEY] = "SVMClassifier"
     y = g.Cast(wide, to=end)
     g.output(g.Relu(y) if end == FLOAT else y, "y")
     if twice:
@@ -34,6 +37,6 @@ def test_a_product_that_starts_and_ends_in_float32() -> None:
     assert not narrow_products(made)
 
 
-@pytest.mark.parametrize("made", [model(DOUBLE), model(FLOAT, twice=True)])
+@pytest.mark.parametrize("made", [model(DOUBLE), model(FLOAT, twice=True), model(FLOAT, marked=False)])
 def test_others_stay(made: ir.Model) -> None:
     assert not narrow_products(made)
