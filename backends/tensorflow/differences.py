@@ -77,6 +77,9 @@ GELU = Difference(
     within=6.9e-7,
 )
 
+_LEARNERS = ("LinearClassifier", "SVMClassifier", "SVMRegressor", "TreeEnsembleClassifier")
+"""Operators of ONNX-ML that are written with exponentials: kernels of distances, and scores as probabilities."""
+
 _LITE = (
     replace(
         EMPTY,
@@ -102,7 +105,7 @@ _LITE = (
     Difference(("AveragePool",), "TensorFlow Lite's mean of a window with NaN is −∞", integers=False, nonfinite=True),
     Difference(("Clip",), "infinities stay where a bound is not given", integers=False),
     Difference(
-        ("Exp", "Softmax", "Softplus", "Log", "Acosh", "Cosh", "LpPool"),
+        ("Exp", "Softmax", "Softplus", "Log", "Acosh", "Cosh", "LpPool", *_LEARNERS),
         "TensorFlow Lite makes a number of NaN",
         integers=False,
     ),
