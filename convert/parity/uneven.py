@@ -18,7 +18,7 @@ from convert.graph import Dim
 from convert.graph.tensors import widened_array
 from convert.graph.values import constant_integers, known_dims
 from convert.parity.boundary_values import may_be_negative, uses_of_content
-from convert.parity.compare import FACTOR
+from convert.parity.compare import FACTOR, rms
 from convert.parity.distribution import is_large, is_small
 from convert.parity.floors import MOST, distance
 from convert.parity.inputs import (
@@ -245,17 +245,22 @@ def without_overflow(
     What rounding alone moves by more than `MOST`, as where gates are saturated, shows nothing that the usual sets do
     not; what is further off than that is compared. What is infinite or NaN in float32 and a number in float64 has its
     place by the order of operations. Where the source has no number in float64 either and the target has, as of the
-    logarithm of a softmax, there is none to compare that with.
+    logarithm of a softmax, there is none to compare that with. What is smaller there than a rounding of the numbers on
+    usual sets, as derivatives of saturated functions are, is a matter of digits that only some kernels keep.
     """
     single = runs.source["float32"]
     if isinstance(single, Unsupported) or runs.narrowed is not None:
         return list(feeds), runs, []
     exact = reference_outputs(runs)[1]
     names = [str(v.name) for v in graph.graph.outputs]
+    usual = _least_sizes([list(o.values()) for f, o in zip(feeds, exact, strict=True) if not f.uneven])
     found: dict[str, list[int]] = {}
     for place, feed in enumerate(feeds):
+        if not feed.uneven:
+            continue
         target = [runs.target[place].get(name, np.zeros(0)) for name in names]
-        if feed.uneven and (why := _overflow_reason(list(single[place].values()), list(exact[place].values()), target)):
+        outputs = list(single[place].values()), list(exact[place].values()), target
+        if why := _overflow_reason(*outputs) or _vanishing_reason(*outputs, usual):
             found.setdefault(why, []).append(place)
     over = sorted(place for places in found.values() for place in places)
     for place in reversed(over):
@@ -281,4 +286,39 @@ def _overflow_reason(source: list[np.ndarray], exact: list[np.ndarray], target: 
         distance(c, b) <= FACTOR * n for n, (_, b, c) in zip(noises, same, strict=True)
     ):
         return f"rounding alone moves the source by {max(noises):.0%}"
+    return ""
+
+
+_ROUNDOFF = 2.0**-24  # of float32, in which kernels compute numbers that are narrower, too
+_DIGITS_LOST = 2.0**-18
+
+
+def _least_sizes(outputs: list[list[np.ndarray]]) -> list[float]:
+    """Of each output the least root mean square that it has on some sets, 0 where it has none and is no float."""
+    columns = zip(*outputs, strict=False)
+    return [min((_size(a) for a in column if a.size), default=0.0) for column in columns]
+
+
+def _size(array: np.ndarray) -> float:
+    if array.dtype.kind not in "fV":
+        return 0.0
+    wide = widened_array(array).astype(np.float64)
+    found = rms(wide[np.isfinite(wide)])
+    return found if np.isfinite(found) else 0.0
+
+
+def _vanishing_reason(
+    source: list[np.ndarray], exact: list[np.ndarray], target: list[np.ndarray], usual: list[float]
+) -> str:
+    """Why outputs on larger numbers are not compared that have next to no size there, or nothing.
+
+    It takes an output of which digits are lost, in source or target, and neither is off by as much as a rounding of
+    what it is on usual sets.
+    """
+    for a, b, c, size in zip(source, exact, target, usual, strict=False):
+        if not size or not a.shape == b.shape == c.shape or not 0 < _size(b) <= _ROUNDOFF * size:
+            continue
+        off = [distance(a, b), distance(c, b)]
+        if max(off) > _DIGITS_LOST and max(off) * _size(b) <= _ROUNDOFF * size:
+            return "an output is smaller than a rounding of what it is on other inputs"
     return ""

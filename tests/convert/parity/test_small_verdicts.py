@@ -84,7 +84,7 @@ def test_scores_that_are_equal_for_certain(
 
 def test_places_are_along_the_axis_that_is_the_default() -> None:
     (_, first), (_, last) = picker("ArgMax"), picker()
-    assert (ties.picked_axis(first), ties._axis(last)) == (1, -1)
+    assert (ties.picked_axis(first), ties.picked_axis(last)) == (1, -1)
     del first.attributes["axis"]
     assert ties.picked_axis(first) == 0
 

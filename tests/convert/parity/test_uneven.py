@@ -311,6 +311,35 @@ def test_a_set_that_only_rounds_is_left_out(single: list[float], target: list[fl
     assert [n.startswith("larger numbers are not verified: rounding alone moves") for n in notes] == [True] * (2 - left)
 
 
+TINY = 2.0**-30
+
+
+@pytest.mark.parametrize(
+    ("single", "exact", "target", "left"),
+    [
+        ([TINY, TINY], [TINY, TINY], [0.0, 0.0], 1),
+        ([TINY, TINY], [TINY, TINY], [TINY, TINY], 2),
+        ([TINY, TINY], [TINY, TINY], [TINY, 2.0**-20], 2),
+        ([0.0, 0.0], [0.0, 0.0], [TINY, TINY], 2),
+        ([2.0**-20] * 2, [2.0**-20] * 2, [0.0, 0.0], 2),
+    ],
+)
+def test_a_set_on_which_an_output_vanishes_is_left_out(
+    single: list[float], exact: list[float], target: list[float], left: int
+) -> None:
+    """Derivatives of functions that large numbers saturate: kernels keep other digits of what is next to nothing."""
+    feeds = [Feed("seed 0", {}), Feed("large", {}, edge=True, uneven=True)]
+    usual = [1.0, 2.0]
+    source = {"float32": outputs(usual, single), "float64": outputs(usual, exact)}
+    runs = RunOutputs(source, outputs(usual, target), outputs(usual, exact))
+    kept, _, notes = without_overflow(identity(), feeds, runs)
+    assert len(kept) == left
+    reason = "an output is smaller than a rounding of what it is on other inputs"
+    assert notes == ([] if left == 2 else [f"larger numbers are not verified: {reason} on large"])
+    edge = [feeds[0], Feed("large", {}, edge=True)]
+    assert len(without_overflow(identity(), edge, runs)[0]) == 2, "it is about sets of larger numbers"
+
+
 def test_without_a_float64_run_the_graph_tells_what_overflows() -> None:
     feeds = [Feed("large", {}, edge=True, uneven=True), Feed("smallest", {}, edge=True)]
     runs = RunOutputs({"float32": outputs([np.inf], [1.0]), "float64": Unsupported("no")}, outputs([1.0], [1.0]),
