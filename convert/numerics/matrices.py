@@ -9,7 +9,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 LARGEST = 64
-"""Matrices of more columns are refused: the graph would get some twenty nodes for each."""
+"""Matrices of more columns are refused: the graph would get twenty nodes (LU) to ninety (LDL) for each."""
 
 
 def matrix_shape(g: Graph, x: ir.Value) -> tuple[int, int]:
@@ -63,3 +63,8 @@ def triangle(g: Graph, x: ir.Value, upper: bool, unit: bool = False) -> ir.Value
     if not unit:
         return g.Trilu(x, 0, upper=int(upper))
     return g.Add(g.Trilu(x, 1 if upper else -1, upper=int(upper)), np.eye(*matrix_shape(g, x)))
+
+
+def mirror_lower_triangle(g: Graph, x: ir.Value) -> ir.Value:
+    """The symmetric matrix that has the lower triangle of x."""
+    return g.Add(g.Trilu(x, 0, upper=0), transpose_matrix(g, g.Trilu(x, -1, upper=0)))

@@ -40,7 +40,7 @@ KNOWN: dict[tuple[str, str], dict[str, str]] = {
                          "linalg_inv", "linalg_inv_ex", "linalg_solve", "linalg_solve_ex", "_linalg_solve_ex",
                          "linalg_lu_solve", "lu_solve", "linalg_tensorinv", "linalg_pinv", "linalg_pinv.default",
                          "linalg_pinv.atol_rtol_float", "linalg_pinv.atol_rtol_tensor", "linalg_pinv.rcond_tensor",
-                         "pinverse"),
+                         "pinverse", "linalg_ldl_factor", "linalg_ldl_factor_ex", "linalg_ldl_solve"),
                         "what LAPACK leaves beside NaN, infinities and pivots of 0; declared"),
         "linalg_multi_dot": "from the left where sizes are unknown: which of two infinities meet",
         **dict.fromkeys(("fake_quantize_per_tensor_affine", "fake_quantize_per_tensor_affine.tensor_qparams",

@@ -30,6 +30,13 @@ def zeros_per_matrix(g: Graph, x: ir.Value, dtype: torch.dtype) -> ir.Value:
     return g.Expand(zero, vector(g, lead)) if lead else zero
 
 
+def number_of_first(g: Graph, bad: ir.Value) -> ir.Value:
+    """LAPACK's info: the number of the first of [..., n] booleans that is true, from 1 on, or 0 (int32)."""
+    bad = g.Cast(bad, to=ir.DataType.INT32)
+    first = g.Add(g.ArgMax(bad, axis=-1, keepdims=0), 1)
+    return g.Mul(g.Cast(first, to=ir.DataType.INT32), g.ReduceMax(bad, [-1], keepdims=0))
+
+
 # -- LU ---------------------------------------------------------------------------------------------------------------
 
 
@@ -97,9 +104,7 @@ def linalg_cholesky_ex(g, x, *, upper=False, check_errors=False):
     """The factor, and the number of the first pivot that is not above 0, from 1 on, or 0."""
     wide = cholesky_factor(g, cast_to_float64(g, x), upper)
     pivots = torch_op.apply(g, "diagonal", [wide, 0, -2, -1])
-    bad = g.Cast(g.Not(g.Greater(pivots, constant_like(g, 0.0, pivots))), to=ir.DataType.INT32)
-    first = g.Add(g.ArgMax(bad, axis=-1, keepdims=0), 1)
-    info = g.Mul(g.Cast(first, to=ir.DataType.INT32), g.ReduceMax(bad, [-1], keepdims=0))
+    info = number_of_first(g, g.Not(g.Greater(pivots, constant_like(g, 0.0, pivots))))
     root = cast_like(g, wide, x)
     return [transpose_matrix(g, root) if upper else root, info]
 

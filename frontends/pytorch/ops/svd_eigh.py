@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
-from convert.numerics.matrices import cast_to_float64, identity_matrix, matrix_shape
+from convert.numerics.matrices import cast_to_float64, identity_matrix, matrix_shape, mirror_lower_triangle
 from convert.numerics.spectral import complete_basis, singular_values, symmetric_eigen
 
 from ..common.values import as_value, constant_like
@@ -88,7 +88,7 @@ def linalg_pinv(g, x, *, atol=None, rtol=None, hermitian=False):
                 g.const(default, ir.DataType.DOUBLE),
             )
         )
-    u, values, v = singular_values(g, cast_to_float64(g, _mirror_lower_triangle(g, x) if hermitian else x))
+    u, values, v = singular_values(g, cast_to_float64(g, mirror_lower_triangle(g, x) if hermitian else x))
     relative, absolute = (_tolerance(g, t) for t in (rtol, 0.0 if atol is None else atol))
     largest = g.ReduceMax(values, [-1])
     least = g.Max(absolute, g.Mul(relative, largest))
@@ -100,10 +100,6 @@ def _tolerance(g: Graph, value: Any) -> ir.Value:
     """A tolerance with a last dim to broadcast along the singular values."""
     limit = as_value(g, value, ir.DataType.DOUBLE)
     return g.Unsqueeze(limit, [-1]) if g.rank(limit) else limit
-
-
-def _mirror_lower_triangle(g: Graph, x: ir.Value) -> ir.Value:
-    return g.Add(g.Trilu(x, 0, upper=0), transpose(g, g.Trilu(x, -1, upper=0), -2, -1))
 
 
 @torch_op("linalg_pinv.rcond_tensor")
@@ -158,10 +154,4 @@ torch_op.gap(
     "linalg_eig",
     "linalg_eigvals",
     "_linalg_eigvals",
-)
-torch_op.gap(
-    "a symmetric indefinite factorization (Bunch and Kaufman) branches on the data at every column",
-    "linalg_ldl_factor_ex",
-    "linalg_ldl_factor",
-    "linalg_ldl_solve",
 )

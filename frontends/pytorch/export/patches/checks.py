@@ -111,7 +111,10 @@ class _PassedChecks(TorchFunctionMode):
 
 
 _RAISING = frozenset(
-    "linalg_cholesky cholesky linalg_inv inverse linalg_solve linalg_eig linalg_eigh linalg_svd svd".split()  # noqa: SIM905
+    (  # noqa: SIM905
+        "linalg_cholesky cholesky linalg_inv inverse linalg_solve linalg_eig linalg_eigh linalg_svd svd "
+        "linalg_ldl_factor"
+    ).split()
 )
 """Functions that raise an exception for some numbers, such as a matrix that has no inverse."""
 
