@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convert.parity.compare import _rms_of_smallest, compare
+from convert.parity.compare import _rms_of_smallest, compare, vacuous_reason
 from convert.verdict import FAIL
 
 
@@ -37,3 +37,14 @@ def test_the_smallest_are_found_in_any_order(share: float) -> None:
 def test_integers_of_a_source_that_has_others_in_float64_are_counted_as_they_are(size: int) -> None:
     row = compare("y", [np.arange(size)], [np.array([1, 2])], [np.array([1, 3])])
     assert (row.status, row.reason) == (FAIL, "1 of 2 elements differ")
+
+
+@pytest.mark.parametrize("shape", [(5,), (), (4, 3, 2), (4, 3, 1), (4, 3, 3, 3)])
+def test_sets_of_another_rank_say_nothing_of_the_others(shape: tuple[int, ...]) -> None:
+    """Two sets whose rows are alike do not depend on the inputs, whatever a third has."""
+    rows = [np.tile([1.0, 2.0, 3.0], (count, 1)) for count in (2, 4)]
+    other = np.arange(1.0, np.prod(shape) + 1).reshape(shape)
+    assert vacuous_reason([*rows, other]) == "the output does not depend on the inputs"
+    assert vacuous_reason([rows[0], other, rows[1]]) == "the output does not depend on the inputs"
+    assert vacuous_reason([other, *rows]) == ""
+    assert vacuous_reason([rows[0], other]) == ""
