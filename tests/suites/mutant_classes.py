@@ -153,6 +153,7 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("size_search.py", r"len\(chosen\) < count", "len(chosen) != count", "one is added at a time, to the first"),
     ("floors.py", r'w\.dtype\.kind == "b"', 'w.dtype.kind <= "b"', "words have no distance"),
     ("magnitudes.py", r"_FLUSHED, 0\.0\)", "_FLUSHED, -1.0)", "the way to both is down"),
+    ("uneven.py", r"\(9, 0\)", "(9, -1)", "every size is more than that"),
     ("special.py", r"ends\.min == 0", "ends.min >= 0", "no least integer is above 0"),
     ("special_verdict.py", r"len\(rows\) == len\(each\)", "len(rows) >= len(each)", "they are among them"),
     ("ties.py", r"len\(set\(row\)\) == moved", "len(set(row)) >= moved", "a set has no more"),
