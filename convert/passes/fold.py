@@ -42,9 +42,10 @@ def fold_constants(model: ir.Model, sizes_only: bool = False) -> bool:
     """
     evaluate = Evaluator(model.graph.opset_imports.get("", 0))
     modified = False
+    chosen = _nodes_of_sizes(model) if sizes_only else None
     for graph in (model.graph, *model.graph.subgraphs()):
         for node in list(graph):
-            if sizes_only and not _tells_size(node):
+            if chosen is not None and node not in chosen:
                 continue
             tensors = _fold(node, evaluate)
             if tensors is None:
@@ -58,29 +59,33 @@ def fold_constants(model: ir.Model, sizes_only: bool = False) -> bool:
 
 
 _SIZED_BY_FLOATS = frozenset({"Resize", "Upsample", "Range"})
-_FLOATS_APART = 8
-"""How many operators on floats there may be between a size and what it is computed from."""
 
 
-def _tells_size(node: ir.Node, apart: int = 0) -> bool:
-    """Whether a node gives something else than floats, or floats that lead to it by constants alone, or to a size."""
-    if node.op_type in _VIEWS or any(o.dtype is None or not o.dtype.is_floating_point() for o in node.outputs):
+def _nodes_of_sizes(model: ir.Model) -> set[ir.Node]:
+    """The nodes that give something else than floats, or floats that lead to it by constants alone, or to a size."""
+    nodes = list(model.graph.all_nodes())
+    computed: set[ir.Value] = set()
+    for node in nodes:
+        inputs = [v for v in node.inputs if v is not None]
+        if node.op_type in ("Shape", "Size") or (inputs and all(_is_known(v, computed) for v in inputs)):
+            computed.update(node.outputs)
+    found: set[ir.Node] = set()
+    for node in reversed(nodes):
+        floats = all(o.dtype is not None and o.dtype.is_floating_point() for o in node.outputs)
+        users = {user for output in node.outputs for user, _ in output.uses()}
+        if node.op_type in _VIEWS or not floats or any(_is_of_size(user, found, computed) for user in users):
+            found.add(node)
+    return found
+
+
+def _is_of_size(user: ir.Node, found: set[ir.Node], computed: set[ir.Value]) -> bool:
+    if user.op_type in _SIZED_BY_FLOATS:
         return True
-    users = {user for output in node.outputs for user, _ in output.uses()}
-    return apart < _FLOATS_APART and any(
-        user.op_type in _SIZED_BY_FLOATS
-        or (all(v is None or _is_computed(v) for v in user.inputs) and _tells_size(user, apart + 1))
-        for user in users
-    )
+    return user in found and all(v is None or _is_known(v, computed) for v in user.inputs)
 
 
-def _is_computed(value: ir.Value, apart: int = 0) -> bool:
-    """Whether a value is a constant, or computed from constants."""
-    node = value.producer()
-    if node is None or value.const_value is not None or apart == _FLOATS_APART:
-        return value.const_value is not None
-    inputs = [v for v in node.inputs if v is not None]
-    return node.op_type in ("Shape", "Size") or (bool(inputs) and all(_is_computed(v, apart + 1) for v in inputs))
+def _is_known(value: ir.Value, computed: set[ir.Value]) -> bool:
+    return value.const_value is not None or value in computed
 
 
 def _fold(node: ir.Node, evaluate: Evaluator) -> Sequence[ir.TensorProtocol] | None:

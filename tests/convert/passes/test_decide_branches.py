@@ -168,3 +168,19 @@ def test_floats_are_left_to_whoever_runs_the_model() -> None:
     kinds = Counter(node.op_type for node in model.graph)
     assert kinds["Div"] == 1
     assert kinds["Mul"] == 0
+
+
+def test_floats_that_many_ways_lead_to_are_looked_at_once() -> None:
+    """Each of nine numbers is the largest of the one before, a thousand times over: 10²⁷ ways from the first to y."""
+    nodes = [helper.make_node("Sqrt", ["two"], ["v0"])]
+    nodes += [helper.make_node("Max", [f"v{i}"] * 1000, [f"v{i + 1}"]) for i in range(9)]
+    nodes += [helper.make_node("NonZero", ["x"], ["places"]), helper.make_node("Add", ["x", "v9"], ["y"])]
+    ends = [helper.make_tensor_value_info(n, FLOAT, ["n", 3]) for n in "xy"]
+    graph = helper.make_graph(
+        nodes, "g", ends[:1], [ends[1], helper.make_tensor_value_info("places", INT, None)],
+        [onnx.numpy_helper.from_array(np.float32(2), "two")],
+    )  # fmt: skip
+    read = ir.serde.deserialize_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]))
+    infer_facts(read)
+    decide_branches(read)
+    assert Counter(node.op_type for node in read.graph)["Max"] == 9
