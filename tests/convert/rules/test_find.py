@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from convert import plugin
 from convert.errors import UsageError
-from convert.rules.find import check_found
+from convert.plugin import Operator
+from convert.rules.find import check_found, matching_operators, tables
 
 
 def hint(word: str, *names: str) -> str:
@@ -30,3 +32,46 @@ def test_what_is_not_near_is_not_named() -> None:
 
 def test_a_name_of_the_public_is_named_before_a_hidden_one() -> None:
     assert hint("_relux", "relu", "_relu") == hint("_relux", "_relu", "relu") == "did you mean relu?"
+
+
+def test_what_is_called_so_stands_first() -> None:
+    """But for a namespace and an overload; `wave::sine.out` is called `sine`, and neither `wave` nor `out`."""
+    rows = [Operator(name) for name in ("sines", "wave::out", "b_sine.sine", "wave::sine.out", "Sine", "cosine")]
+    names = [row.name for row in matching_operators(rows, ["SI_NE", ""])]
+    assert names == ["wave::sine.out", "Sine", "sines", "b_sine.sine", "cosine"]
+    assert [row.name for row in matching_operators(rows, ["wave"])] == ["wave::out", "wave::sine.out"]
+    namespaces = [Operator("out::wave"), Operator("x::out"), Operator("a.out")]
+    assert [row.name for row in matching_operators(namespaces, ["out"])] == ["x::out", "out::wave", "a.out"]
+    assert matching_operators(rows, [""]) == []
+
+
+class Room:
+    """A frontend or a backend with one operator, or with what it fails with."""
+
+    FORMATS = ("one", "other")
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.failure = failure
+
+    def operators(self, form: str = "read") -> list[Operator]:
+        if self.failure is not None:
+            raise self.failure
+        return [Operator(form)]
+
+
+def test_rooms_without_their_framework_are_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    readers = {"a": Room(), "b": Room(ImportError("no b")), "c": Room(UsageError("no c", hint="install it"))}
+    monkeypatch.setattr(plugin, "frontends", lambda: readers)
+    monkeypatch.setattr(plugin, "backends", lambda: {"d": Room(), "e": Room(ImportError("no e"))})
+    skipped: list[str] = []
+    found = list(tables(skipped))
+    assert found == [
+        ("--from a", [Operator("read")]), ("--to one", [Operator("one")]), ("--to other", [Operator("other")])
+    ]  # fmt: skip
+    assert skipped == [
+        "--from b is left out: no b", "--from c is left out: no c",
+        "--to one is left out: no e", "--to other is left out: no e",
+    ]  # fmt: skip
+    readers["a"] = Room(KeyError("a defect"))
+    with pytest.raises(KeyError):
+        list(tables([]))

@@ -11,6 +11,7 @@ import pytest
 from convert.errors import BadInput, ConvertError, Unsupported
 from convert.reference.kernels.nn import matmul
 from convert.rules import Argument, Rules, Schema
+from convert.rules.rule_errors import last_line
 from convert.rules.user_files import load_rules
 
 
@@ -73,3 +74,9 @@ def test_the_line_of_a_file_that_does_not_load(text: str, line: int, tmp_path: P
     path.write_text(text)
     with pytest.raises(BadInput, match=rf"broken_rules\.py, line {line}, failed: "):
         load_rules([path])
+
+
+def test_a_line_that_is_no_python_is_found_by_its_file_s_name() -> None:
+    error = SyntaxError("invalid", ("".join(["rules", ".py"]), 7, 1, "def"))
+    assert last_line(error, "".join(["rules.", "py"])) == 7
+    assert last_line(error, "others.py") == 0

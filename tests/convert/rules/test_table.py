@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from convert.errors import ConvertError, Location, ResourceLimit, Unsupported
@@ -120,3 +122,38 @@ def test_a_rule_that_gets_no_memory_says_where() -> None:
 
     with pytest.raises(ResourceLimit, match=r"node 'n1', .*more memory than there is: Unable to allocate 4\.00 PiB"):
         rules.apply(None, "leaky", ["x"], at=HERE)
+
+
+class Shaped:
+    """A value of a framework: with a shape, of an unknown rank, or with none."""
+
+    def __init__(self, shape: Any) -> None:
+        self.given = shape
+
+    @property
+    def shape(self) -> Any:
+        if isinstance(self.given, Exception):
+            raise self.given
+        return self.given
+
+
+@pytest.mark.parametrize(
+    ("value", "empty"),
+    [
+        (Shaped((2, 0)), True), (Shaped((2, 1)), False), (Shaped(("n", None)), False), (Shaped(()), False),
+        (Shaped(None), False), (Shaped(ValueError("unknown rank")), False), (None, False), (0, False),
+    ],
+)  # fmt: skip
+def test_inputs_without_elements_are_refused_with_the_framework_s_words(value: Any, empty: bool) -> None:
+    """By a backend that runs a framework; else, or of other inputs, a rule that fails is a defect."""
+
+    def failing(out: Any, x: Any) -> None:
+        raise RuntimeError("no elements")
+
+    failing.__module__ = "convert.backends.made_up"  # one of convert's own
+    for runs_framework in (True, False):
+        rules = Rules("test", SCHEMAS.get, runs_framework=runs_framework)
+        rules("plain")(failing)
+        with pytest.raises(ConvertError, match="no elements") as caught:
+            rules.apply("g", "plain", [value])
+        assert isinstance(caught.value, Unsupported) == (empty and runs_framework)
