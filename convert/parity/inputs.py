@@ -19,6 +19,7 @@ from convert.parity.boundary_values import mix_boundary_values, uses_of_content
 from convert.parity.given_arrays import with_pairs
 from convert.parity.size_guards import broken_guards, evaluate, fit_sizes, size_said
 from convert.parity.special import ROWS, reaches_shapes, special_array
+from convert.parity.word_inputs import drawn_words
 
 # Integers of 32 bits and more without an implied range, and sizes of dynamic dims without a hint.
 _INTEGERS = 10
@@ -291,7 +292,7 @@ def _random_array(
         raise ResourceLimit(text, hint="describe a smaller one with --input, or is the file damaged?")
     dtype = numpy_dtype(value.dtype)
     if value.dtype == ir.DataType.STRING:
-        return rng.choice(np.array(["", "a", "bc", "Hello"], dtype=object), size=shape)
+        return drawn_words(value, shape, rng)
     if dtype.kind == "b":
         return np.asarray(rng.random(shape) < 0.5)  # of a scalar numpy makes a number, which no runtime takes
     if dtype.kind in "iu":
@@ -299,8 +300,7 @@ def _random_array(
     if (known := _known_limits(limits, dims)) and dtype.kind != "c":
         return np.asarray(rng.integers(0, max(min(known), 1), size=shape)).astype(dtype)
     array = rng.standard_normal(shape) if normal else rng.uniform(0.0, 1.0, shape)
-    if dtype.kind == "c":
-        array = array + 1j * rng.standard_normal(shape)
+    array = array + 1j * rng.standard_normal(shape) if dtype.kind == "c" else array
     return np.asarray(array).astype(dtype)
 
 

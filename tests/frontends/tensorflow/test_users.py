@@ -114,3 +114,19 @@ def test_a_result_of_a_loop_with_a_name_is_an_output() -> None:
     source = Source("graphdef-object", model=graph.as_graph_def())
     model = agrees(source, [{"x": images(4, 3)}, {"x": images(1, 3)}])
     assert {v.name for v in model.graph.outputs} == {"total", "twice"}
+
+
+@pytest.mark.slow
+def test_texts_that_are_read_as_numbers_are_drawn_as_numbers(tmp_path: Path) -> None:
+    """Of other texts TensorFlow makes an error, at every size: nothing was verified, and so nothing written."""
+
+    class Read(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+        def read(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+            return {"y": tf.strings.to_number(text) * 2.0}
+
+    module = Read()
+    tf.saved_model.save(module, str(tmp_path / "m"), signatures=module.read)
+    report = convert.convert(tmp_path / "m", "onnx", tmp_path / "m.onnx")
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS", report.verdict.reason
