@@ -114,6 +114,12 @@ class Executor:
         self.depth -= 1
         return [self.get(v) for v in graph.outputs]
 
+    def run_model(self, model: ir.Model, feeds: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """Outputs of a model by name."""
+        with np.errstate(all="ignore"):
+            results = self.graph(model.graph, input_arrays(model.graph, feeds))
+        return {v.name or "": x for v, x in zip(model.graph.outputs, results, strict=True)}
+
     def get(self, value: ir.Value | None) -> Array:
         """The array of a value, from its initializer if it has one; None for an absent optional input."""
         if value is None:

@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.activity import check_time
-from convert.reference.executor import Executor, input_arrays
+from convert.reference.executor import Executor
 
 
 class OneByOne(np.ndarray):
@@ -63,10 +63,8 @@ def run_one_by_one(model: ir.Model, feeds: Mapping[str, np.ndarray], *, backward
     """
     executor = _OneByOneExecutor(set(), every=False)
     executor.kind = _Backwards if backwards else OneByOne
-    with np.errstate(all="ignore"):
-        results = executor.graph(model.graph, input_arrays(model.graph, feeds))
-    names = [v.name or "" for v in model.graph.outputs]
-    return {n: x.view(np.ndarray) if isinstance(x, OneByOne) else x for n, x in zip(names, results, strict=True)}
+    found = executor.run_model(model, feeds)
+    return {n: x.view(np.ndarray) if isinstance(x, OneByOne) else x for n, x in found.items()}
 
 
 def run_disturbed(
@@ -79,9 +77,7 @@ def run_disturbed(
     """
     executor = _DisturbedExecutor(set(), every=False)
     executor.move = move
-    with np.errstate(all="ignore"):
-        results = executor.graph(model.graph, input_arrays(model.graph, feeds))
-    return {v.name or "": x for v, x in zip(model.graph.outputs, results, strict=True)}
+    return executor.run_model(model, feeds)
 
 
 class _DisturbedExecutor(Executor):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from convert.reference.executor import Executor, input_arrays
+from convert.reference.executor import Executor
 
 
 def run_replaced(model: ir.Model, feeds: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -19,9 +19,7 @@ def run_replaced(model: ir.Model, feeds: Mapping[str, np.ndarray], values: Mappi
     """
     executor = _ReplacedExecutor(set(), every=False)
     executor.replaced = values
-    with np.errstate(all="ignore"):
-        results = executor.graph(model.graph, input_arrays(model.graph, feeds))
-    return {v.name or "": x for v, x in zip(model.graph.outputs, results, strict=True)}
+    return executor.run_model(model, feeds)
 
 
 class _ReplacedExecutor(Executor):
