@@ -114,7 +114,7 @@ _SOUND = {
     "plcmos_v2.onnx": ("degraded_audio:float32[1,1,100,257]", "rater_embed:float32[1,64]"),
     "tiny.pth": ("x:float32[batch,1024]",),
     "full.pth": ("x:float32[batch,1024]",),
-    "pretrained.pt": ("mels:float32[batch,frames=160,40]",),
+    "pretrained.pt": ("mels:float32[batch,160,40]",),
 }
 _PICTURES = {
     "pnet.pt": ("x:float32[batch,3,height=12..,width=12..]",),

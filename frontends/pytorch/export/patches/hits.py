@@ -89,7 +89,7 @@ def loops_over_hits(module: nn.Module, call: Call) -> bool | None:
     """Whether forward loops over hits, and places without one change nothing; None where it has no such loop.
 
     It is run both ways, until each place of each loop has been without a hit: with the example, and with inputs that
-    are one row over and over, which take few experts. All outputs have to be the same, in every bit.
+    are one row over and over, which take few experts. All outputs have to be equal, with NaN in the same places.
     """
     tensors = {name: example.tensor for name, example in call.items()}
     waiting: dict[int, set[int]] = {}
