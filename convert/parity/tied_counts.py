@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.activity import limited_time
+from convert.differences import Difference
 from convert.errors import ConvertError
 from convert.graph.tensors import numpy_dtype, widened_array
 from convert.parity.flipped_steps import LONGEST, is_among
@@ -44,11 +45,14 @@ def is_of_tied_scores(
     references: Sequence[np.ndarray],
     targets: Sequence[np.ndarray],
     factor: float,
+    declared: Sequence[Difference] = (),
 ) -> bool:
     """Whether all integers that differ lie among what the graph gives where scores move as far as rounding may.
 
     The scores of each ArgMax, ArgMin and TopK before the output are moved by `factor` times their noise at the most, by
-    chance, and towards the first and the last place. Graphs that pick nothing are not run, nor any for a factor of 0.
+    chance, and towards the first and the last place. Scores that are equal in float64 stay so, and the first is picked,
+    unless it is declared of a runtime that it picks another. Graphs that pick nothing are not run, nor any for a factor
+    of 0.
     """
     pickers = _pickers(graph, name) if factor else []
     if not pickers or any(r.shape != t.shape for r, t in zip(references, targets, strict=True)):
@@ -56,7 +60,11 @@ def is_of_tied_scores(
     try:
         with limited_time(LONGEST):
             return all(
-                is_among(_runs(graph, name, feed, pickers, factor), widened_array(reference), widened_array(target))
+                is_among(
+                    _runs(graph, name, feed, pickers, factor, declared),
+                    widened_array(reference),
+                    widened_array(target),
+                )
                 for feed, reference, target in zip(feeds, references, targets, strict=True)
                 if (reference != target).any()
             )
@@ -82,7 +90,19 @@ def _pickers(graph: ir.Model, name: str) -> list[ir.Node]:
     return found
 
 
-def _runs(graph: ir.Model, name: str, feed: Feed, pickers: Sequence[ir.Node], factor: float) -> list[np.ndarray]:
+def takes_first(picker: ir.Node, declared: Sequence[Difference]) -> bool:
+    """Whether of equal scores the first has to be picked, which some runtimes are declared not to do."""
+    return bool(picker.attributes.get_int("sorted", 1)) and not any(d.equal and d.of(picker) for d in declared)
+
+
+def _runs(
+    graph: ir.Model,
+    name: str,
+    feed: Feed,
+    pickers: Sequence[ir.Node],
+    factor: float,
+    declared: Sequence[Difference],
+) -> list[np.ndarray]:
     from convert.reference.executor import run
     from convert.reference.replaced import run_replaced
 
@@ -92,11 +112,24 @@ def _runs(graph: ir.Model, name: str, feed: Feed, pickers: Sequence[ir.Node], fa
     for move in _moves():
         moved = {}
         for value, (numbers, noise) in exact.items():
-            axis = picked_axis(scores[value])
-            there = numbers + factor * noise * np.moveaxis(move(np.moveaxis(numbers, axis, -1).shape), -1, axis)
+            axis, rows = picked_axis(scores[value]), np.moveaxis(numbers, picked_axis(scores[value]), -1)
+            moves = move(rows.shape)
+            moves = _alike_where_equal(moves, rows) if takes_first(scores[value], declared) else moves
+            there = numbers + factor * noise * np.moveaxis(moves, -1, axis)
             moved[str(value.name)] = there.astype(numpy_dtype(value.dtype or ir.DataType.FLOAT))
         found.append(run_replaced(graph, feed.arrays, moved)[name])
     return found
+
+
+def _alike_where_equal(moves: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The moves, where elements of a row that are equal have that of the first of them."""
+    order = np.argsort(rows, axis=-1, kind="stable")
+    ordered = np.take_along_axis(rows, order, axis=-1)
+    begins = np.concatenate([np.ones_like(ordered[..., :1], bool), ordered[..., 1:] != ordered[..., :-1]], axis=-1)
+    firsts = np.maximum.accumulate(np.where(begins, np.arange(rows.shape[-1]), 0), axis=-1)
+    alike = np.empty(rows.shape)
+    np.put_along_axis(alike, order, np.take_along_axis(np.take_along_axis(moves, order, -1), firsts, -1), -1)
+    return alike
 
 
 def _moves() -> Iterator[Callable[[tuple[int, ...]], np.ndarray]]:

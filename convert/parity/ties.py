@@ -12,7 +12,7 @@ from convert.errors import ConvertError
 from convert.graph.tensors import widened_array
 from convert.parity.inputs import Feed
 from convert.parity.moves import moved_arrays, run_moved
-from convert.parity.tied_counts import is_of_tied_scores, picked_axis, scores_and_noise
+from convert.parity.tied_counts import is_of_tied_scores, picked_axis, scores_and_noise, takes_first
 from convert.verdict import Element
 
 _MOST = 5
@@ -74,9 +74,9 @@ def is_tied(
     """
     picker = _picking_node(graph, name)
     if picker is None or picker.inputs[0] is None:
-        return is_of_tied_scores(graph, name, feeds, references, targets, factor)
+        return is_of_tied_scores(graph, name, feeds, references, targets, factor, declared)
     scores = picker.inputs[0]
-    ordered = picker.attributes.get_int("sorted", 1) and not any(d.equal and d.of(picker) for d in declared)
+    ordered = takes_first(picker, declared)
     try:
         for feed, r, t in zip(feeds, references, targets, strict=True):
             if r.shape != t.shape:

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from convert.differences import Difference
 from convert.graph import Graph
 from convert.parity import flipped_steps, tied_counts
 from convert.parity.flipped_steps import is_among
@@ -141,7 +142,8 @@ def test_scores_move_by_a_share_of_their_noise(
     monkeypatch.setattr(tied_counts, "_moves", lambda: [move])
     monkeypatch.setattr("convert.reference.replaced.run_replaced", run_replaced)
     array = np.array([[1.0, -1.0], [2.0, 2.0], [-1.0, 1.0]])
-    found = _runs(made, "y", Feed("one", {"x": array}), _pickers(made, "y"), 4.0)
+    any_of_equal = [Difference((), "any of equal elements", equal=True)]
+    found = _runs(made, "y", Feed("one", {"x": array}), _pickers(made, "y"), 4.0, any_of_equal)
     assert len(found) == 2
     assert found[1] == 7
     steps = np.arange(6.0).reshape(2, 3).T if axis == 0 else np.arange(6.0).reshape(3, 2)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 import pytest
 
+from convert.differences import Difference
 from convert.graph import Graph
 from convert.parity.inputs import Feed
 from convert.parity.tied_counts import is_of_tied_scores
@@ -30,9 +33,16 @@ def counts(picker: str = "TopK", floating: bool = True, of_input: bool = False) 
     return g.model()
 
 
-def explained(model: ir.Model, x: np.ndarray, reference: list[int], target: list[int], factor: float = 4.0) -> bool:
+def explained(
+    model: ir.Model,
+    x: np.ndarray,
+    reference: list[int],
+    target: list[int],
+    factor: float = 4.0,
+    declared: Sequence[Difference] = (),
+) -> bool:
     sides = ([np.array(side)] for side in (reference, target))
-    return is_of_tied_scores(model, "y", [Feed("one", {"x": x})], *sides, factor)
+    return is_of_tied_scores(model, "y", [Feed("one", {"x": x})], *sides, factor, declared)
 
 
 @pytest.mark.parametrize("picker", ["TopK", "ArgMax"])
@@ -72,3 +82,16 @@ def test_what_is_equal_needs_no_explanation() -> None:
     sides = [[np.array(one) for one in side] for side in (references, targets)]
     assert is_of_tied_scores(model, "y", feeds, *sides, 4.0)
     assert not is_of_tied_scores(model, "y", feeds[::-1], *sides, 4.0)  # each with its own numbers
+
+
+@pytest.mark.parametrize("picker", ["TopK", "ArgMax"])
+def test_of_equal_scores_the_first_is_picked(picker: str) -> None:
+    """Unless a runtime is declared to take any of them; the first and the last of each near row are copies."""
+    copies = np.array([[5, 0, 5], [0, 6, 6], [7, 7, 7]], np.float32)
+    for model in (counts(picker), counts(picker, of_input=True)):
+        assert not explained(model, copies, [2, 1, 0], [0, 1, 2])
+        assert not explained(model, copies, [2, 1, 0], [2, 0, 1])
+        declared = [Difference((picker,), "any of equal elements", equal=True)]
+        assert explained(model, copies, [2, 1, 0], [1, 1, 1], declared=declared)
+        other = [Difference(("Sort",), "any of equal elements", equal=True)]
+        assert not explained(model, copies, [2, 1, 0], [1, 1, 1], declared=other)
