@@ -20,22 +20,40 @@ from convert.verdict import FAIL, Verdict
 
 
 def hold_declared_ends(
-    verdict: Verdict, target: Source, graph: ir.Model, outputs: Outputs, layout: str, method: VerifyMethod
+    verdict: Verdict,
+    source: Source,
+    target: Source,
+    graph: ir.Model,
+    outputs: Outputs,
+    layout: str,
+    method: VerifyMethod,
 ) -> None:
     """FAIL, in place, where what convert has made declares other ends than it has; a note on a file of the user's.
 
     Runtimes that only warn, as onnxruntime does of dims, are not the only ones: others allocate by what is declared,
-    and callers go by place. outputs: of the target by the graph's names and in its layout, for each set of inputs.
+    and callers go by place. Sizes of outputs that the source's own file is wrong about in the same words are a note
+    too, because nothing but a run tells them. outputs: of the target by the graph's names and in its layout, for each
+    set of inputs.
     """
-    tell = getattr(plugin.runner_for(target.kind), "declared_ends", None)
-    declared = tell(target) if tell is not None and verdict.outputs else None
+    declared = _declared(target) if verdict.outputs else None
     if declared is None:
         return
     wrong = contradictions(declared, graph, outputs, layout, method.ends, dtypes=not (verdict.stored or method.theirs))
+    own = _declared(source) if wrong and not method.theirs else None
+    if own is not None:
+        inherited = set(wrong) & set(contradictions(own, graph, outputs, "", Names(), dtypes=False))
+        wrong = [each for each in wrong if each not in inherited]
+        verdict.notes += [f"the target {each}, as the source does" for each in sorted(inherited)]
     if method.theirs:
         verdict.notes += [f"the target {each}" for each in wrong]
     elif wrong and verdict.status != FAIL:
         verdict.status, verdict.guilty, verdict.reason = FAIL, "backend", f"the target {wrong[0]}"
+
+
+def _declared(artefact: Source) -> DeclaredEnds | None:
+    tell = getattr(plugin.runner_for(artefact.kind), "declared_ends", None)
+    found: DeclaredEnds | None = tell(artefact) if tell is not None else None
+    return found
 
 
 def contradictions(

@@ -41,8 +41,10 @@ _STRIDES = (1, 2, 4, 8, 16, 32)
 _MOST_OWN, _MOST_THOUGHT, _MOST_TRIED = 40, 2000, 60
 # How long shapes are inferred for the sets that are thought of.
 _SECONDS = 20.0
-# The largest size of a dim, and the most numbers in all inputs together.
-_LARGEST, _MOST_ELEMENTS = 1024, 1 << 21
+# The largest size of a dim, what is left of one behind slices, and the most numbers in all inputs together.
+_LARGEST, _LEFT_OVER, _MOST_ELEMENTS = 1024, 16, 1 << 21
+# A margin that the common sizes are not longer than anyhow.
+_WIDE_MARGIN = 64
 
 
 def search_sizes(
@@ -69,10 +71,17 @@ def search_sizes(
         raise type(error)(_refusal(error, tried, free), hint=_remedy(graph, free))
     first = tried[runs.index(True)]
     others = list(islice(_that_fit(graph, _variants(graph, first)), _MOST_TRIED))
-    taken = [
-        s for s, ran in zip(others, _probe(source, graph, others, options, limits, PROBE, spans), strict=True) if ran
-    ]
-    return _spread_choice(first, taken, count, [n for n in free if not free[n]])
+    inner = [n for n in free if not free[n]]
+
+    def running(asked: list[Sizes], how: str) -> list[Sizes]:
+        ran = _probe(source, graph, asked, options, limits, how, spans)
+        return [sizes for sizes, runs in zip(asked, ran, strict=False) if runs]
+
+    taken: list[Sizes] = []
+    if count == 2 or len(inner) < 2:  # one set with another size of every dim is enough: long inputs take their time
+        taken = running([s for s in others if all(s[n] != first[n] for n in free)], PROBE_FIRST)
+    taken = taken or running(others, PROBE)
+    return _spread_choice(first, taken, count, inner)
 
 
 def describe_search(graph: ir.Model, found: Sequence[Sizes]) -> str:
@@ -254,5 +263,21 @@ def suggested_sizes(graph: ir.Model) -> list[int]:
     ]
     lines = [number // c * stride for stride in _STRIDES for number in dict.fromkeys(flattened) for c in channels
              if number > 0 and number % c == 0 and c > 1]  # fmt: skip
-    every = [*tables, *flattened, *sides, *lines]
-    return [n for n in dict.fromkeys(every) if 1 < n <= _LARGEST][:_MOST_OWN]
+    every = [n for n in (*tables, *flattened, *sides, *lines) if 1 < n <= _LARGEST]
+    return list(dict.fromkeys([*_sizes_with_margins(graph), *every]))[:_MOST_OWN]
+
+
+def _sizes_with_margins(graph: ir.Model) -> list[int]:
+    """Sizes of which something is left where slices take margins off that are longer than the usual sizes.
+
+    `x[:, 5000:-5000]` of a shorter sequence is refused, or empty, whatever else the model takes.
+    """
+    margins = []
+    for node in graph.graph.all_nodes():
+        if node.op_type == "Slice" and not node.domain:
+            starts, ends = (constant(v) for v in node.inputs[1:3])
+            if starts is not None and ends is not None:
+                pairs = zip(starts.numpy().ravel(), ends.numpy().ravel(), strict=False)
+                margins += [int(max(start, 0)) + int(max(-end, 0)) for start, end in pairs]
+    wide = [m for m in margins if _WIDE_MARGIN < m <= _MOST_ELEMENTS]
+    return [m + _LEFT_OVER for m in dict.fromkeys([*wide, sum(wide)]) if m]

@@ -139,7 +139,7 @@ def _verify(source: Source, target: Source, graph: ir.Model, options: Options, m
             excuse_cancelled(verdict, graph, feeds, runs, respond)
             excuse_order(verdict, graph, feeds, runs)
         hold_small_elements(verdict, graph, feeds, runs, respond, steps=steps)
-    hold_declared_ends(verdict, target, graph, runs.target, options.layout, method)
+    hold_declared_ends(verdict, source, target, graph, runs.target, options.layout, method)
     if special is not None and verdict.status != FAIL:
         if is_float64_needed(special, graph):
             special = _with_float64(special, source, graph, runs, options, method)

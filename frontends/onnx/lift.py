@@ -146,6 +146,7 @@ def fix_inputs(model: ir.Model, options: Options, report: Report) -> None:
             )
         if spec.shape is not None:
             _fix_shape(value, spec, renamed, bounds)
+    named = {y: dims(y) for y in model.graph.outputs if y.shape is not None and not y.is_graph_input()}
     for graph in model.graphs():
         for value in _graph_values(graph):
             if value.shape is not None and any(not isinstance(d, int) and d.value in renamed for d in value.shape):
@@ -153,7 +154,21 @@ def fix_inputs(model: ir.Model, options: Options, report: Report) -> None:
     if bounds:
         known = json.loads(model.metadata_props.get(DIMS_KEY, "{}"))
         model.metadata_props[DIMS_KEY] = json.dumps({**known, **bounds})
+    _infer_sizes(model, named)
+
+
+def _infer_sizes(model: ir.Model, named: dict[ir.Value, tuple[Dim, ...]]) -> None:
+    """Infer all facts; an output's dim that had a name in the file has a size where that follows from the inputs.
+
+    named: the dims of outputs before names became sizes. A file that says `[batch_size]` of four numbers for each row
+    is run without a word, but is wrong about any size: where nothing tells, the name stays.
+    """
+    for y, old in named.items():
+        pairs = zip(old, dims(y), strict=True)
+        y.shape = ir.Shape([None if isinstance(was, str) and isinstance(d, int) else d for was, d in pairs])
     infer_facts(model)
+    for y, old in named.items():
+        y.shape = ir.Shape([was if d is None else d for was, d in zip(old, dims(y), strict=True)])
 
 
 def _find_input(values: dict[str, ir.Value], spec: InputSpec, position: int) -> ir.Value:

@@ -345,13 +345,14 @@ def test_only_numbers_have_larger_ones() -> None:
 def test_a_contradiction_fails_what_has_not_failed(status: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declared_ends, "contradictions", lambda *arguments, **options: ["lies", "more"])
     runner = SimpleNamespace(declared_ends=lambda source: DeclaredEnds([], []))
-    monkeypatch.setattr(declared_ends.plugin, "runner_for", lambda kind: runner)
+    monkeypatch.setattr(declared_ends.plugin, "runner_for", lambda kind: runner if kind == "onnx" else None)
     verdict = Verdict(status, reason="before", outputs=[OutputVerdict("y")])
     method: Any = SimpleNamespace(theirs=False, ends=None)
+    source: Any = SimpleNamespace(kind="pytorch")
     target: Any = SimpleNamespace(kind="onnx")
-    declared_ends.hold_declared_ends(verdict, target, Graph().model(), [], "", method)
+    declared_ends.hold_declared_ends(verdict, source, target, Graph().model(), [], "", method)
     assert verdict.status == FAIL
     assert verdict.reason == ("before" if status == FAIL else "the target lies")
     method.theirs = True
-    declared_ends.hold_declared_ends(verdict, target, Graph().model(), [], "", method)
+    declared_ends.hold_declared_ends(verdict, source, target, Graph().model(), [], "", method)
     assert verdict.notes == ["the target lies", "the target more"]

@@ -126,3 +126,30 @@ def test_what_convert_wrote_fails_and_of_a_file_of_the_users_it_is_noted(tmp_pat
     assert theirs is not None
     assert theirs.status == PASS
     assert any(note.startswith(reason) for note in theirs.notes)
+
+
+def _picked(rows: int | str) -> onnx.ModelProto:
+    """Three numbers of four, of which the file says that they are one for each row; inference says nothing."""
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, d) for n, d in (("x", [rows, 4]), ("y", [rows])))
+    kept = helper.make_tensor("kept", TensorProto.BOOL, [4], [1, 1, 0, 1])
+    graph = helper.make_graph([helper.make_node("Compress", ["x", "kept"], ["y"])], "g", [x], [y], [kept])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_size_that_the_source_is_wrong_about_is_a_note(tmp_path: Path) -> None:
+    onnx.save(_picked(1), tmp_path / "source.onnx")
+    report = convert.convert(tmp_path / "source.onnx", to="onnx", output=tmp_path / "target.onnx")
+    assert report.verdict is not None
+    assert report.verdict.status == PASS
+    assert "the target declares output 'y' as [1], and gives [3], as the source does" in report.verdict.notes
+
+
+def test_a_dim_of_an_output_that_nothing_derives_gets_no_size(tmp_path: Path) -> None:
+    onnx.save(_picked("rows"), tmp_path / "source.onnx")
+    report = convert.convert(
+        tmp_path / "source.onnx", to="onnx", output=tmp_path / "target.onnx", inputs="x:float32[1,4]"
+    )
+    assert report.verdict is not None
+    assert (report.verdict.status, report.verdict.notes) == (PASS, [])
+    (output,) = onnx.load(target).graph.output
+    assert output.type.tensor_type.shape.dim[0].dim_param == "rows"

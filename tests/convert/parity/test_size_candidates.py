@@ -233,3 +233,14 @@ def test_dense_layers_say_the_sides_of_maps_at_every_stride() -> None:
     assert {49, 98, 196} <= set(found)
     assert len(found) <= 40
     assert all(1 < n <= 1024 for n in found)
+
+
+def test_lengths_of_which_margins_leave_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    g = Graph()
+    x = g.input("x", F, ["n", "length", 4])
+    inner = g.Slice(x, np.array([5000]), np.array([-5000]), np.array([1]))
+    g.output(g.Slice(inner, np.array([1]), np.array([-100]), np.array([1])), "y")
+    found, tried = searched(monkeypatch, g.model(), lambda s: s["x"][1] > 10_101, 2)
+    assert found == [{"n": 2, "length": 10_117}, {"n": 3, "length": 10_118}]
+    assert [s["x"][1] for s in tried.asked[0][1][:4]] == [16, 10_016, 117, 10_117]
+    assert [how for how, _ in tried.asked] == [PROBE_FIRST, PROBE_FIRST]

@@ -265,13 +265,14 @@ def test_other_ends_than_declared_fail(
     status: str, theirs: bool, after: str, reason: str, notes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     declared = DeclaredEnds([DeclaredEnd(n, "float", (None, 4)) for n in "ba"], [DeclaredEnd("y", "float", (None, 4))])
-    monkeypatch.setattr(plugin, "runner_for", lambda kind: SimpleNamespace(declared_ends=lambda target: declared))
+    runner = SimpleNamespace(declared_ends=lambda target: declared)
+    monkeypatch.setattr(plugin, "runner_for", lambda kind: runner if kind == "onnx" else None)
     g = Graph()
     a, b = (g.input(n, F, ["n", 4]) for n in "ab")
     g.output(g.Add(a, b), "y")
     verdict = Verdict(status, "before", outputs=[OutputVerdict("y")])
-    method, target = VerifyMethod(theirs=theirs), SimpleNamespace(kind="onnx")
-    declared_ends.hold_declared_ends(verdict, target, g.model(), [], "", method)  # type: ignore[arg-type]
+    method, source, target = VerifyMethod(theirs=theirs), SimpleNamespace(kind="pytorch"), SimpleNamespace(kind="onnx")
+    declared_ends.hold_declared_ends(verdict, source, target, g.model(), [], "", method)  # type: ignore[arg-type]
     assert (verdict.status, verdict.reason, len(verdict.notes)) == (after, reason, notes)
 
 
@@ -283,10 +284,11 @@ def test_inputs_have_the_graphs_dtypes_where_nothing_was_narrowed(
     kept: str, theirs: bool, status: str, notes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     declared = DeclaredEnds([DeclaredEnd("x", "double", (None, 4))], [DeclaredEnd("y", "float", (None, 4))])
-    monkeypatch.setattr(plugin, "runner_for", lambda kind: SimpleNamespace(declared_ends=lambda target: declared))
+    runner = SimpleNamespace(declared_ends=lambda target: declared)
+    monkeypatch.setattr(plugin, "runner_for", lambda kind: runner if kind == "onnx" else None)
     verdict = Verdict(PASS, outputs=[OutputVerdict("y")], stored=kept)
-    method, target = VerifyMethod(theirs=theirs), SimpleNamespace(kind="onnx")
-    declared_ends.hold_declared_ends(verdict, target, plain(), [], "", method)  # type: ignore[arg-type]
+    method, source, target = VerifyMethod(theirs=theirs), SimpleNamespace(kind="pytorch"), SimpleNamespace(kind="onnx")
+    declared_ends.hold_declared_ends(verdict, source, target, plain(), [], "", method)  # type: ignore[arg-type]
     assert (verdict.status, len(verdict.notes)) == (status, notes)
 
 
