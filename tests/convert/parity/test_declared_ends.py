@@ -146,9 +146,8 @@ def test_a_size_that_the_source_is_wrong_about_is_a_note(tmp_path: Path) -> None
 
 def test_a_dim_of_an_output_that_nothing_derives_gets_no_size(tmp_path: Path) -> None:
     onnx.save(_picked("rows"), tmp_path / "source.onnx")
-    report = convert.convert(
-        tmp_path / "source.onnx", to="onnx", output=tmp_path / "target.onnx", inputs="x:float32[1,4]"
-    )
+    target = tmp_path / "target.onnx"
+    report = convert.convert(tmp_path / "source.onnx", to="onnx", output=target, inputs="x:float32[1,4]")
     assert report.verdict is not None
     assert (report.verdict.status, report.verdict.notes) == (PASS, [])
     (output,) = onnx.load(target).graph.output
