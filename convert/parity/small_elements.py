@@ -35,6 +35,8 @@ Respond = Callable[[Sequence[Feed]], Outputs]
 _BOUNDED = 32.0
 """Kernels compute the tails of Sigmoid, Tanh and Softmax to a few roundings of 1 and not of the tails, and LogSoftmax
 to some of its logits: of elements up to this size a few roundings may be in the smaller ones as well."""
+_TAILED = frozenset({"Sigmoid", "Softmax"})
+_PASSING = frozenset({"Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Slice"})
 _MOVES = 3  # by chance one element may move by little, once
 
 
@@ -215,8 +217,17 @@ class _Judge:
         """Whether the source's own error is suspicious (`hold_floors`), and not explained by rounding."""
         if self.runs.narrowed is not None or part.noise.mean <= SUSPICIOUS * part.size.mean:
             return False
+        if self._has_tails(position):
+            part = replace(part, slack=max(part.slack, FACTOR * ROUNDINGS))
         least = part.bound(_Errors())
         return part.noise.exceeds(least) and part.noise.exceeds(part.bound(self._moved(part, place, position)))
+
+    def _has_tails(self, position: int) -> bool:
+        """Whether a Sigmoid or a Softmax makes an output: where all of it is tails, a rounding is still of 1."""
+        node = self.graph.graph.outputs[position].producer()
+        while node is not None and node.op_type in _PASSING and node.inputs[0] is not None:
+            node = node.inputs[0].producer()
+        return node is not None and node.op_type in _TAILED and not node.domain
 
     def _is_of_order(self, part: _Part, errors: _Errors, exact: np.ndarray, place: int, name: str) -> bool:
         """Whether sums that are taken number after number are off by half as much (`excuse_order`)."""
