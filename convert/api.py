@@ -106,7 +106,7 @@ def convert(
     backend = plugin.backend_for(form.name)
     verified = not dry_run and verify is not False
     if verified:
-        _warm_up(report, opened.kind, target=form.kind)
+        _warm_up(report, opened.kind, target=form.kind, formats=[form.name])
     with report.stage("read", _size(opened)), paused_garbage_collection():
         model = read_model(opened, chosen, report)
     describe(model, report)
@@ -133,7 +133,7 @@ def convert(
     graph = None if missing else graph
     companions = model.meta.get(COMPANIONS_KEY, {})
     if graph is not None:
-        _warm_up(report, form.kind, [form.name])
+        _warm_up(report, form.kind, formats=[form.name])
     with atomic_replacement(place, force=force, read=read) as temporary:
         size = f"{form.name}, {bytes_text(report.weight_bytes)} of weights"
         with report.stage("write", size), paused_garbage_collection(), hold_against_read_file(opened, chosen, model):
@@ -268,18 +268,22 @@ def open_source(source: Any) -> Source:
     return plugin.claim(source)
 
 
-def _warm_up(report: Report, kind: str, formats: Sequence[str] = (), *, target: str = "") -> None:
+def _warm_up(report: Report, kind: str, *, target: str = "", formats: Sequence[str] = ()) -> None:
     """Fork what the runs of a `kind` will be forked from, in the process of a command; of a program, count them.
 
-    target: the kind of the artefact to verify, given before anything is imported.
+    target, formats: the kind of the artefact to verify, given before anything is imported, and what is written. Where
+    one frontend reads both kinds, what runs and writes the target is forked now too: reading a Keras model computes in
+    TensorFlow, for whose threads TensorFlow Lite's converter would wait for good in a later fork.
     """
     if not warm.are_allowed():
-        warm.count_use(report, kind, formats)
+        warm.count_use(report, kind, () if target else formats)
         return
     with report.stage("import"):
         if target:
             warm.warm_up_other_settings(target)
-        warm.warm_up(kind, formats)
+        warm.warm_up(kind, () if target else formats)
+        if any({kind, target} <= set(room.KINDS) for room in plugin.frontends().values()):
+            warm.warm_up(target, formats)
 
 
 def _size(source: Source) -> str:

@@ -219,3 +219,17 @@ def test_python_api_takes_objects_arrays_and_specs(tmp_path: Path) -> None:
     shown = convert.inspect(FIXTURES / "mnist_cnn.onnx")
     assert shown.operators["Conv"] == 2
     assert not hasattr(shown.verdict, "status")
+
+
+@needs_tflite
+@pytest.mark.parametrize("suffix", [".keras", ""])
+def test_a_source_that_computes_while_it_is_read_leaves_no_threads_to_wait_for(suffix: str, tmp_path: Path) -> None:
+    """TensorFlow Lite's converter transposes a weight of this size in threads, which a fork of the reader lacks."""
+    from tests.support.keras_helper import keras, layers
+
+    image = keras.Input((8, 8, 64))
+    path = tmp_path / f"net{suffix}"
+    network = keras.Model(image, layers.GlobalAveragePooling2D()(layers.Conv2D(128, 3)(image)))
+    network.save(path) if suffix else network.export(path, verbose=False)
+    done = run_cli(str(path), "--to", "tflite", "-o", "net.tflite", "--timeout", "120", folder=tmp_path)
+    assert (done.returncode, "PASS" in done.stdout) == (0, True), done.stderr[-2000:]
