@@ -11,7 +11,8 @@ conditions that the sizes have to meet, ["h % 8 == 0"]."""
 
 RANGE_KEY = "convert.range"
 """Metadata of an input of integers, JSON: the least and the greatest that it may hold, ints or names of dims,
-[1, "time"], and "descending" behind them where they have to be in that order."""
+[1, "time"], and behind them "descending" where they have to be in that order, or "partition" where they have to add up
+to the second."""
 
 STATE_KEY = "convert.state"
 """Metadata of the model, JSON by the name of a state's input: the variable, the output that has its new value, and what

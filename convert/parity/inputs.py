@@ -17,6 +17,7 @@ from convert.graph.tensors import dtype_name, numpy_dtype
 from convert.graph.values import constant
 from convert.parity.boundary_values import mix_boundary_values, uses_of_content
 from convert.parity.given_arrays import with_pairs
+from convert.parity.noted_integers import noted_integers
 from convert.parity.size_guards import broken_guards, evaluate, fit_sizes, size_said
 from convert.parity.special import ROWS, reaches_shapes, special_array
 from convert.parity.word_inputs import drawn_words
@@ -319,8 +320,7 @@ def _random_integers(
     noted = json.loads(value.metadata_props.get(RANGE_KEY, "null"))
     if noted is not None:
         low, high = (_bound_value(bound, dims) for bound in noted[:2])
-        array = rng.integers(low, max(low, high) + 1, size=shape)
-        return np.sort(array)[::-1] if "descending" in noted else array
+        return noted_integers(low, high, noted[2:], rng, shape)
     known = _known_limits(limits, dims)
     low, end = 0, max(min(known), 1) if known else _INTEGERS
     dtype = numpy_dtype(value.dtype or ir.DataType.INT64)

@@ -38,7 +38,7 @@ from .windows import WINDOWED, normalize_window_args
 
 Values = dict[str, ir.Value]
 
-_RANDOM = ("UniformFill", "GaussianFill")
+_RANDOM = ("UniformFill", "GaussianFill", "XavierFill", "MSRAFill", "UniformIntFill")
 
 
 def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
@@ -47,10 +47,10 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
     if not model.predict.outputs:
         raise BadInput(f"{source.label} names no outputs: its predict_net has no external_output")
     operators = [op for net in (model.init, model.predict) for op in _read_operators(net)]
-    caffe2_op.check((op.type, location(op)) for op in operators if op.type not in FILLS)
     drawn = [Problem("a weight of random numbers", location(op)) for op in model.init.ops if op.type in _RANDOM]
     if drawn:
         raise Unsupported(problems=drawn, hint="run init_net once in Caffe2 and save the weights that it made")
+    caffe2_op.check((op.type, location(op)) for op in operators if op.type not in FILLS)
     check_fills(operators)
     g = Graph(model.predict.name or "main")
     taken = dict.fromkeys(set(model.predict.outputs) - set(model.inputs), 0)  # the outputs' names stay theirs

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from convert.rules import Rules, Schema
 
-# Arguments that choose an implementation and change no result; brew gives `order` to all operators, most of which do
-# not look at it.
+# Arguments that choose an implementation and change no result; brew gives `order` and `is_test` to all operators, most
+# of which do not look at them (the rules of those that do name them).
 _ANY = Schema(
     implied=frozenset(
         {
             "ws_nbytes_limit", "exhaustive_search", "cudnn_exhaustive_search", "use_cudnn", "shared_buffer", "no_bias",
             "init_params", "float16_compute", "allow_broadcast_fastpath", "training_mode", "convert_inputs", "order",
+            "is_test",
         }
     )
 )  # fmt: skip

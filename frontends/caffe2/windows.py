@@ -11,7 +11,10 @@ from convert.errors import BadInput, Unsupported
 Sizes: TypeAlias = "int | Sequence[int] | None"
 """One number for every dim (and side), a number for each, or nothing said."""
 
-WINDOWED = frozenset({"Conv", "ConvFusion", "ConvTranspose", "MaxPool", "AveragePool", "PadImage"})
+WINDOWED = frozenset(
+    {"ConvFusion", "ConvTranspose", "PadImage"}
+    | {operator + dims for operator in ("Conv", "MaxPool", "AveragePool") for dims in ("", "1D", "2D", "3D")}
+)
 """The operators that have windows."""
 
 _SIDES = {"kernel": ("h", "w"), "stride": ("h", "w"), "dilation": ("h", "w"), "pad": ("t", "l", "b", "r")}

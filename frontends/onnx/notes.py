@@ -82,8 +82,9 @@ def _are_conditions(content: Any) -> bool:
 
 
 def _is_range(content: Any, dims: set[str]) -> bool:
-    """[1, "time"], and "descending" behind that."""
-    if not isinstance(content, list) or len(content) not in (2, 3) or content[2:] not in ([], ["descending"]):
+    """[1, "time"], and "descending" or "partition" behind that."""
+    orders: list[list[str]] = [[], ["descending"], ["partition"]]
+    if not isinstance(content, list) or len(content) not in (2, 3) or content[2:] not in orders:
         return False
     return all(_is_bound(bound, dims) for bound in content[:2])
 

@@ -208,12 +208,25 @@ def needs_caffe2() -> str:
     return f"needs a real Caffe2: set CONVERT_CAFFE2_PYTHON ({missing})" if (missing := available()) else ""
 
 
+_FILLS = {"uint8": "GivenTensorByteStringToUInt8Fill", "int32": "GivenTensorIntFill", "int64": "GivenTensorInt64Fill"}
+
+
 def hand_written(
-    path: Path, operator: str, inputs: Sequence[np.ndarray], args: dict[str, Any], outputs: int = 1
-) -> Job:
-    """A net of one operator as somebody else may have written it, whose inputs are all data."""
+    path: Path, operator: str, inputs: Sequence[np.ndarray], args: dict[str, Any], outputs: int = 1,
+    weights: Sequence[int] = (),
+) -> Job:  # fmt: skip
+    """A net of one operator as somebody else may have written it; its inputs are data, those at `weights` are not."""
     names = [f"x{i}" for i in range(len(inputs))]
     predict = pb.NetDef(name="net", external_input=names, external_output=[f"y{i}" for i in range(outputs)])
+    init = pb.NetDef(name="init")
+    for i in weights:
+        fill = init.op.add(type=_FILLS[inputs[i].dtype.name], output=[names[i]])
+        fill.arg.add(name="shape").ints.extend(inputs[i].shape)
+        values = fill.arg.add(name="values")
+        if inputs[i].dtype == np.uint8:
+            values.strings.append(inputs[i].tobytes())
+        else:
+            values.ints.extend(inputs[i].ravel().tolist())
     op = predict.op.add(type=operator, input=names, output=predict.external_output)
     for key, value in args.items():
         argument = op.arg.add(name=key)
@@ -223,9 +236,13 @@ def hand_written(
             argument.f = value
         elif isinstance(value, int):
             argument.i = value
-        else:
+        elif all(isinstance(v, int) for v in value):
             argument.ints.extend(value)
+        else:
+            argument.floats.extend(value)
     path.mkdir(parents=True)
     (path / "predict_net.pb").write_bytes(predict.SerializeToString())
-    (path / "init_net.pb").write_bytes(pb.NetDef(name="init").SerializeToString())
-    return Job(path, dict(zip(names, inputs, strict=True)))
+    (path / "init_net.pb").write_bytes(init.SerializeToString())
+    return Job(
+        path, {name: array for i, (name, array) in enumerate(zip(names, inputs, strict=True)) if i not in weights}
+    )

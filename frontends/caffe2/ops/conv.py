@@ -14,7 +14,7 @@ from ..windows import Sizes, Window, make_window, with_legacy_pads
 from .layout import as_channels_first, from_channels_first
 
 
-@caffe2_op("Conv")
+@caffe2_op("Conv", "Conv1D", "Conv2D", "Conv3D")
 def conv(
     g: Graph, x: ir.Value, w: ir.Value, b: ir.Value | None = None, *, order: str = "NCHW", group: int = 1,
     kernels: Sizes = None, strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None, legacy_pad: int = 0,
@@ -65,7 +65,7 @@ def conv_transpose(
     return from_channels_first(g, y, order)
 
 
-@caffe2_op("MaxPool")
+@caffe2_op("MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D")
 def max_pool(
     g: Graph, x: ir.Value, *, order: str = "NCHW", global_pooling: int = 0, kernels: Sizes = None,
     strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None, legacy_pad: int = 0,
@@ -78,7 +78,7 @@ def max_pool(
     return from_channels_first(g, g.MaxPool(x, kernel_shape=made.kernel, strides=made.strides, pads=made.pads), order)
 
 
-@caffe2_op("AveragePool")
+@caffe2_op("AveragePool", "AveragePool1D", "AveragePool2D", "AveragePool3D")
 def average_pool(
     g: Graph, x: ir.Value, *, order: str = "NCHW", global_pooling: int = 0, count_include_pad: int = 0,
     kernels: Sizes = None, strides: Sizes = None, pads: Sizes = None, dilations: Sizes = None, legacy_pad: int = 0,

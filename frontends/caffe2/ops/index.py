@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..rules import caffe2_op
@@ -58,6 +59,31 @@ def one_hot(g: Graph, indices: ir.Value, depth: ir.Value) -> ir.Value:
     """A matrix of float32."""
     size = g.Reshape(depth, g.const(np.zeros(0, np.int64)))
     return g.OneHot(indices, size, np.array([0, 1], np.float32), axis=-1)
+
+
+@caffe2_op("BatchOneHot")
+def batch_one_hot(g: Graph, x: ir.Value, lengths: ir.Value, values: ir.Value) -> ir.Value:
+    """Each column of `x` against the values that are its own: `lengths` says how many of `values` those are."""
+    counts = g.static(lengths)
+    if counts is None:
+        raise Unsupported("a BatchOneHot whose lengths are computed")
+    columns = np.repeat(np.arange(counts.size), counts)
+    return g.Cast(g.Equal(g.Gather(x, g.const(columns), axis=1), values), to=g.dtype(x))
+
+
+@caffe2_op("Bucketize")
+def bucketize(g: Graph, x: ir.Value, *, boundaries: Sequence[float]) -> ir.Value:
+    """How many of the boundaries, which ascend, are below each element, as int32."""
+    bounds = g.const(np.array(list(boundaries), g.dtype(x).numpy()))
+    below = g.Less(bounds, g.Unsqueeze(x, [-1]))
+    return g.ReduceSum(g.Cast(below, to=ir.DataType.INT32), [-1], keepdims=0)
+
+
+@caffe2_op("Unique")
+def unique(g: Graph, x: ir.Value) -> list[ir.Value]:
+    """The different elements in order, and where each of the input is among them."""
+    values, _, places, _ = g.Unique(x, sorted=1, outputs=4)
+    return [values, g.Cast(places, to=ir.DataType.INT32)]
 
 
 @caffe2_op("ReversePackedSegs")

@@ -217,4 +217,71 @@ def dropout(g: Graph, x: ir.Value, *, ratio: float = 0.5, is_test: int = 0) -> i
     return g.Identity(x)
 
 
-caffe2_op.gap("its result is uint8 where ONNX's is bool", "IsNaN", "IsNanInf")
+@caffe2_op("IsNaN")
+def is_nan(g: Graph, x: ir.Value) -> ir.Value:
+    """One and zero in uint8."""
+    return g.Cast(g.IsNaN(x), to=ir.DataType.UINT8)
+
+
+@caffe2_op("ReplaceNaN")
+def replace_nan(g: Graph, x: ir.Value, *, value: float = 0.0) -> ir.Value:
+    return g.Where(g.IsNaN(x), g.const(np.array(value, g.dtype(x).numpy())), x)
+
+
+@caffe2_op("ReluN")
+def relu_up_to(g: Graph, x: ir.Value, *, n: float = 6.0) -> ir.Value:
+    return g.Clip(x, *(g.const(np.array(v, g.dtype(x).numpy())) for v in (0, n)))
+
+
+@caffe2_op("Logit")
+def logit(g: Graph, x: ir.Value, *, eps: float = 1e-6) -> ir.Value:
+    """ln(x / (1 - x)) of x that is kept `eps` away from 0 and 1."""
+    low, high = (g.const(np.array(v, np.float32)) for v in (eps, np.float32(1) - np.float32(eps)))
+    x = g.Clip(x, low, high)
+    return g.Log(g.Div(x, g.Sub(1.0, x)))
+
+
+@caffe2_op("Glu")
+def gated_linear_unit(g: Graph, x: ir.Value, *, dim: int = -1, dim_split: int = -1) -> ir.Value:
+    """The first half along a dim, and the logistic function of the second one to weigh it with."""
+    halves = g.Split(x, axis=dim if dim_split == -1 else dim_split, num_outputs=2, outputs=2)
+    return g.Mul(halves[0], g.Sigmoid(halves[1]))
+
+
+@caffe2_op("WeightedSum")
+def weighted_sum(g: Graph, *pairs: ir.Value) -> ir.Value:
+    """Blobs and their weights in turn, each weight of one element."""
+    terms = [g.Mul(x, g.Reshape(w, [])) for x, w in zip(pairs[::2], pairs[1::2], strict=True)]
+    return terms[0] if len(terms) == 1 else g.Sum(*terms)
+
+
+@caffe2_op("ElementwiseLinear")
+def elementwise_linear(g: Graph, x: ir.Value, w: ir.Value, b: ir.Value, *, axis: int = 1) -> ir.Value:
+    """x·w + b with the dims of `x` from `axis` on as one."""
+    if axis % g.rank(x) == g.rank(x) - 1:
+        return g.Add(g.Mul(x, w), b)
+    apart = g.Shape(x, start=axis)
+    return g.Add(g.Mul(x, g.Reshape(w, apart)), g.Reshape(b, apart))
+
+
+@caffe2_op("AffineChannel")
+def affine_channel(
+    g: Graph, x: ir.Value, scale: ir.Value, bias: ir.Value, *, is_learnable: int = 0, order: str = "NCHW"
+) -> ir.Value:
+    """A scale and a bias for each channel."""
+    behind = list(range(1, g.rank(x) - 1)) if order == "NCHW" else []
+    scale, bias = (g.Unsqueeze(v, behind) if behind else v for v in (scale, bias))
+    return g.Add(g.Mul(x, scale), bias)
+
+
+@caffe2_op("RowMul")
+def row_mul(g: Graph, x: ir.Value, w: ir.Value) -> ir.Value:
+    """Each row times its number."""
+    return g.Mul(x, g.Unsqueeze(g.Reshape(w, [-1]), list(range(1, g.rank(x)))))
+
+
+@caffe2_op("Conditional")
+def conditional(g: Graph, condition: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Row by row."""
+    behind = list(range(1, g.rank(x)))
+    return g.Where(g.Unsqueeze(condition, behind) if behind else condition, x, y)

@@ -84,3 +84,70 @@ def arange(g: Graph, *bounds: ir.Value) -> ir.Value:
         return g.Range(start, stop, by)
     count = g.Cast(g.Ceil(g.Div(g.Sub(stop, start), by)), to=ir.DataType.INT64)
     return g.Add(start, g.Mul(g.Cast(g.Range(0, count, 1), to=ir.DataType.FLOAT), by))
+
+
+def front_or_back_rule(operator: str, front: bool) -> Rule:
+    """A rule for a reduction over the first or the last `num_reduce_dim` dims."""
+
+    def rule(g: Graph, x: ir.Value, lengths: ir.Value | None = None, *, num_reduce_dim: int = 1) -> ir.Value:
+        if lengths is not None:
+            raise Unsupported("the input lengths: a row or column that ends before the others")
+        rank = g.rank(x)
+        axes = range(num_reduce_dim) if front else range(rank - num_reduce_dim, rank)
+        return g.node(operator, [x, list(axes)], {"keepdims": 0})
+
+    return rule
+
+
+for _name in ("Sum", "Mean", "Max"):
+    caffe2_op(f"ReduceFront{_name}")(front_or_back_rule(f"Reduce{_name}", True))
+    caffe2_op(f"ReduceBack{_name}")(front_or_back_rule(f"Reduce{_name}", False))
+
+
+@caffe2_op("RowwiseMax")
+def rowwise_max(g: Graph, x: ir.Value) -> ir.Value:
+    """Of [N, rows, columns]: the largest of each row."""
+    return g.ReduceMax(x, [2], keepdims=0)
+
+
+@caffe2_op("ColwiseMax")
+def colwise_max(g: Graph, x: ir.Value) -> ir.Value:
+    """Of [N, rows, columns]: the largest of each column."""
+    return g.ReduceMax(x, [1], keepdims=0)
+
+
+@caffe2_op("ReduceTailSum")
+def reduce_tail_sum(g: Graph, x: ir.Value) -> ir.Value:
+    """The sum of each row, of all of its dims."""
+    return _sum_of_rows(g, x)
+
+
+@caffe2_op("DotProduct")
+def dot_product(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Of each row with its counterpart."""
+    return _sum_of_rows(g, g.Mul(x, y))
+
+
+@caffe2_op("SquaredL2Distance")
+def squared_distance(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Half the square of the distance of each row from its counterpart."""
+    difference = g.Sub(x, y)
+    return g.Mul(_sum_of_rows(g, g.Mul(difference, difference)), 0.5)
+
+
+@caffe2_op("L1Distance")
+def absolute_distance(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    return _sum_of_rows(g, g.Abs(g.Sub(x, y)))
+
+
+@caffe2_op("CosineSimilarity")
+def cosine_similarity(g: Graph, x: ir.Value, y: ir.Value) -> ir.Value:
+    """The squares of the lengths are 1e-12 at least (distance_op.cc)."""
+    least = g.const(np.array(1e-12, g.dtype(x).numpy()))
+    squares = [g.Max(_sum_of_rows(g, g.Mul(v, v)), least) for v in (x, y)]
+    return g.Div(dot_product(g, x, y), g.Mul(*(g.Sqrt(v) for v in squares)))
+
+
+def _sum_of_rows(g: Graph, x: ir.Value) -> ir.Value:
+    """Of all dims but the first."""
+    return x if g.rank(x) == 1 else g.ReduceSum(x, list(range(1, g.rank(x))), keepdims=0)

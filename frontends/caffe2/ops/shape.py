@@ -145,3 +145,15 @@ def channel_shuffle(g: Graph, x: ir.Value, *, group: int = 1, kernel: int = 1, o
         raise Unsupported("a ChannelShuffle other than of [N, C, H, W] with known C")
     apart = g.Reshape(x, [0, group, channels // group, -1])
     return g.Reshape(g.Transpose(apart, perm=[0, 2, 1, 3]), g.dims(x))
+
+
+@caffe2_op("MergeDim")
+def merge_dim(g: Graph, x: ir.Value) -> ir.Value:
+    """The first two dims as one."""
+    return g.Reshape(x, g.Concat([-1], g.Shape(x, start=2), axis=0) if g.rank(x) > 2 else [-1])
+
+
+@caffe2_op("PrependDim")
+def prepend_dim(g: Graph, x: ir.Value, *, dim_size: int = 1) -> ir.Value:
+    """The first dim in `dim_size` parts."""
+    return g.Reshape(x, g.Concat([dim_size, -1], g.Shape(x, start=1), axis=0))

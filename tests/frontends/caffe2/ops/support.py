@@ -51,7 +51,7 @@ def described(feeds: dict[str, np.ndarray]) -> list[str]:
 def net(path: Path, row: Case) -> Job:
     """The net of one operator that a row is about, written to `path`."""
     args = dict(row.attributes)
-    return hand_written(path, row.operator, row.inputs, args, args.pop("outputs", 1))
+    return hand_written(path, row.operator, row.inputs, args, args.pop("outputs", 1), args.pop("weights", ()))
 
 
 def check(row: Case, foreign: Foreign) -> None:

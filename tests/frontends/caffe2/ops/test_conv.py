@@ -10,6 +10,15 @@ from tests.support.cases import Case, case, f32, params
 
 ROWS = params(
     [
+        case("Conv", f32(1, 3, 6, 7), f32(4, 3, 3, 3), f32(4), kernel=3, is_test=1).named("is_test"),
+        case("Conv1D", f32(1, 3, 9), f32(4, 3, 3), f32(4), kernels=[3], strides=[2]),
+        case("Conv2D", f32(1, 3, 6, 7), f32(4, 3, 3, 3), f32(4), kernel=3),
+        case("Conv3D", f32(1, 2, 4, 5, 6), f32(3, 2, 2, 2, 2), f32(3), kernels=[2, 2, 2]),
+        *(
+            case(f"{kind}Pool{n}D", f32(1, 2, *sizes), kernels=[2] * n, strides=[2] * n)
+            for kind in ("Max", "Average")
+            for n, sizes in ((1, (8,)), (2, (6, 8)), (3, (4, 6, 8)))
+        ),
         case("Conv", f32(1, 6, 7, 3), f32(4, 2, 2, 3), kernel_h=2, kernel_w=2, stride=2, order="NHWC").named("nhwc"),
         case("Conv", f32(1, 3, 6, 7), f32(4, 3, 3, 3), f32(4), kernel=3, pad_t=1, pad_l=2, pad_b=0, pad_r=1).named(
             "sides"

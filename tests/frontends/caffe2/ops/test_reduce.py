@@ -27,6 +27,20 @@ ROWS = params(
         case("SumElements", f32(2, 3)),
         case("SumElements", f32(2, 3), average=1).named("average"),
         case("SumSqrElements", f32(2, 3)),
+        *(
+            case(f"Reduce{end}{kind}", f32(2, 3, 4), **more)
+            for end in ("Front", "Back")
+            for kind in ("Sum", "Mean", "Max")
+            for more in ({}, {"num_reduce_dim": 2})
+        ),
+        *(case(name, f32(2, 3, 4)) for name in ("RowwiseMax", "ColwiseMax", "ReduceTailSum")),
+        *(
+            case(name, f32(3, 4), f32(3, 4, low=0.0))
+            for name in ("DotProduct", "SquaredL2Distance", "L1Distance", "CosineSimilarity")
+        ),
+        case("CosineSimilarity", np.zeros((2, 3), np.float32), f32(2, 3)).named("zeros"),
+        case("DotProduct", f32(4), f32(4)).named("numbers"),
+        case("L1Distance", f32(2, 3, 4), f32(2, 3, 4, low=0.0)).named("matrices"),
         case("Moments", f32(2, 3), axes=[1], outputs=2),
     ]
 )

@@ -9,6 +9,9 @@ from tests.support.cases import Case, case, f32, params
 
 ROWS = params(
     [
+        case("MergeDim", f32(2, 3, 4)),
+        case("MergeDim", f32(2, 3)).named("a matrix"),
+        case("PrependDim", f32(4, 3), dim_size=2),
         case("Concat", f32(2, 3), f32(2, 4), outputs=2),
         case("Concat", f32(2, 3), f32(2, 3), outputs=2, add_axis=1, axis=1).named("stack"),
         case("Concat", f32(2, 3), f32(2, 3), outputs=2, add_axis=1).named("no axis"),

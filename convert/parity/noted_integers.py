@@ -1,0 +1,18 @@
+"""Integers that are drawn as a reader noted them on an input (`RANGE_KEY`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def noted_integers(
+    low: int, high: int, order: Sequence[str], rng: np.random.Generator, shape: Sequence[int]
+) -> np.ndarray:
+    """From `low` to `high`; of a partition, numbers of 0 and more that add up to `high`."""
+    if "partition" in order:
+        count = int(np.prod(shape))
+        return rng.multinomial(high, np.full(count, 1 / count)).reshape(shape) if count else np.zeros(shape, np.int64)
+    array = rng.integers(low, max(low, high) + 1, size=shape)
+    return np.sort(array)[::-1] if "descending" in order else array
