@@ -12,12 +12,15 @@ import ast
 import logging
 import os
 import re
+import typing
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.export import ExportedProgram
@@ -82,7 +85,7 @@ def read_exported(path: Path, trust: bool = False) -> ExportedProgram:
             hint="import the library that defines them in a file of rules, and give that with --rules FILE",
         )
     try:
-        with _weights_only(not trust), _no_log(), stand_in_classes():
+        with _weights_only(not trust), _no_log(), stand_in_classes(), _types_looked_up_once():
             return torch.export.load(path) if trust else in_confined_thread(partial(torch.export.load, path))
     except Exception as error:
         text = " ".join(str(error).split())[:400]
@@ -90,6 +93,22 @@ def read_exported(path: Path, trust: bool = False) -> ExportedProgram:
             f"{path} could not be read as an exported program: {type(error).__name__}: {text}",
             hint="save it again with torch.export.save of the PyTorch version installed here",
         ) from error
+
+
+@contextmanager
+def _types_looked_up_once() -> Iterator[None]:
+    """Inside, PyTorch asks once for the types of a class's fields, and not for each object: half of reading a file."""
+    from torch._export.serde import serialize
+
+    found: dict[Any, dict[str, Any]] = {}
+
+    def types_of(kind: Any, **where: Any) -> dict[str, Any]:
+        if kind not in found:
+            found[kind] = typing.get_type_hints(kind, **where)
+        return found[kind]
+
+    with patch.object(serialize, "typing", SimpleNamespace(**{**vars(typing), "get_type_hints": types_of})):
+        yield
 
 
 @contextmanager

@@ -38,7 +38,7 @@ from ..inputs.guess import parameters_of
 from ..inputs.output_names import named_outputs
 from ..torchscript.state import attributes
 from ..torchscript.state import override_attributes as holding_script
-from . import float64_recurrent  # noqa: F401  (fills the table)
+from . import float64_convolution, float64_recurrent  # noqa: F401  (fill the table)
 from .float64_ops import DOUBLE, double_kernel
 from .higher_order import run_higher_order, uncompiled_control_flow
 
