@@ -47,6 +47,7 @@ from .patches.sound_codecs import pads_as_numbers
 from .patches.sparse import dense_weights
 from .patches.stack_frames import short_stacks
 from .patches.state_space import scans_of_any_length
+from .patches.weights_as_described import unwatched_weights
 from .patches.whole_rnn import infer_rnn_shapes
 from .prepare import uses_vmap
 from .static_dims import Place, with_static_dims
@@ -313,6 +314,7 @@ def _replacements(module: nn.Module) -> Iterator[None]:
     with (
         CaptureReplacements(),
         infer_layer_shapes(),
+        unwatched_weights(),
         short_stacks(),
         detectors_as_tensors(),
         attention_of_scores(),
