@@ -77,8 +77,7 @@ def convert(
     if parts := plugin.parts_of(opened, chosen, single):
         given = {"inputs": inputs, "verify": verify, "force": force, "skip_existing": skip_existing, "dry_run": dry_run,
                  "rules": rules, "dump_passes": dump_passes, "method": method, **options}  # fmt: skip
-        each = partial(convert, opened, form.name)
-        return convert_parts(each, parts, form, opened, output, chosen, given, report)
+        return convert_parts(partial(convert, opened, form.name), parts, form, opened, output, chosen, given, report)
     if single and (parts := plugin.parts_of(opened, chosen)):
         report.note(f"one graph, as one file is named for it: a folder as output gets {', '.join(parts)}")
     report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(place), form.name
@@ -110,8 +109,7 @@ def convert(
     with report.stage("read", _size(opened)), paused_garbage_collection():
         model = read_model(opened, chosen, report)
     describe(model, report)
-    read += model.meta.get(FILES_KEY, [])
-    check_apart(place, read)
+    check_apart(place, read := [*read, *model.meta.get(FILES_KEY, [])])
     _note_differences(model, report, form.kind)
     graph = model.clone() if verified else None
     _apply_layout(model, chosen, report)
@@ -271,9 +269,8 @@ def open_source(source: Any) -> Source:
 def _warm_up(report: Report, kind: str, *, target: str = "", formats: Sequence[str] = ()) -> None:
     """Fork what the runs of a `kind` will be forked from, in the process of a command; of a program, count them.
 
-    target, formats: the kind of the artefact to verify, given before anything is imported, and what is written. Where
-    one frontend reads both kinds, what runs and writes the target is forked now too: reading a Keras model computes in
-    TensorFlow, for whose threads TensorFlow Lite's converter would wait for good in a later fork.
+    target, formats: the kind of the artefact to verify, before anything is imported, and what is written. If a frontend
+    reads both, what writes and runs the target is forked now: a later fork lacks threads that the reader has started.
     """
     if not warm.are_allowed():
         warm.count_use(report, kind, () if target else formats)

@@ -48,16 +48,30 @@ def size(t, x):
 def reshape(t, x, shape, *, allowzero):
     target = t.ints(shape)
     if target is None:
-        target = shape
-        if not allowzero and x.shape.rank != 0:
-            wide = tf.shape(x, tf.int64)
-            count, own = tf.size(shape), tf.size(wide)
-            # A zero copies the input's dim at its place, where the input has one.
-            copied = tf.gather(wide, tf.minimum(tf.range(count), own - 1))
-            target = tf.where(tf.equal(shape, tf.zeros([], tf.int64)), copied, shape)
+        target = _computed_target(t, x, shape, allowzero=allowzero)
     elif not allowzero and 0 in target:
         target = _with_copies(t, x, target)
     return tf.reshape(x, target)
+
+
+def _computed_target(t: Emitter, x: Value, shape: tf.Tensor, *, allowzero: int) -> tf.Tensor:
+    """A shape that the run tells, with the sizes that the graph knows: the converter to TensorFlow Lite does not see
+    them behind what is computed, and has no convolution of channels that it does not know.
+
+    What an output of the model declares may be wrong, and is not taken.
+    """
+    target = shape
+    if not allowzero and x.shape.rank != 0:
+        wide = tf.shape(x, tf.int64)
+        count, own = tf.size(shape), tf.size(wide)
+        # A zero copies the input's dim at its place, where the input has one.
+        copied = tf.gather(wide, tf.minimum(tf.range(count), own - 1))
+        target = tf.where(tf.equal(shape, tf.zeros([], tf.int64)), copied, shape)
+    value = t.node.outputs[0] if t.node is not None else None
+    known = None if value is None or value.is_graph_output() else known_dims(value)
+    if not known or all(not isinstance(d, int) for d in known):
+        return target
+    return tf.stack([tf.constant(d, tf.int64) if isinstance(d, int) else target[i] for i, d in enumerate(known)])
 
 
 def _with_copies(t: Emitter, x: Value, target: Sequence[int]) -> tf.Tensor | np.ndarray:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 torch = pytest.importorskip("torch", reason="PyTorch is the oracle")
 interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="ai-edge-litert runs the files")
@@ -62,6 +62,30 @@ def test_channels_that_are_what_is_left(tmp_path: Path) -> None:
         x = torch.randn(n, 16, 8)
         (got,) = runner(x=x.numpy()).values()
         np.testing.assert_allclose(got, module(x).detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_channels_beside_two_dims_that_the_run_tells(tmp_path: Path) -> None:
+    """The boxes of a YOLO whose batch and map are open: four distributions over sixteen bins, by a computed Reshape."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["whole"]),
+        *(
+            helper.make_node("Slice", ["whole", f"at{start}", f"at{start + 1}"], [name])
+            for name, start in (("batch", 0), ("anchors", 2))
+        ),
+        helper.make_node("Concat", ["batch", "sides", "bins", "anchors"], ["apart"], axis=0),
+        helper.make_node("Reshape", ["x", "apart"], ["four"]),
+        helper.make_node("Transpose", ["four"], ["moved"], perm=[0, 2, 1, 3]),
+        helper.make_node("Softmax", ["moved"], ["shares"], axis=1),
+        helper.make_node("Conv", ["shares", "w"], ["y"]),
+    ]
+    numbers = {"at0": [0], "at1": [1], "at2": [2], "at3": [3], "sides": [4], "bins": [16]}
+    weights = [numpy_helper.from_array(np.array(v, np.int64), k) for k, v in numbers.items()]
+    weights.append(numpy_helper.from_array(np.arange(16, dtype=np.float32).reshape(1, 16, 1, 1), "w"))
+    proto = model(nodes, [info("x", ["n", 64, "m"])], [info("y", ["n", 1, 4, "m"])], weights)
+    path = encode(graph_of(proto), tmp_path)
+    feeds = [{"x": np.random.default_rng(n).standard_normal((n, 64, n + 3)).astype(np.float32)} for n in (2, 1)]
+    for feed, got in zip(feeds, run_target("tflite", path, feeds), strict=True):
+        np.testing.assert_allclose(got["y"], run_ort(proto, feed)[0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("p", [1, 2])
