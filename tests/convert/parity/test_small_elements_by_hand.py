@@ -230,22 +230,6 @@ def test_which_error_of_the_source_is_unexplained(made: _Part, moved: Sequence[f
 
 
 @pytest.mark.parametrize(
-    ("operators", "tails"),
-    [("Sigmoid", True), ("Sigmoid Transpose Identity", True), ("Softmax", True), ("Sigmoid Exp", False), ("", False)],
-)
-def test_a_source_may_compute_tails_to_roundings_of_1(operators: str, tails: bool) -> None:
-    g = Graph()
-    value = g.input("x", ir.DataType.FLOAT, [2, 2])
-    for operator in operators.split():
-        value = getattr(g, operator)(value)
-    g.output(g.Identity(value), "y")
-    judge = judge_of(moved=[0.0])
-    judge.graph = g.model()
-    for error, unexplained in ((SINGLE, not tails), (16 * SINGLE, not tails), (beyond(16 * SINGLE) + 1e-12, True)):
-        assert judge._is_unexplained(part(1e-9, (error, error)), 0, 0) == unexplained
-
-
-@pytest.mark.parametrize(
     ("error", "given", "doubtful"),
     [(1e-3, 9.0, False), (beyond(1e-3), 9.0, True), (1.0, 1.0, False), (1.0, 0.5, True)],
 )
