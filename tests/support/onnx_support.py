@@ -77,10 +77,11 @@ def run_converted(proto: onnx.ModelProto, to: str, folder: Path, feeds: dict[str
 
 
 def session(thing: Path | onnx.ModelProto) -> onnxruntime.InferenceSession:
-    """A quiet session with one thread."""
+    """A quiet session with one thread, whose products of bytes are exact on processors with AVX2 alone as well."""
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = 4
     settings.intra_op_num_threads = 1
+    settings.add_session_config_entry("session.x64quantprecision", "1")  # else sums of two saturate in 16 bits there
     content = str(thing) if isinstance(thing, Path) else thing.SerializeToString()
     return onnxruntime.InferenceSession(content, settings, providers=["CPUExecutionProvider"])
 

@@ -86,6 +86,7 @@ def _onnx(path: Path, feeds: Feeds) -> list[Arrays]:
     options.log_severity_level, options.intra_op_num_threads = 3, 1
     # Fused quantized products saturate in 16 bits on processors with AVX2 alone, which no specification says.
     options.add_session_config_entry("session.disable_quant_qdq", "1")
+    options.add_session_config_entry("session.x64quantprecision", "1")
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     names = [o.name for o in session.get_outputs()]
     return [dict(zip(names, session.run(None, dict(feed)), strict=True)) for feed in feeds]

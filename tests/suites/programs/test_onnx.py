@@ -39,6 +39,7 @@ def _run(row: OnnxProgram) -> list[list[np.ndarray]]:
     options.log_severity_level, options.intra_op_num_threads = 4, 1
     # Fused quantized products saturate in 16 bits on processors with AVX2 alone, which no specification says.
     options.add_session_config_entry("session.disable_quant_qdq", "1")
+    options.add_session_config_entry("session.x64quantprecision", "1")
     session = onnxruntime.InferenceSession(row.model.SerializeToString(), options, ["CPUExecutionProvider"])
     return [[np.asarray(y) for y in session.run(None, feed)] for feed in row.feeds]
 
