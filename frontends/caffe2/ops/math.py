@@ -268,7 +268,7 @@ def elementwise_linear(g: Graph, x: ir.Value, w: ir.Value, b: ir.Value, *, axis:
 def affine_channel(
     g: Graph, x: ir.Value, scale: ir.Value, bias: ir.Value, *, is_learnable: int = 0, order: str = "NCHW"
 ) -> ir.Value:
-    """A scale and a bias for each channel."""
+    """A scale and a bias for each channel; `is_learnable` is about gradients."""
     behind = list(range(1, g.rank(x) - 1)) if order == "NCHW" else []
     scale, bias = (g.Unsqueeze(v, behind) if behind else v for v in (scale, bias))
     return g.Add(g.Mul(x, scale), bias)

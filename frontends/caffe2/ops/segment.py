@@ -46,8 +46,16 @@ def _row_count(g: Graph, rows: ir.Value) -> ir.Value:
 def _add_to(g: Graph, rows: ir.Value, places: ir.Value, count: ir.Value) -> ir.Value:
     """`count` rows of zeros with `rows` added at their places."""
     shape = g.Concat(count, g.Shape(rows, start=1), axis=0) if g.rank(rows) > 1 else count
-    zeros = g.Expand(g.const(np.zeros([1] * g.rank(rows), g.dtype(rows).numpy())), shape)
+    zeros = g.Expand(_filled(g, rows, 0), shape)
     return g.ScatterND(zeros, g.Unsqueeze(places, [1]), rows, reduction="add")
+
+
+def _filled(g: Graph, rows: ir.Value, number: float) -> ir.Value:
+    """One element of a number, with the rank and the dtype of the rows."""
+    dtype = g.dtype(rows)
+    if np.isinf(number) and not dtype.is_floating_point():
+        raise Unsupported(f"segments of {dtype.name.lower()}, which has no infinity")
+    return g.const(np.full([1] * g.rank(rows), number, dtype.numpy()))
 
 
 def _beside(g: Graph, numbers: ir.Value, rows: ir.Value) -> ir.Value:
@@ -92,7 +100,7 @@ def lengths_max(g: Graph, x: ir.Value, lengths: ir.Value) -> ir.Value:
     _note_partition(lengths, x)
     places = segment_places(g, lengths, _row_count(g, x))
     shape = g.Concat(g.Shape(lengths, end=1), g.Shape(x, start=1), axis=0)
-    lowest = g.Expand(g.const(np.full([1] * g.rank(x), -np.inf, g.dtype(x).numpy())), shape)
+    lowest = g.Expand(_filled(g, x, -np.inf), shape)
     found = g.ScatterND(lowest, g.Unsqueeze(places, [1]), x, reduction="max")
     empty = _beside(g, g.Equal(cast_to_int64(g, lengths), 0), found)
     return g.Where(empty, g.const(np.array(0, g.dtype(x).numpy())), found)
@@ -173,7 +181,7 @@ def pack_segments(
     starts = g.Unsqueeze(g.Sub(g.CumSum(counts, 0), counts), [1])
     steps = g.Unsqueeze(g.Range(0, longest, 1), [0])
     filled = g.Less(steps, g.Unsqueeze(counts, [1]))
-    padding = g.const(np.full([1] * g.rank(x), -np.inf if pad_minf else 0, g.dtype(x).numpy()))
+    padding = _filled(g, x, -np.inf if pad_minf else 0)
     behind = g.Expand(padding, g.Concat([1], g.Shape(x, start=1), axis=0) if g.rank(x) > 1 else [1])
     rows = g.Concat(x, behind, axis=0)
     packed = g.Gather(rows, g.Where(filled, g.Add(starts, steps), _row_count(g, x)), axis=0)

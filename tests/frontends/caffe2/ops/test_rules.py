@@ -78,10 +78,12 @@ def test_weights_of_random_numbers_and_missing_blobs_are_refused(tmp_path: Path)
     from convert.files.caffe2 import caffe2_pb2 as pb
 
     job = hand_written(tmp_path / "net.caffe2", "Relu", [f32(2)], {})
-    random = pb.NetDef(op=[pb.OperatorDef(type="XavierFill", output=["w"])])
-    (job.net / "init_net.pb").write_bytes(random.SerializeToString())
-    with pytest.raises(ConvertError, match="random"):
-        run(job.net, {}, "x0:float32[2]")
+    for fill in ("UniformFill", "GaussianFill", "XavierFill", "MSRAFill", "UniformIntFill"):
+        random = pb.NetDef(op=[pb.OperatorDef(type=fill, output=["w"])])
+        (job.net / "init_net.pb").write_bytes(random.SerializeToString())
+        with pytest.raises(ConvertError, match="a weight of random numbers") as caught:
+            run(job.net, {}, "x0:float32[2]")
+        assert caught.value.hint == "run init_net once in Caffe2 and save the weights that it made"
     hand_written(tmp_path / "other.caffe2", "Relu", [f32(2)], {})
     lost = pb.NetDef(op=[pb.OperatorDef(type="Relu", input=["nowhere"], output=["y"])], external_output=["y"])
     (tmp_path / "other.caffe2" / "predict_net.pb").write_bytes(lost.SerializeToString())

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from convert.frontends import caffe2
 
+from convert.errors import Unsupported
 from convert.graph.metadata import RANGE_KEY
 from convert.options import Options, parse_input
 from convert.parity.inputs import generate_feeds
@@ -73,3 +74,11 @@ def test_lengths_are_drawn_that_add_up_to_the_rows(tmp_path: Path) -> None:
     for feed in generate_feeds(model):
         assert feed.arrays["x1"].min() >= 0
         assert feed.arrays["x1"].sum() == len(feed.arrays["x0"])
+
+
+def test_integers_have_no_infinity_to_begin_with(tmp_path: Path) -> None:
+    rows = np.arange(20, dtype=np.int32).reshape(5, 4)
+    job = hand_written(tmp_path / "net.caffe2", "LengthsMax", [rows, LENGTHS], {})
+    options = Options(inputs=tuple(map(parse_input, ("x0:int32[5,4]", "x1:int32[3]"))))
+    with pytest.raises(Unsupported, match="segments of int32, which has no infinity"):
+        caffe2.read(Source("caffe2", job.net), options, Report("convert"))
