@@ -30,7 +30,7 @@ def import_quietly(
         os.environ.setdefault(variable, value)
     if name in sys.modules:
         return sys.modules[name]
-    with silent(2), _late_modules(late):
+    with silent(2), late_modules(late):
         module = importlib.import_module(name)
         if start is not None:
             start(module)
@@ -49,6 +49,8 @@ class _LateModule(ModuleType):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         loader = self.__spec__ and self.__spec__.loader
         assert isinstance(loader, _LateLoader)
+        if (inner := f"{self.__name__}.{name}") in loader.names:
+            return importlib.import_module(inner)
         self.__class__ = ModuleType  # type: ignore[assignment]
         loader.whole.exec_module(self)
         return getattr(self, name)
@@ -57,8 +59,8 @@ class _LateModule(ModuleType):
 class _LateLoader(Loader):
     """Makes a `_LateModule` of what another loader would execute at once."""
 
-    def __init__(self, whole: Loader) -> None:
-        self.whole = whole
+    def __init__(self, whole: Loader, names: Collection[str]) -> None:
+        self.whole, self.names = whole, names
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """A module that is empty still."""
@@ -80,12 +82,13 @@ class _LateFinder:
         """The specification of one of the names, else None."""
         found = PathFinder.find_spec(name, path, target) if name in self.names else None
         if found is not None and found.loader is not None:
-            found.loader = _LateLoader(found.loader)
+            found.loader = _LateLoader(found.loader, self.names)
         return found
 
 
 @contextmanager
-def _late_modules(names: Collection[str]) -> Iterator[None]:
+def late_modules(names: Collection[str]) -> Iterator[None]:
+    """What is imported inside and has one of these names is executed when somebody asks it for something."""
     finder = _LateFinder(names)
     sys.meta_path.insert(0, finder)
     try:

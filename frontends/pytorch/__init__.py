@@ -103,11 +103,14 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
 
 
 def prepare(source: Source, options: Options) -> None:
-    """Import what writes files when it is imported, PyTorch's compiler, which transformers does."""
-    if source.kind == "hf-folder":
-        from .files.hugging_face import import_class
+    """Import what makes a folder when it is imported: PyTorch's compiler, which capture and transformers do."""
+    with contextlib.suppress(Exception):  # which reading tells
+        from .common.late_imports import import_trace
 
-        with contextlib.suppress(Exception):  # which reading tells
+        import_trace()
+        if source.kind == "hf-folder":
+            from .files.hugging_face import import_class
+
             import_class(source.file, options)
 
 
@@ -165,7 +168,7 @@ _AT_FIRST_CAPTURE = (
 
 def preload() -> None:
     """Import what reading and running take, without starting a thread: warm workers are forked after it."""
-    from .common.late_networkx import import_trace
+    from .common.late_imports import import_trace
 
     import_trace()
     import torch._dynamo  # noqa: F401

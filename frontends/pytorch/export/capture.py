@@ -16,7 +16,7 @@ from convert.errors import Unsupported, UsageError
 from convert.options import Options
 from convert.report import Report
 
-from ..common.late_networkx import import_trace
+from ..common.late_imports import import_trace
 from ..common.modes import refuse_seeded, watch_seeds
 from ..common.state import refuse_assignments, track_assignments
 from ..inputs.arguments import arrange_arguments, arranged_shapes

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from ..common.late_networkx import import_trace
+from ..common.late_imports import import_trace
 
 _export = import_trace()._export
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 
 import pytest
 
-from convert.runners.quiet_import import import_quietly
+from convert.runners.quiet_import import import_quietly, late_modules
 
 
 def test_late_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,3 +30,24 @@ def test_late_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert framework.extra.number == 2
     assert "framework_of_a_test_s_friend" in sys.modules
     assert not [finder for finder in sys.meta_path if type(finder).__module__ == import_quietly.__module__]
+
+
+def test_a_module_inside_of_a_late_package_comes_without_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "late_package_of_a_test"
+    package.mkdir()
+    (package / "__init__.py").write_text("from . import inner as inner, other as other\nnumber = 1\n")
+    (package / "inner.py").write_text("number = 2\n")
+    (package / "other.py").write_text("number = 3\n")
+    (tmp_path / "user_of_a_test.py").write_text("from late_package_of_a_test import inner\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with late_modules([package.name, f"{package.name}.inner"]):
+        user = importlib.import_module("user_of_a_test")
+    assert f"{package.name}.other" not in sys.modules  # which the package imports when it is executed
+    assert user.inner.number == 2
+    assert f"{package.name}.other" not in sys.modules
+    assert sys.modules[package.name].number == 1
+    assert sys.modules[package.name].inner is user.inner
+    assert sys.modules[f"{package.name}.other"].number == 3

@@ -1,7 +1,8 @@
-"""Imports two modules of PyTorch without networkx, which they ask for and a conversion has no use for.
+"""Imports torch.export without what it asks for and a conversion has no use for: networkx, training on many machines.
 
-`torch.export` imports them for the checkpoints of training. networkx is three hundred modules, a twentieth of the CPU
-seconds of a first conversion. Here it is imported when one of the two uses it, and otherwise never.
+Two modules for the checkpoints of training import networkx, three hundred modules, a twentieth of the CPU seconds of a
+first conversion; Dynamo imports the parameters that are spread over machines (FSDP), a twentieth again. Here either is
+imported when it is used, and otherwise never.
 """
 
 from __future__ import annotations
@@ -15,9 +16,15 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import Any
 
+from convert.runners.quiet_import import late_modules
+
 _MODULES = tuple(
     f"torch._functorch._activation_checkpointing.{name}" for name in ("graph_info_provider", "knapsack_evaluator")
 )
+
+_SPREAD = "torch.distributed.fsdp"
+_LATE = (_SPREAD, f"{_SPREAD}._fully_shard", f"{_SPREAD}._fully_shard._fsdp_param_group")
+"""What Dynamo asks for at its import, to be held against the modules of the programs that it sees."""
 
 
 class _Networkx(ModuleType):
@@ -60,7 +67,7 @@ def _import(name: str, globals: Any = None, locals: Any = None, fromlist: Any = 
 
 
 def import_trace() -> ModuleType:
-    """`torch.export._trace`, with the two modules imported first, where nobody has yet and this PyTorch has them.
+    """`torch.export._trace`, after the two modules, where nobody has imported them yet and this PyTorch has them.
 
     It makes a folder for temporary files when it is imported: that is to be before a thread that loads a file, which
     can write nowhere, gets to it.
@@ -75,4 +82,5 @@ def import_trace() -> ModuleType:
             pass
         finally:
             sys.meta_path.remove(finder)
-    return importlib.import_module("torch.export._trace")
+    with late_modules(_LATE):
+        return importlib.import_module("torch.export._trace")
