@@ -6,8 +6,10 @@ from typing import Any
 
 from convert.runners.quiet_import import import_quietly
 
-_LATE = ("keras.wrappers", "keras._tf_keras.keras.wrappers")
-"""Keras's wrappers for scikit-learn, which import it where it is installed: a fifth of TensorFlow's own import."""
+_LATE = ("keras.wrappers", "keras._tf_keras.keras.wrappers", "tensorflow.python.keras.models")
+"""Keras's wrappers for scikit-learn, which import it where it is installed: a fifth of TensorFlow's own import; and the
+models of the old Keras inside of TensorFlow, which import scipy: a tenth of the rest.
+"""
 
 
 def import_tensorflow(*, start: bool = True) -> Any:

@@ -3,10 +3,11 @@
     python tests/benchmarks/scaling.py [--nodes 1000 10000] [--gigabytes 0.1 1 3] [--from onnx …] [--to onnx …]
 
 Chains of small nodes, and stacks of square matrices, are written as a source of each frontend: an ONNX file, a
-TorchScript archive, a SavedModel. Each conversion is a new process that first converts a tiny model of the same pair,
-so that imports are left out, and then starts the clocks: CPU seconds (all threads, and TensorFlow's converter to
-TensorFlow Lite, which runs in a child process) and the peak of memory beyond what was resident, of this process. The
-first table is per node, the second per byte of weights; `growth` compares with the smallest size.
+TorchScript archive, a SavedModel, and the ONNX file as a Caffe2 folder. Each conversion is a new process that first
+converts a tiny model of the same pair, so that imports are left out, and then starts the clocks: CPU seconds (all
+threads, and TensorFlow's converter to TensorFlow Lite, which runs in a child process) and the peak of memory beyond
+what was resident, of this process. The first table is per node, the second per byte of weights; `growth` compares with
+the smallest size.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from pathlib import Path
 
 from clocks import measured, record
 
-SOURCES = ("onnx", "pytorch", "tensorflow")
-TARGETS = ("onnx", "tf", "tf-frozen", "keras", "tflite", "caffe2")
-SUFFIX = {"onnx": ".onnx", "pytorch": ".pt", "tensorflow": ".savedmodel"}
+SOURCES = ("onnx", "pytorch", "tensorflow", "caffe2")
+TARGETS = ("onnx", "torch", "tf", "tf-frozen", "keras", "tflite", "caffe2")
+SUFFIX = {"onnx": ".onnx", "pytorch": ".pt", "tensorflow": ".savedmodel", "caffe2": ".caffe2"}
 WIDTH = 2048
 """Rows and columns of a matrix: 16 MiB of float32."""
 
@@ -35,6 +36,8 @@ def make(source: str, nodes: int, matrices: int, path: Path) -> None:
         _make_onnx(nodes, matrices, width, path)
     elif source == "pytorch":
         _make_pytorch(nodes, matrices, width, path)
+    elif source == "caffe2":
+        _make_caffe2(nodes, matrices, width, path)
     else:
         _make_tensorflow(nodes, matrices, width, path)
 
@@ -107,6 +110,14 @@ def _make_tensorflow(nodes: int, matrices: int, width: int, path: Path) -> None:
     tf.saved_model.save(module, str(path), signatures=chain)
 
 
+def _make_caffe2(nodes: int, matrices: int, width: int, path: Path) -> None:
+    import convert
+
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        _make_onnx(nodes, matrices, width, chain := Path(folder, "chain.onnx"))
+        convert.convert(chain, "caffe2", path, verify=False)
+
+
 def convert_one(source: Path, small: Path, target: str, folder: Path, width: int) -> dict[str, float]:
     """Convert in this process, after the small model."""
     import convert
@@ -115,7 +126,7 @@ def convert_one(source: Path, small: Path, target: str, folder: Path, width: int
     suffix = formats()[target].suffix
 
     def inputs(columns: int) -> str | None:
-        return f"float32[batch,{columns}]" if source.suffix == ".pt" else None
+        return f"float32[batch,{columns}]" if source.suffix in (".pt", ".caffe2") else None
 
     convert.convert(small, target, folder / f"small{suffix}", inputs=inputs(8), verify=False)
     with measured() as found:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx.reference.ops.aionnxml.op_svm_classifier import SVMClassifier
 
 from convert.errors import Unsupported
 from convert.reference.table import kernel
@@ -101,6 +100,8 @@ def support_vector_classifier(
 
     Probabilities of several classes are not its own, whose matrix is another than that of the method.
     """
+    from onnx.reference.ops.aionnxml.op_svm_classifier import SVMClassifier  # imports every kernel that ONNX has
+
     labels = np.array(classlabels_ints, np.int64) if classlabels_ints else _texts(classlabels_strings)
     if len(labels) < 2:
         raise Unsupported("SVMClassifier of fewer than two classes")
