@@ -19,21 +19,26 @@ RECORDS = "BENCHMARK_RECORDS"
 
 @contextmanager
 def measured() -> Iterator[dict[str, float]]:
-    """Fills in `seconds` (CPU, all threads, and of child processes that ended) and `memory`.
+    """Fills in `seconds` (CPU, all threads, and of child processes that ended), `kernel` and `memory`.
 
-    That is MiB of the peak beyond what was resident before, in this process alone (Linux).
+    kernel: those of the seconds that went into files and into memory that is new. memory: MiB of the peak beyond what
+    was resident before, in this process alone (Linux).
     """
     found: dict[str, float] = {}
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted anew from here
-    before, start = _status("VmRSS"), _seconds()
+    before, start, kernel = _status("VmRSS"), _seconds(), _kernel_seconds()
     yield found
-    found["seconds"] = _seconds() - start
+    found["seconds"], found["kernel"] = _seconds() - start, _kernel_seconds() - kernel
     found["memory"] = _status("VmHWM") - before
 
 
 def _seconds() -> float:
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + ended.ru_utime + ended.ru_stime
+
+
+def _kernel_seconds() -> float:
+    return sum(resource.getrusage(who).ru_stime for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def child(*command: str, python: str = sys.executable) -> dict[str, float]:
