@@ -267,13 +267,13 @@ def open_source(source: Any) -> Source:
 
 
 def _warm_up(report: Report, kind: str, *, target: str = "", formats: Sequence[str] = ()) -> None:
-    """Fork what the runs of a `kind` will be forked from, in the process of a command; of a program, count them.
+    """Fork what the runs of a `kind` will be forked from, in the process of a command; for a program, start it.
 
-    target, formats: the kind of the artefact to verify, before anything is imported, and what is written. If a frontend
-    reads both, what writes and runs the target is forked now: a later fork lacks threads that the reader has started.
-    """
+    target, formats: of what is to be written, before anything is imported. If a frontend reads both, what writes and
+    runs the target is forked now: a later fork lacks threads that the reader has started."""
     if not warm.are_allowed():
-        warm.count_use(report, kind, () if target else formats)
+        for one, written in {target: formats, kind: ()}.items() if target else ():
+            warm.start_program_server(one, written)
         return
     with report.stage("import"):
         if target:

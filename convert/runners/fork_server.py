@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -48,7 +48,8 @@ def main(place: str, parent: str, stages: str, idle: str = "") -> Callable[[], N
 
     stages: JSON of lists of kinds and formats. After each but the last a child goes on to import the next, while this
     process serves those that need no more, at the socket that is called `place` and the number of the stage. idle:
-    seconds after which a process ends that serves nobody.
+    seconds after which a process ends that serves nobody; with it, what runs under two settings is imported for both
+    before somebody asks, because the one program that this is for will.
     """
     die_with_parent(int(parent))
     gc.disable()  # a third of the time that TensorFlow takes to import
@@ -57,7 +58,9 @@ def main(place: str, parent: str, stages: str, idle: str = "") -> Callable[[], N
     here = os.getpid()
     if not (other := os.fork()):
         die_with_parent(here)
-        return serve(listening_socket(second_address(f"{place}.0")), second=True, idle=float(idle or "inf"))
+        listener = listening_socket(second_address(f"{place}.0"))
+        variables = _import_under_other_settings(wanted[0][0]) if idle else {}
+        return serve(listener, second=True, imported=variables, idle=float(idle or "inf"))
     for number, (kinds, formats) in enumerate(wanted):
         preload(kinds, formats)
         gc.freeze()  # else a collection in a fork writes to every object, and copies the pages that forks share
@@ -101,6 +104,17 @@ class Variables:
             preload([kind], [])
             gc.freeze()
         return wanted == self.values
+
+
+def _import_under_other_settings(kinds: Sequence[str]) -> dict[str, str]:
+    """Import what runs the first of the kinds that runs under other settings too; the variables that it was told."""
+    for kind in kinds:
+        for variables in _settings(kind)[1:2]:
+            os.environ.update(variables)
+            preload([kind], [])
+            gc.freeze()
+            return variables
+    return {}
 
 
 def _settings(kind: str) -> list[dict[str, str]]:

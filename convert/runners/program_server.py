@@ -1,8 +1,9 @@
-"""Processes that the runs of a program are forked from, once it verifies a second time.
+"""Processes that the runs of a program are forked from.
 
-Of a program that calls the functions nothing is forked, because it may have threads: each of its runs is an interpreter
-of its own, which imports a framework for seconds. From the second verification on, one is started that imports it once
-and serves forks (`convert.runners.fork_server`). It ends with the program, and when nobody has asked it for a minute.
+Of a program that calls the functions nothing is forked, because it may have threads. An interpreter that is started for
+each run would import a framework for seconds, and a verification has several: here one is started that imports it once,
+while the program reads its source, and serves forks (`convert.runners.fork_server`). It ends with the program, and when
+nobody has asked it for a minute.
 """
 
 from __future__ import annotations
@@ -17,15 +18,12 @@ from collections.abc import Sequence
 
 from convert.files.scratch import HeldFolder
 from convert.interpreter import module_command, own_variables
-from convert.report import Report
 from convert.runners.marks import MARK, new_mark
 
 IDLE = 60.0
 """Seconds after which a process ends that nobody asks for a fork."""
 
 _lock = threading.Lock()
-_users: dict[str, weakref.ref[Report]] = {}
-"""The last verification that ran something with a runner."""
 _servers: dict[str, ProgramServer] = {}
 
 
@@ -54,6 +52,17 @@ class ProgramServer:
         """Whether it is alive, and its runtimes have read the variables that they would read today."""
         return self.process.poll() is None and self.environment == _environment()
 
+    def use(self) -> bool:
+        """Whether it is alive and has imported what it is to import.
+
+        What is in the environment by now is its own as well: a program gets to a run when it has read and written, and
+        variables that are new since `start_server` were set by the libraries that it imported for that.
+        """
+        if self.process.poll() is not None or not self.wait():
+            return False
+        self.environment = _environment()
+        return True
+
     def wait(self) -> bool:
         """Wait until it has imported what it is to import, which a new interpreter would do as well; whether it has."""
         if not self.ready and self.process.stdout is not None:
@@ -61,16 +70,16 @@ class ProgramServer:
         return self.ready
 
 
-def count_use(verification: Report, runner: str, kind: str, formats: Sequence[str]) -> None:
-    """A verification begins that runs artefacts of a `kind`. The second one of a runner starts its process."""
+def start_server(runner: str, kind: str, formats: Sequence[str]) -> None:
+    """Start the process of a runner, for artefacts of a `kind` and what writes `formats`, where none serves yet.
+
+    Call it when a verification begins, before anything is imported for it: see `ProgramServer.use`.
+    """
     if sys.platform != "linux":
         return
     with _lock:
-        before = _users.get(runner)
-        _users[runner] = weakref.ref(verification)
         server = _servers.get(runner)
-        again = before is not None and before() is not verification
-        if again and (server is None or not server.serves()):
+        if server is None or not server.serves():
             _servers[runner] = ProgramServer(kind, formats)
 
 
@@ -78,7 +87,7 @@ def server_address(runner: str) -> str:
     """The socket of the process that forks the runs of a runner, or an empty string where there is none."""
     with _lock:
         server = _servers.get(runner)
-        return server.address if server is not None and server.serves() and server.wait() else ""
+        return server.address if server is not None and server.use() else ""
 
 
 def _environment() -> dict[str, str]:

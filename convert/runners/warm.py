@@ -19,7 +19,6 @@ from typing import TextIO
 
 from convert import activity, plugin
 from convert.interpreter import paused_garbage_collection
-from convert.report import Report
 from convert.runners import fork_server, program_server
 from convert.runners.fork_client import ADDRESS, hold_confined, hold_connection, second_address
 from convert.runners.sandbox import die_with_parent
@@ -63,11 +62,11 @@ def warm_up(kind: str, formats: Sequence[str] = ()) -> None:
         _fork_server(kind, {})
 
 
-def count_use(verification: Report, kind: str, formats: Sequence[str] = ()) -> None:
-    """A program begins a verification, of this report, that runs artefacts of a `kind`, of which it wrote `formats`."""
+def start_program_server(kind: str, formats: Sequence[str]) -> None:
+    """A program begins a verification that runs artefacts of a `kind`, of which it writes `formats`."""
     if not os.environ.get(ADDRESS):
         with contextlib.suppress(OSError):  # no more processes, or no place for temporary files
-            program_server.count_use(verification, _runner_name(kind), kind, formats)
+            program_server.start_server(_runner_name(kind), kind, formats)
 
 
 def warm_up_other_settings(kind: str) -> None:

@@ -55,4 +55,4 @@ def new_interpreters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Children of this test are interpreters of their own: it is about them, or sets what they read at their start."""
     monkeypatch.delenv(ADDRESS, raising=False)
     monkeypatch.setattr("convert.runners.program_server.server_address", lambda runner: "")
-    monkeypatch.setattr("convert.runners.program_server.count_use", lambda *given: None)
+    monkeypatch.setattr("convert.runners.program_server.start_server", lambda *given: None)
