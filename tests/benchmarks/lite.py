@@ -143,19 +143,20 @@ def main() -> None:
     began = time.monotonic()
     heads = f"{'ours ms':>8} {'theirs':>8} {'ratio':>6} {'quartiles':>12} {'bytes':>10} {'theirs':>10} {'ratio':>6}"
     print(f"{'network':<16} {'peer':<23} {heads}", flush=True)
-    for network in args.networks:
-        if time.monotonic() - began > args.seconds:
-            print(f"{network:<16} no time was left", flush=True)
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            child(__file__, "--step", "keras", network, folder)
-            if args.onnx2tf:
-                child(__file__, "--step", "torch", network, folder)
-                try:
-                    child(__file__, "--step", "onnx2tf", network, folder, python=args.onnx2tf)
-                except SystemExit as error:
-                    print(f"{network:<16} onnx2tf failed: {str(error).strip().splitlines()[-1][:120]}", flush=True)
-            show(network, child(__file__, "--runs", str(args.runs), "--step", "latency", network, folder))
+    # onnx2tf takes minutes for a network: those rows come last.
+    for source in ("keras", "torch") if args.onnx2tf else ("keras",):
+        for network in args.networks:
+            if time.monotonic() - began > args.seconds:
+                print(f"{network:<16} no time was left", flush=True)
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                child(__file__, "--step", source, network, folder)
+                if source == "torch":
+                    try:
+                        child(__file__, "--step", "onnx2tf", network, folder, python=args.onnx2tf)
+                    except SystemExit as error:
+                        print(f"{network:<16} onnx2tf failed: {str(error).strip().splitlines()[-1][:120]}", flush=True)
+                show(network, child(__file__, "--runs", str(args.runs), "--step", "latency", network, folder))
 
 
 if __name__ == "__main__":
