@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,23 +15,39 @@ from convert.errors import UnsafeInput
 _NO_FOLDER = os.path.join(os.devnull, "none")
 """Where nothing is, and nothing can be made."""
 _START = Path(__file__).with_name("start_module.py")
+_locks: dict[str, threading.RLock] = {}
+"""By what is done by one thread at a time."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_locks.clear)  # a fork has none of the threads that are inside
+
+
+@contextmanager
+def one_thread_at_a_time(work: str) -> Iterator[None]:
+    """The threads of a program take turns inside, where they do the same `work`; one may be inside several times."""
+    with _locks.setdefault(work, threading.RLock()):
+        yield
 
 
 @contextmanager
 def paused_garbage_collection() -> Iterator[None]:
-    """Nothing is collected inside, save by reference counts; afterwards all is as it was.
+    """Nothing is collected inside, save by reference counts; afterwards all is as it was. One thread at a time.
+
+    It is what reads and writes models. torch.export keeps what it is at work on for all threads, and so does what is
+    put in its place meanwhile: a second thread of a program that captured would find the state of the first.
 
     A graph is many objects that live until its end. The collector goes over them and over those of the frameworks again
     and again, which took 40 % of the time of a graph of 10,000 nodes and grew with it. What holds many bytes, tensors,
     is in no cycle, and is freed as before.
     """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+    with one_thread_at_a_time("reading and writing"):
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if enabled:
+                gc.enable()
 
 
 @contextmanager

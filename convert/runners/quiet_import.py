@@ -12,6 +12,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
+from convert.interpreter import one_thread_at_a_time
+
 
 def import_quietly(
     name: str,
@@ -26,15 +28,17 @@ def import_quietly(
     late: modules that it imports for its users and does not use itself, which are loaded when somebody asks them for
     something.
     """
-    for variable, value in environment.items():
-        os.environ.setdefault(variable, value)
-    if name in sys.modules:
-        return sys.modules[name]
-    with silent(2), late_modules(late):
-        module = importlib.import_module(name)
-        if start is not None:
-            start(module)
-    return module
+    # A module is in `sys.modules` before it is whole, and file descriptor 2 is of all threads.
+    with one_thread_at_a_time("importing"):
+        for variable, value in environment.items():
+            os.environ.setdefault(variable, value)
+        if name in sys.modules:
+            return sys.modules[name]
+        with silent(2), late_modules(late):
+            module = importlib.import_module(name)
+            if start is not None:
+                start(module)
+        return module
 
 
 class _LateModule(ModuleType):

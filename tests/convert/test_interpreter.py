@@ -1,12 +1,16 @@
-"""What processes of ours ask of threads, where the user does not say."""
+"""What processes of ours ask of threads, where the user does not say; and what threads of a program do in turn."""
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
+import threading
+import time
 
 import pytest
 
-from convert.interpreter import set_thread_variables
+from convert.interpreter import one_thread_at_a_time, paused_garbage_collection, set_thread_variables
 
 CASES = {
     "nothing": ({}, 8, {"OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "4"}),
@@ -35,3 +39,45 @@ def test_threads_wait_asleep_and_leave_room(case: str, monkeypatch: pytest.Monke
     assert {n: os.environ.get(n) for n in ("OMP_WAIT_POLICY", "OPENBLAS_NUM_THREADS")} == {
         "OMP_WAIT_POLICY": None, "OPENBLAS_NUM_THREADS": None, **wanted,
     }  # fmt: skip
+
+
+def test_threads_take_turns() -> None:
+    inside, most, enabled = 0, 0, gc.isenabled()
+
+    def work() -> None:
+        nonlocal inside, most
+        with paused_garbage_collection(), paused_garbage_collection():
+            inside += 1
+            most = max(most, inside)
+            time.sleep(0.02)
+            inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+    assert gc.isenabled() == enabled
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_fork_waits_for_no_thread_of_its_parent() -> None:
+    begun, done = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with one_thread_at_a_time("a test"):
+            begun.set()
+            done.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    begun.wait()
+    if not (pid := os.fork()):
+        signal.alarm(10)
+        with one_thread_at_a_time("a test"):
+            os._exit(0)
+    status = os.waitpid(pid, 0)[1]
+    done.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(status) == 0
