@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from convert.errors import UnsafeInput
@@ -15,8 +16,10 @@ from convert.errors import UnsafeInput
 _NO_FOLDER = os.path.join(os.devnull, "none")
 """Where nothing is, and nothing can be made."""
 _START = Path(__file__).with_name("start_module.py")
-_locks: dict[str, threading.RLock] = {}
+_locks: dict[str, threading.Lock] = {}
 """By what is done by one thread at a time."""
+_inside: ContextVar[frozenset[str]] = ContextVar("inside", default=frozenset())
+"""What is done here, or by a thread that waits for this one and has given it its context."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_locks.clear)  # a fork has none of the threads that are inside
@@ -24,9 +27,20 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def one_thread_at_a_time(work: str) -> Iterator[None]:
-    """The threads of a program take turns inside, where they do the same `work`; one may be inside several times."""
-    with _locks.setdefault(work, threading.RLock()):
+    """The threads of a program take turns inside, where they do the same `work`.
+
+    One may be inside several times, and so may one that it has started in its context (`sandbox.in_reading_thread`):
+    there a rule of the user's may convert a model itself.
+    """
+    if work in _inside.get():
         yield
+        return
+    with _locks.setdefault(work, threading.Lock()):
+        token = _inside.set(_inside.get() | {work})
+        try:
+            yield
+        finally:
+            _inside.reset(token)
 
 
 @contextmanager

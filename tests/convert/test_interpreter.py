@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextvars
 import gc
 import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from convert.interpreter import one_thread_at_a_time, paused_garbage_collection, set_thread_variables
+from convert.runners.sandbox import in_reading_thread
 
 CASES = {
     "nothing": ({}, 8, {"OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "4"}),
@@ -59,6 +62,28 @@ def test_threads_take_turns() -> None:
         thread.join()
     assert most == 1
     assert gc.isenabled() == enabled
+
+
+def test_a_thread_that_reads_for_another_is_inside_with_it() -> None:
+    """A rule that converts a model itself is called in it, while the one that waits for it is inside."""
+    with paused_garbage_collection(), ThreadPoolExecutor(1) as other:
+        assert in_reading_thread(lambda: _enter(timeout=10))
+        alone = other.submit(_enter, timeout=0.2)
+        assert not alone.result()
+    assert _enter(timeout=10)
+
+
+def _enter(timeout: float) -> bool:
+    """Whether a thread in the context of this one gets inside in this many seconds."""
+
+    def work() -> None:
+        with paused_garbage_collection():
+            pass
+
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True)
+    thread.start()
+    thread.join(timeout)
+    return not thread.is_alive()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
