@@ -269,11 +269,11 @@ def open_source(source: Any) -> Source:
 def _warm_up(report: Report, kind: str, *, target: str = "", formats: Sequence[str] = ()) -> None:
     """Fork what the runs of a `kind` will be forked from, in the process of a command; for a program, start it.
 
-    target, formats: of what is to be written, before anything is imported. If a frontend reads both, what writes and
-    runs the target is forked now: a later fork lacks threads that the reader has started."""
+    target, formats: before anything is imported, the kind that `kind` is compared with, and what is written of it. If a
+    frontend reads both, what writes and runs it is forked now: a later fork lacks threads that the reader has started.
+    """
     if not warm.are_allowed():
-        for one, written in {target: formats, kind: ()}.items() if target else ():
-            warm.start_program_server(one, written)
+        warm.start_program_servers({target: formats, kind: ()} if target else {})
         return
     with report.stage("import"):
         if target:

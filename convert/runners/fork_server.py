@@ -107,14 +107,12 @@ class Variables:
 
 
 def _import_under_other_settings(kinds: Sequence[str]) -> dict[str, str]:
-    """Import what runs the first of the kinds that runs under other settings too; the variables that it was told."""
+    """Import what runs these kinds under the settings that come second; the variables that it was told."""
+    variables = Variables(True, {})
     for kind in kinds:
-        for variables in _settings(kind)[1:2]:
-            os.environ.update(variables)
-            preload([kind], [])
-            gc.freeze()
-            return variables
-    return {}
+        for wanted in _settings(kind)[1:2]:
+            variables.suit(wanted, kind, known=False)
+    return variables.values
 
 
 def _settings(kind: str) -> list[dict[str, str]]:

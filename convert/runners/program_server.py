@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Sequence
 
@@ -22,6 +24,8 @@ from convert.runners.marks import MARK, new_mark
 
 IDLE = 60.0
 """Seconds after which a process ends that nobody asks for a fork."""
+_TURN = 1.0
+"""Seconds between looks at a process."""
 
 _lock = threading.Lock()
 _servers: dict[str, ProgramServer] = {}
@@ -35,18 +39,37 @@ class ProgramServer:
         self.folder = HeldFolder()
         self.address = str(self.folder.path / "warm.0")
         place = self.address.removesuffix(".0")
-        self.process = subprocess.Popen(
-            module_command(
-                "convert.runners.fork_server", place, str(os.getpid()), json.dumps([([kind], list(formats))]), str(IDLE)
-            ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            # One thread: OpenBLAS starts its own when it is loaded, and a process with threads serves no fork.
-            env={**os.environ, **own_variables(), MARK: new_mark(), "OPENBLAS_NUM_THREADS": "1"},
-            start_new_session=True,
-        )
+        stages = json.dumps([([kind], list(formats))])
+        self.command = module_command("convert.runners.fork_server", place, str(os.getpid()), stages, str(IDLE))
+        started: queue.SimpleQueue[subprocess.Popen | OSError] = queue.SimpleQueue()
+        threading.Thread(target=self._start, args=(started,), daemon=True).start()
+        if isinstance(process := started.get(), OSError):
+            raise process
+        self.process = process
         weakref.finalize(self, self.process.kill)
+
+    def _start(self, started: queue.SimpleQueue[subprocess.Popen | OSError]) -> None:
+        """Start the process, and stay until it has ended.
+
+        It dies with the thread that has started it (`die_with_parent`), and what it has forked dies with it: that is no
+        thread of the user's, and this one keeps a process that another has replaced, whose forks may be at work still.
+        """
+        try:
+            process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                # One thread: OpenBLAS starts its own when it is loaded, and a process with threads serves no fork.
+                env={**os.environ, **own_variables(), MARK: new_mark(), "OPENBLAS_NUM_THREADS": "1"},
+                start_new_session=True,
+            )
+        except OSError as error:  # no more processes
+            started.put(error)
+            return
+        started.put(process)
+        while process.poll() is None:
+            time.sleep(_TURN)
 
     def serves(self) -> bool:
         """Whether it is alive, and its runtimes have read the variables that they would read today."""

@@ -62,9 +62,14 @@ def warm_up(kind: str, formats: Sequence[str] = ()) -> None:
         _fork_server(kind, {})
 
 
-def start_program_server(kind: str, formats: Sequence[str]) -> None:
-    """A program begins a verification that runs artefacts of a `kind`, of which it writes `formats`."""
-    if not os.environ.get(ADDRESS):
+def start_program_servers(formats_by_kind: Mapping[str, Sequence[str]]) -> None:
+    """A program begins a verification that runs artefacts of these kinds, of which it writes the formats.
+
+    Call it before anything is imported for it: what libraries set in the environment would be taken for the user's.
+    """
+    if os.environ.get(ADDRESS):
+        return
+    for kind, formats in formats_by_kind.items():
         with contextlib.suppress(OSError):  # no more processes, or no place for temporary files
             program_server.start_server(_runner_name(kind), kind, formats)
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from convert.runners import program_server
 from convert.runners.fork_client import ADDRESS
+from convert.runners.program_server import start_server  # itself: tests of this folder have none in its place
 
 FIXTURE = Path(__file__).parents[3] / "fixtures" / "mnist_cnn.onnx"
 
@@ -91,10 +95,31 @@ def _runs(pid: int) -> bool:
         return False
 
 
+@pytest.mark.not_core
+@pytest.mark.skipif(sys.platform != "linux", reason="forks are served on Linux")
+def test_a_server_outlives_the_thread_that_started_it_and_its_successor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has forked for other threads would die with it, and they would be told that memory was over."""
+    servers: dict[str, program_server.ProgramServer] = {}
+    monkeypatch.setattr(program_server, "_servers", servers)
+    thread = threading.Thread(target=start_server, args=("a runner", "onnx", ()))
+    thread.start()
+    thread.join()
+    first = servers["a runner"].process
+    assert servers["a runner"].use()
+    monkeypatch.setenv("A_VARIABLE", "something else")
+    start_server("a runner", "onnx", ())
+    second = servers["a runner"].process
+    assert second is not first
+    assert servers["a runner"].use()
+    gc.collect()
+    assert first.poll() is None
+    for process in (first, second):
+        process.kill()
+        process.wait()
+
+
 def test_a_child_of_the_program_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a fork of the program inherits is a process of its parent's, which it cannot wait for."""
-    from convert.runners import program_server
-
     server = object.__new__(program_server.ProgramServer)
     server.environment, server.ready = {"other": os.devnull}, True
     server.process = subprocess.Popen([sys.executable, "-c", ""])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,12 @@ from convert.runners.quiet_import import import_quietly, late_modules
 
 def test_late_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "framework_of_a_test"
-    package.mkdir()
-    (package / "__init__.py").write_text("from framework_of_a_test import extra as extra, used as used\n")
-    (package / "used.py").write_text("number = 1\n")
-    (package / "extra.py").write_text("import framework_of_a_test_s_friend\nnumber = 2\n")
-    (tmp_path / "framework_of_a_test_s_friend.py").write_text("")
+    _write_modules(tmp_path, {
+        "framework_of_a_test/__init__": "from framework_of_a_test import extra as extra, used as used\n",
+        "framework_of_a_test/used": "number = 1\n",
+        "framework_of_a_test/extra": "import framework_of_a_test_s_friend\nnumber = 2\n",
+        "framework_of_a_test_s_friend": "",
+    })  # fmt: skip
     monkeypatch.syspath_prepend(tmp_path)
 
     framework = import_quietly(package.name, {}, late=[f"{package.name}.extra"])
@@ -35,19 +37,27 @@ def test_late_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_module_inside_of_a_late_package_comes_without_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = tmp_path / "late_package_of_a_test"
-    package.mkdir()
-    (package / "__init__.py").write_text("from . import inner as inner, other as other\nnumber = 1\n")
-    (package / "inner.py").write_text("number = 2\n")
-    (package / "other.py").write_text("number = 3\n")
-    (tmp_path / "user_of_a_test.py").write_text("from late_package_of_a_test import inner\n")
+    package = "late_package_of_a_test"
+    _write_modules(tmp_path, {
+        f"{package}/__init__": "from . import inner as inner, other as other\nnumber = 1\n",
+        f"{package}/inner": "number = 2\n",
+        f"{package}/other": "number = 3\n",
+        "user_of_a_test": f"from {package} import inner\n",
+    })  # fmt: skip
     monkeypatch.syspath_prepend(tmp_path)
 
-    with late_modules([package.name, f"{package.name}.inner"]):
+    with late_modules([package, f"{package}.inner"]):
         user = importlib.import_module("user_of_a_test")
-    assert f"{package.name}.other" not in sys.modules  # which the package imports when it is executed
+    assert f"{package}.other" not in sys.modules  # which the package imports when it is executed
     assert user.inner.number == 2
-    assert f"{package.name}.other" not in sys.modules
-    assert sys.modules[package.name].number == 1
-    assert sys.modules[package.name].inner is user.inner
-    assert sys.modules[f"{package.name}.other"].number == 3
+    assert f"{package}.other" not in sys.modules
+    assert sys.modules[package].number == 1
+    assert sys.modules[package].inner is user.inner
+    assert sys.modules[f"{package}.other"].number == 3
+
+
+def _write_modules(folder: Path, texts: Mapping[str, str]) -> None:
+    for name, text in texts.items():
+        path = folder / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
