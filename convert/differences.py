@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from convert.notes import VERBOSE, Note
+
 if TYPE_CHECKING:
     import onnx_ir as ir
 
@@ -89,12 +91,12 @@ def _called(node: ir.Node, difference: Difference) -> str:
 
 
 def difference_notes(model: ir.Model, declared: Sequence[Difference]) -> list[str]:
-    """A sentence for each that concerns `model`."""
-    found = differences_in(model, declared)
-    return [
-        f"{'' if difference.within else 'special values: '}{', '.join(names)}: {difference.reason}"
-        for difference, names in found
-    ]
+    """Return a note for each difference that concerns `model`; those about special values only are shown with `-v`."""
+    notes = []
+    for difference, names in differences_in(model, declared):
+        text = f"{', '.join(names)}: {difference.reason}"
+        notes.append(text if difference.within else Note(f"special values: {text}", VERBOSE))
+    return notes
 
 
 def reasons_by_operator(declared: Iterable[Difference]) -> Mapping[str, str]:

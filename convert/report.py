@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from convert import notebook
 from convert.activity import WORDS, doing
+from convert.notes import ALWAYS, visible_notes
 from convert.text import bytes_text
 
 if TYPE_CHECKING:
@@ -181,7 +182,8 @@ class Report:
         for i, step in enumerate(self.steps, 1):
             made.append(notebook.row(f"step {i}", f"{step.source} → {step.target}", step.reason, status=step.status))
         made += self.verdict.rows() if self.verdict is not None else []
-        return notebook.table([*made, *notebook.rows("note", self.notes)], caption=self.command)
+        made += notebook.rows("note", visible_notes(self.notes, ALWAYS))
+        return notebook.table(made, caption=self.command)
 
     def to_json(self) -> str:
         """One line of JSON; keys keep their order, and numbers that are not finite are null, as JSON knows none."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from convert import notebook
+from convert.notes import ALWAYS, visible_notes
 
 PASS, FAIL, INCONCLUSIVE = "PASS", "FAIL", "INCONCLUSIVE"
 EXIT_CODES = {PASS: 0, FAIL: 3, INCONCLUSIVE: 7}
@@ -171,7 +172,7 @@ class Verdict:
         made += notebook.rows("weight", [f"{w.name} differs by {w.distance:.2g} of its size" for w in self.weights])
         if self.divergence is not None:
             made.append(notebook.row("departs first", str(self.divergence)))
-        return made + notebook.rows("note", self.notes)
+        return made + notebook.rows("note", visible_notes(self.notes, ALWAYS))
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,9 @@ class OutputOptions:
 _OPTIONS = [
     click.option("--json", "as_json", is_flag=True, help="Print the report as one line of JSON."),
     click.option("-q", "--quiet", is_flag=True, help="No progress, no notes."),
-    click.option("-v", "--verbose", count=True, help="More facts; -vv shows tracebacks."),
+    click.option(
+        "-v", "--verbose", count=True, help="More notes and facts, and progress in a pipe; -vv shows tracebacks."
+    ),
 ]
 
 
@@ -113,7 +115,8 @@ def run(
 
                 keep_warm_processes(Path(tempfile.gettempdir()), places)
                 confine_command(Path(tempfile.gettempdir()), places)
-            with shown_progress(quiet=output_options.quiet or output_options.as_json):
+            silent = output_options.quiet or output_options.as_json
+            with shown_progress(quiet=silent, verbose=output_options.verbose):
                 done = work(report)
         except ConvertError as error:
             if files is not None:

@@ -18,16 +18,21 @@ _SECONDS = 10.0
 
 
 @contextmanager
-def shown_progress(*, quiet: bool) -> Iterator[None]:
-    """Inside, activities are shown: a line that moves on a terminal, a line for each in a pipe, nothing if `quiet`."""
+def shown_progress(*, quiet: bool, verbose: int = 0) -> Iterator[None]:
+    """Context manager that shows activities: one moving line on a terminal, and elsewhere a line for each if `verbose`.
+
+    `quiet` shows nothing.
+    """
     if quiet:
         yield
     elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         with _moving_line():
             yield
-    else:
+    elif verbose:
         with _lines():
             yield
+    else:
+        yield
 
 
 def remaining(progress: str, seconds: float) -> str:

@@ -11,6 +11,7 @@ import click
 from convert import plugin
 from convert.destination import names_format
 from convert.errors import ConvertError, Unsupported
+from convert.notes import visible_notes
 from convert.plugin import Operator
 from convert.report import SCHEMA_VERSION, Report, to_json
 from convert.terminal import echo, echo_json
@@ -25,7 +26,7 @@ _COLOURS = {"PASS": "green", "FAIL": "red", "INCONCLUSIVE": "yellow"}
 def report(done: Report, *, quiet: bool, verbose: int) -> None:
     """Print a finished report: notes to stderr, the result to stdout."""
     if not quiet:
-        for note in done.notes:
+        for note in visible_notes(done.notes, verbose):
             echo(f"note: {note}", err=True)
     if done.command == "inspect":
         _inspection(done)
@@ -184,7 +185,7 @@ def _verdict(done: Report, verbose: int) -> None:
     guilty = f" (guilty: {verdict.guilty})" if verdict.guilty else ""
     reason = f": {verdict.reason}" if verdict.reason else ""
     echo(f"{reason}{guilty}", lead=word)
-    for note in verdict.notes:
+    for note in visible_notes(verdict.notes, verbose):
         echo(f"  note: {note}")
     if verdict.stored:
         echo(f"  stored as {verdict.stored}: the noise floor is what that does to the graph, not rounding to float32")

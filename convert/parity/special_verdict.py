@@ -12,6 +12,7 @@ from convert.differences import Difference
 from convert.errors import ConvertError, Unsupported
 from convert.graph.shape_inference import subgraphs
 from convert.graph.tensors import widened_array
+from convert.notes import Note
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, without_feed
 from convert.parity.special import ROWS, TINY, special_difference
@@ -67,13 +68,15 @@ def judge_special(
 
     A note where the output depends on an operator of which a difference is declared: for the runtime of the source
     where the graph is what differs from it, for that of the target where the graph agrees. Rows that the difference is
-    not about are held to the source all the same. A note as well where the target refuses the inputs, and where the
-    graph is right and the target only has numbers in place of NaN, or makes of denormals what it makes of zeros.
+    not about are held to the source all the same. A note as well where the target refuses the inputs, and one for all
+    outputs where the graph is right and the target only has numbers in place of NaN, or makes of denormals what it
+    makes of zeros.
     """
     if run.refused:
         verdict.notes.append(f"special values are not verified: {run.refused}")
         return
     verdict.feeds.append(run.label)
+    undeclared: list[str] = []
     for position, value in enumerate(graph.graph.outputs):
         name = str(value.name)
         source = list(run.source.values())[position]
@@ -98,17 +101,29 @@ def judge_special(
         operators = ", ".join(sorted(set(known)))
         if not rest:
             what = f"what {operators} make of special values differs, as other notes say"
-            verdict.notes.append(f"{name}: on {run.label}, {found}; {what}")
+            verdict.notes.append(Note(f"{name}: on {run.label}, {found}; {what}"))
             continue
         ours = exact is not None and computed is not None and special_difference(source, exact, None, computed)
         beside = f"in rows where what {operators} make of special values is no reason, " if known else ""
         what = f"{name}: on {run.label}, {beside}{rest}"
         if not ours and not special_difference(source, exact, against, _with_nan(got, source)):
-            verdict.notes.append(f"{what}: its kernels lose a NaN, as fused activations and recurrent cells do")
+            verdict.notes.append(Note(f"{what}: its kernels lose a NaN, as fused activations and recurrent cells do"))
+            undeclared.append(name)
         elif not ours and not special_difference(source, exact, against, _with_denormals(got, source)):
-            verdict.notes.append(f"{what}: its kernels take denormal numbers for 0")
+            verdict.notes.append(Note(f"{what}: its kernels take denormal numbers for 0"))
+            undeclared.append(name)
         elif verdict.status == PASS:
             verdict.status, verdict.reason, verdict.guilty = FAIL, what, "frontend" if ours else "backend"
+    if undeclared and verdict.status != FAIL:
+        verdict.notes.append(
+            f"special values: the kernels of the target lose a NaN or a denormal; {_outputs(undeclared)}"
+        )
+
+
+def _outputs(names: Sequence[str]) -> str:
+    """Return where the difference shows, in one line however many outputs there are."""
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"output {names[0]}{more} (-v shows where)"
 
 
 def operators_behind(

@@ -185,7 +185,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.not_core
 def test_layout_of_stdout_and_stderr(tmp_path: Path) -> None:
-    done = invoke(FIXTURES / "mnist_cnn.onnx", "-o", tmp_path / "m.onnx")
+    done = invoke(FIXTURES / "mnist_cnn.onnx", "-o", tmp_path / "m.onnx", "-v")
     assert done.exit_code == 0, done.output
     assert "PASS" in done.stdout
     told = [line.partition("] ")[2] for line in done.stderr.splitlines() if line.startswith("[")]
@@ -195,6 +195,22 @@ def test_layout_of_stdout_and_stderr(tmp_path: Path) -> None:
     assert "\x1b[" not in done.stdout
     quiet = invoke(FIXTURES / "mnist_cnn.onnx", "-o", tmp_path / "q.onnx", "-q")
     assert quiet.stderr == ""
+
+
+@pytest.mark.not_core
+def test_a_pipe_gets_neither_progress_nor_notes_on_special_values(tmp_path: Path) -> None:
+    """The one line on stderr is the assumed input; `-v` adds what the runtimes make of NaN, and the progress."""
+    plain = invoke(FIXTURES / "mnist_cnn.pt", "-o", tmp_path / "m.onnx")
+    assert plain.exit_code == 0, plain.output
+    (assumed,) = plain.stderr.splitlines()
+    assert "float32[batch,1,28,28]" in assumed
+    assert "special values" not in plain.stdout
+    verbose = invoke(FIXTURES / "mnist_cnn.pt", "-o", tmp_path / "v.onnx", "-v")
+    lines = verbose.stderr.splitlines()
+    assert any(line.startswith("note: special values: MaxPool") for line in lines)
+    assert any("running the source" in line for line in lines)
+    as_json = invoke(FIXTURES / "mnist_cnn.pt", "-o", tmp_path / "j.onnx", "--json")
+    assert any(note.startswith("special values: ") for note in json.loads(as_json.stdout)["notes"])
 
 
 @pytest.mark.slow

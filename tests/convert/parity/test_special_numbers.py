@@ -11,6 +11,7 @@ import pytest
 from convert.differences import Difference
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.notes import ALWAYS, note_level, visible_notes
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs
 from convert.parity.special import special_difference
@@ -219,8 +220,11 @@ def test_whose_difference_it_is(
     verdict = Verdict(PASS, feeds=["plain"])
     judge_special(verdict, model(), run, of_target, of_source)
     assert (verdict.status, verdict.guilty, verdict.feeds) == (status, guilty, ["plain", "special"])
-    assert len(verdict.notes) == bool(note)
-    assert not note or note in verdict.notes[0]
+    details, shown = [n for n in verdict.notes if note_level(n)], visible_notes(verdict.notes, ALWAYS)
+    assert len(details) == bool(note)
+    assert not note or note in details[0]
+    # A difference that nothing declares is one line by default.
+    assert len(shown) == ("lose a NaN" in note)
     name = "z" if run.target["z"] is OTHER else "y"
     assert verdict.reason == "" if status == PASS else verdict.reason.startswith(f"{name}: on special, 1 of 3 elements")
 
