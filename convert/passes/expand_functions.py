@@ -1,4 +1,4 @@
-"""Replaces operators that have no rule by the function that defines them in the ONNX standard."""
+"""Writes out operators that a backend has no rule for: by the project's own forms, else by ONNX's function bodies."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY, SOURCE_KEY
 from convert.graph.shape_inference import infer_facts
 from convert.graph.values import nodes_of
 from convert.passes.expand_learners import expand_learners
+from convert.passes.opset.convert import write_out
 from convert.rules.onnx_schemas import onnx_schema, operator_of
 
 _DOMAIN = "convert.expanded"
@@ -22,8 +23,12 @@ _DEPTH = 8
 
 
 def expand_functions(model: ir.Model, known: Container[str]) -> bool:
-    """Inline the ONNX function body of every operator that is not `known` and has one; whether anything changed."""
+    """Write out every operator that is not `known` and can be; return whether anything changed.
+
+    The project's own forms come first, because ONNX's function bodies may lose digits.
+    """
     modified = expand_learners(model, known)
+    modified = write_out(model, known) or modified
     for _ in range(_DEPTH):
         found = False
         for number, node in enumerate(list(nodes_of(model.graph))):

@@ -7,7 +7,7 @@ ONNX function. What none of these can do is listed in one `Unsupported`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -15,7 +15,7 @@ import onnx
 import onnx_ir as ir
 
 from convert.errors import Location, Problem, Unsupported
-from convert.graph import Graph, location_of
+from convert.graph import OPSET, Graph, location_of
 from convert.graph.node_inference import infer
 from convert.graph.shape_inference import infer_facts, subgraphs
 from convert.passes.opset.adapters import LIFTS, LOWERINGS, Adapter
@@ -51,6 +51,20 @@ def convert_opset(
     model.graph.opset_imports[""] = source if conversion.problems else target
     if conversion.changed:
         infer_facts(model)
+
+
+def write_out(model: ir.Model, known: Container[str]) -> bool:
+    """Replace nodes whose operator is not `known` by the forms in `EXPANSIONS`; return whether any was replaced.
+
+    A node that its form does not take, such as one of unknown rank, stays as it is.
+    """
+    conversion = _Conversion(model, model.opset_imports.get("", OPSET))
+    for node in list(model.graph.all_nodes()):
+        if node.domain == "" and node.op_type in EXPANSIONS and node.op_type not in known:
+            conversion.write_out(node)
+    if conversion.changed:
+        infer_facts(model)
+    return conversion.changed
 
 
 class _Conversion:
@@ -131,6 +145,10 @@ class _Conversion:
         made = self._run(expansion, node, version)
         left.extend((n, version) for n in _with_inner_nodes(made or ()))
         return made is not None
+
+    def write_out(self, node: ir.Node) -> None:
+        """Replace a node of the target opset by its expansion, where that takes it."""
+        self._run(EXPANSIONS[node.op_type][1], node, self.target)
 
     def _widen(self, node: ir.Node, version: int, left: list[tuple[ir.Node, int]]) -> bool:
         """Put casts around the operator where the older one lacks its dtype."""

@@ -1,7 +1,8 @@
-"""Operators written out in smaller ones, for opsets that lack them; more exact than the bodies in ONNX's schemas.
+"""Operators written out in simpler ones, for opsets that lack them and for backends that have no rule for them.
 
-(ONNX's own functions take the variance as E[x²] − E[x]², which cancels in float32; here it is E[(x − E[x])²].)
-Each expansion is built at the opset of its node; what it uses is lowered in its turn.
+These forms take precedence over the function bodies in ONNX's schemas, some of which lose digits: ONNX computes a
+variance as E[x²] − E[x]², which cancels in float32 far from zero; here it is E[(x − E[x])²]. Each expansion is built at
+the opset of its node; what it uses is lowered in its turn.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from convert.passes.opset.rotary import rotary_embedding
 from convert.passes.opset.scatter import scatter_elements, scatter_nd
 
 Expansion = Callable[[Graph, ir.Node, int], Sequence[ir.Value | None] | None]
+
+_HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 def _gelu(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
@@ -91,6 +94,17 @@ def _group_normalization(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Va
     y = _cast_back(g, g.Reshape(normal, g.dims(x)), x)  # type: ignore[arg-type]
     by_channel = np.array([-1] + [1] * (rank - 2), dtype=np.int64)
     return [g.Add(g.Mul(y, g.Reshape(scale, by_channel)), g.Reshape(bias, by_channel))]
+
+
+def _mean_variance_normalization(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
+    """(x − E[x]) / (√E[(x − E[x])²] + 1e-9), half precision computed in float32."""
+    x = node.inputs[0]
+    assert x is not None
+    axes = np.array(node.attributes.get_ints("axes", [0, 2, 3]))
+    wide = g.Cast(x, to=ir.DataType.FLOAT) if g.dtype(x) in _HALF else x
+    centred = g.Sub(wide, g.ReduceMean(wide, axes, keepdims=1))
+    variance = g.ReduceMean(g.Mul(centred, centred), axes, keepdims=1)
+    return [_cast_back(g, g.Div(centred, g.Add(g.Sqrt(variance), 1e-9)), x)]
 
 
 def _trilu(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
@@ -182,5 +196,6 @@ EXPANSIONS: dict[str, tuple[int, Expansion]] = {
     "LayerNormalization": (17, _layer_normalization),
     "RMSNormalization": (23, _rms_normalization),
     "GroupNormalization": (21, _group_normalization),
+    "MeanVarianceNormalization": (9, _mean_variance_normalization),
 }
-"""Operator → the opset that brought it (in this meaning), and its expansion for older ones."""
+"""Operator → the opset that brought it (in this meaning), and its expansion for older ones and for other backends."""
