@@ -14,7 +14,7 @@ from convert.parity import inputs
 from convert.parity.inputs import Feed
 from convert.parity.judge import VerifyMethod
 from convert.parity.saved import input_sets
-from convert.parity.uneven import far_feed, longest_feed, uneven_feed, with_unusual_rows
+from convert.parity.uneven import far_feed, longest_feed, offset_feed, uneven_feed, with_unusual_rows
 
 _EDGES = 3
 """From so many seeds on there are sets at the edge."""
@@ -53,7 +53,8 @@ def default_feeds(
     far = far_feed(graph, method.seeds + 2) if whole and large else None
     uneven = uneven_feed(graph, method.seeds + 1, alike, large) if whole else None
     longest = longest_feed(graph, method.seeds + 3) if whole else None
-    edges = (special, far, uneven, longest, inputs.smallest_feed(graph, method.seeds))
+    offset = offset_feed(graph, method.seeds + 4) if whole and large else None
+    edges = (special, far, offset, uneven, longest, inputs.smallest_feed(graph, method.seeds))
     return _common_feeds([*feeds, *(edge for edge in edges if edge is not None)], method)
 
 

@@ -181,12 +181,21 @@ def _is_explained(row: OutputVerdict, floors: Sequence[float]) -> bool:
 
 
 def _is_of_numbers(place: int, row: OutputVerdict, runs: RunOutputs) -> bool:
-    """Whether an output failed by its numbers only: dtypes and shapes are the source's."""
+    """Return whether an output failed by its numbers only.
+
+    Dtypes, shapes, and the places of NaN and of infinities are the source's.
+    """
     single = runs.source["float32"]
     if isinstance(single, Unsupported) or not 0 < row.error < np.inf:
         return False
     pairs = [(list(s.values())[place], t[row.name]) for s, t in zip(single, runs.target, strict=True)]
-    return all(a.dtype == b.dtype and a.shape == b.shape and a.dtype.kind not in "OUS" for a, b in pairs)
+    return all(
+        a.dtype == b.dtype
+        and a.shape == b.shape
+        and a.dtype.kind not in "OUS"
+        and np.array_equal(np.isfinite(widened_array(a)), np.isfinite(widened_array(b)))
+        for a, b in pairs
+    )
 
 
 _DISTURBED, _NEAR = 2, 32.0

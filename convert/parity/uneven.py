@@ -38,6 +38,8 @@ from convert.parity.size_guards import broken_guards, fit_sizes
 
 LARGE, FAR = 16, 2048
 """How much larger the numbers of some rows, and of a set, are: half of them are beyond 10 and 1,000 then."""
+OFFSET = 1000
+"""What is added to the numbers of a set or of a row: far from zero a variance taken as E[x²] − E[x]² cancels."""
 _SIZES = ((65, 129), (9, 129), (9, 65), (9, 0))
 """Rows, and the least size of the first dim behind them: the first of these that is cheap, or else the last."""
 _FEW, _LONGEST, _LONGEST_TABLE = 3, 512, 1024
@@ -81,6 +83,20 @@ def far_feed(model: ir.Model, seed: int) -> Feed | None:
     if not is_small(model, feed) or all(arrays[name] is array for name, array in feed.arrays.items()):
         return None
     return replace(feed, label=f"{feed.label}, {FAR} times as large", arrays=arrays, edge=True, uneven=True)
+
+
+def offset_feed(model: ir.Model, seed: int) -> Feed | None:
+    """A set of the usual sizes with numbers around `OFFSET`, as pixels, temperatures and times are far from zero.
+
+    None where there are no floats, and for models of which `uneven_feed` is None.
+    """
+    if RANK in free_dims(model) or quantizes(model) or is_large(model):
+        return None
+    feed, kept = sized_feed(model, seed, next(iter(feed_sizes(model, 1)))), _places(model)
+    arrays = {name: array if name in kept else _shifted(array) for name, array in feed.arrays.items()}
+    if not is_small(model, feed) or all(arrays[name] is array for name, array in feed.arrays.items()):
+        return None
+    return replace(feed, label=f"{feed.label}, {OFFSET} added", arrays=arrays, edge=True, uneven=True)
 
 
 def longest_feed(model: ir.Model, seed: int) -> Feed | None:
@@ -134,8 +150,9 @@ def _rows_taken_by_place(model: ir.Model) -> set[int]:
 def with_unusual_rows(model: ir.Model, feeds: Sequence[Feed], large: bool = True, negative: bool = True) -> list[Feed]:
     """The usual feeds, the last row of the third being negative, all of it where there is one row of floats.
 
-    Models that are not small have the row before it larger, as they are given no `uneven_feed`. large: False where
-    larger numbers cannot be judged; negative: False where integers are limited to those that the source takes.
+    Models that are not small have the row before it larger and the one before that far from zero, as they are given no
+    `uneven_feed` and no `offset_feed`. large: False where larger numbers cannot be judged; negative: False where
+    integers are limited to those that the source takes.
     """
     whole = [str(v.name) for v in model.graph.inputs if negative and may_be_negative(v)]
     return [_unusual(model, feed, large, whole) if place % 6 == 2 else feed for place, feed in enumerate(feeds)]
@@ -153,7 +170,10 @@ def _unusual(model: ir.Model, feed: Feed, large: bool, whole: Sequence[str]) -> 
     scaled = {n: a if n in kept else _with_row(a, -2, lambda row: _times(row, LARGE)) for n, a in arrays.items()}
     if all(scaled[name] is array for name, array in arrays.items()):
         return feed
-    return replace(feed, label=f"{feed.label}, that before it {LARGE} times as large", arrays=scaled, uneven=True)
+    shifted = {n: a if n in kept else _with_row(a, -3, _shifted) for n, a in scaled.items()}
+    more = "" if all(shifted[n] is a for n, a in scaled.items()) else f", {OFFSET} added to the one before that"
+    label = f"{feed.label}, that before it {LARGE} times as large{more}"
+    return replace(feed, label=label, arrays=shifted, uneven=True)
 
 
 def _with_row(array: np.ndarray, place: int, change: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -228,6 +248,13 @@ def _scaled_rows(array: np.ndarray) -> np.ndarray:
     kept = rows - max(1, rows // 3)
     scaled = _times(array, LARGE)
     return scaled if not kept else np.concatenate([array[:kept], scaled[kept:]])
+
+
+def _shifted(array: np.ndarray) -> np.ndarray:
+    """The array with `OFFSET` added, itself where it holds no floats."""
+    if not (_is_real(array) or array.dtype.kind == "c"):
+        return array
+    return (array + np.asarray(OFFSET, array.dtype)).astype(array.dtype)
 
 
 def _times(array: np.ndarray, factor: int) -> np.ndarray:

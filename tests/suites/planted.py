@@ -60,7 +60,7 @@ def prepare(name: str, folder: Path) -> Pair:
     from convert import api, plugin
     from convert.options import Options, parse_input
     from convert.parity import inputs
-    from convert.parity.uneven import far_feed, longest_feed, uneven_feed, with_unusual_rows
+    from convert.parity.uneven import far_feed, longest_feed, offset_feed, uneven_feed, with_unusual_rows
     from convert.report import Report
 
     module, spec = build(name), NETWORKS[name][1]
@@ -68,7 +68,7 @@ def prepare(name: str, folder: Path) -> Pair:
     source = api.open_source(module)
     graph = plugin.frontend_for(source).read(source, options, Report("planted"))
     usual = with_unusual_rows(graph, inputs.generate_feeds(graph, 3))
-    unusual = (far_feed(graph, 5), uneven_feed(graph, 4), longest_feed(graph, 6))
+    unusual = (far_feed(graph, 5), offset_feed(graph, 7), uneven_feed(graph, 4), longest_feed(graph, 6))
     feeds = [*usual, *(feed for feed in unusual if feed is not None)]
     file = folder / f"{name.replace(' ', '_')}.onnx"
     convert.convert(module, "onnx", file, inputs=spec, verify=False)

@@ -28,7 +28,12 @@ def kind(feed: Feed) -> str:
         return "special"
     if feed.label.startswith(GIVEN):
         return "given"
-    for text, name in (("2048 times as large", "far"), ("n=1, t=1", "smallest"), ("t=300", "longest")):
+    for text, name in (
+        ("2048 times as large", "far"),
+        ("1000 added", "offset"),
+        ("n=1, t=1", "smallest"),
+        ("t=300", "longest"),
+    ):
         if feed.label.endswith(text):
             return name
     return "uneven" if feed.uneven else "usual"
@@ -51,9 +56,11 @@ def pairs(kept: list[int], dtypes: Any = None) -> VerifyMethod:
 
 
 def test_usual_sets_come_first_and_sizes_last() -> None:
-    assert kinds(rows()) == [*USUAL, "special", "far", "uneven", "smallest"]
-    assert kinds(plain(shape=("n", 4))) == [*USUAL, "special", "far", "uneven"], "one row is among the usual ones"
-    assert kinds(rows(), VerifyMethod(seeds=4)) == ["usual", *USUAL, "special", "far", "uneven", "smallest"]
+    assert kinds(rows()) == [*USUAL, "special", "far", "offset", "uneven", "smallest"]
+    assert kinds(plain(shape=("n", 4))) == [*USUAL, "special", "far", "offset", "uneven"], (
+        "one row is among the usual ones"
+    )
+    assert kinds(rows(), VerifyMethod(seeds=4)) == ["usual", *USUAL, "special", "far", "offset", "uneven", "smallest"]
     assert kinds(rows(), VerifyMethod(seeds=2)) == USUAL[:2]
     assert kinds(rows(), VerifyMethod(seeds=1)) == USUAL[:1]
 
@@ -84,7 +91,7 @@ def computed() -> ir.Model:
 
 
 def test_pairs_that_hold_less_have_usual_and_smallest_sets_alone() -> None:
-    every = [*USUAL, "special", "far", "uneven", "smallest"]
+    every = [*USUAL, "special", "far", "offset", "uneven", "smallest"]
     assert kinds(rows(), pairs([0])) == every
     assert kinds(rows(), pairs([])) == [*USUAL, "smallest"]
     assert kinds(rows(), pairs([0], {"x": np.dtype(np.float16)})) == [*USUAL, "smallest"]
@@ -93,10 +100,10 @@ def test_pairs_that_hold_less_have_usual_and_smallest_sets_alone() -> None:
 def test_the_example_is_the_first_set_and_is_there_once() -> None:
     made = plain(shape=("n", 4))
     example = {"x": np.full((3, 4), 2.0, np.float32)}
-    assert kinds(made, options=Options(examples=example)) == ["given", *USUAL, "special", "far", "uneven"]
+    assert kinds(made, options=Options(examples=example)) == ["given", *USUAL, "special", "far", "offset", "uneven"]
     drawn = default_feeds(made, Options(), VerifyMethod(), True)[1].arrays
     feeds = default_feeds(made, Options(examples=drawn), VerifyMethod(), True)
-    assert [kind(feed) for feed in feeds] == ["given", *USUAL[:2], "special", "far", "uneven"]
+    assert [kind(feed) for feed in feeds] == ["given", *USUAL[:2], "special", "far", "offset", "uneven"]
     assert [feed.label.partition(",")[0] for feed in feeds[:3]] == [GIVEN, "seed 0", "seed 2"]
     # An example of one input of two is no set.
     g = Graph()
@@ -120,7 +127,7 @@ def test_dims_that_are_alike_and_a_table_of_places() -> None:
         [feed.arrays["x"].shape[2:] for feed in default_feeds(maps, Options(), VerifyMethod(), True, alike=each)]
         for each in (False, True)
     )
-    assert [h == w for h, w in sides] == [True, True, False, True, True, False, True]
+    assert [h == w for h, w in sides] == [True, True, False, True, True, True, False, True]
     assert all(h == w for h, w in alike)
     g = Graph()
     x = g.input("x", I64, ["n", "t"])
@@ -145,7 +152,7 @@ def test_each_set_at_the_edge_has_a_seed_of_its_own(seeds: int) -> None:
     seed = {name: feed.label.partition(",")[0] for name, feed in found.items() if name not in ("usual", "special")}
     assert seed == {
         "smallest": f"seed {seeds}", "uneven": f"seed {seeds + 1}", "far": f"seed {seeds + 2}",
-        "longest": f"seed {seeds + 3}",
+        "longest": f"seed {seeds + 3}", "offset": f"seed {seeds + 4}",
     }  # fmt: skip
     wanted = special_feed(made, seeds)
     assert wanted is not None

@@ -306,7 +306,7 @@ def test_a_limit_that_is_met_at_the_edge_leaves_it_out(monkeypatch: pytest.Monke
     ))  # fmt: skip
     Sides(monkeypatch, Side(float32=scaled(2.0), float64=scaled(2.0, np.float64)), Side(float32=limited))
     verdict = room.verify(SOURCE, TARGET, graph(), Options())
-    assert (verdict.status, len(verdict.feeds)) == (PASS, 5)  # three seeds and the uneven sets
+    assert (verdict.status, len(verdict.feeds)) == (PASS, 6)  # three seeds and the uneven sets
     Sides(monkeypatch, Side(float32=scaled(2.0), float64=scaled(2.0, np.float64)),
           Side(float32=raises(ResourceLimit("too much"))))  # fmt: skip
     with pytest.raises(ResourceLimit, match="too much"):

@@ -45,19 +45,22 @@ def test_both_sides_run_on_the_same_inputs(monkeypatch: pytest.MonkeyPatch) -> N
     verdict, source, target, both = sides(monkeypatch)
     assert (verdict.status, verdict.notes, verdict.divergence, verdict.profile) == (PASS, [], None, None)
     assert (verdict.stored, verdict.reference) == ("", "the source in float64")
-    # Three seeds, large numbers, many rows, the special values; nothing smaller, as a seed has a batch of one.
+    # Three seeds, large numbers, numbers far from zero, many rows, the special values; no smaller sizes, because a seed
+    # has a batch of one.
     assert [f.partition(",")[0] for f in verdict.feeds[:3]] == ["seed 0", "seed 1", "seed 2"]
     assert [f.partition(" (")[0] for f in verdict.feeds[3:]] == [
-        "seed 5, uniform, n=1, 2048 times as large", "seed 4, normal, n=65, the last rows 16 times as large",
+        "seed 5, uniform, n=1, 2048 times as large",
+        "seed 7, uniform, n=2, 1000 added",
+        "seed 4, normal, n=65, the last rows 16 times as large",
         "special values",
     ]  # fmt: skip
-    assert len(source.given) == len(target.given) == 6
+    assert len(source.given) == len(target.given) == 7
     assert all(np.array_equal(a["x"], b["x"], equal_nan=True) for a, b in zip(source.given, target.given, strict=True))
     assert (source.stopped, target.stopped) == (1, 1)
     assert both.located == []
 
 
-@pytest.mark.parametrize(("seeds", "count"), [(1, 1), (2, 2), (3, 6), (4, 7)])
+@pytest.mark.parametrize(("seeds", "count"), [(1, 1), (2, 2), (3, 7), (4, 8)])
 def test_three_seeds_or_more_are_followed_by_the_edges(seeds: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(sides(monkeypatch, seeds=seeds)[1].given) == count
 
@@ -103,7 +106,7 @@ def test_a_target_that_does_not_run_fails(monkeypatch: pytest.MonkeyPatch) -> No
     verdict = sides(monkeypatch, target=Side(float32=raises(BadInput("no such file"))))[0]
     assert (verdict.status, verdict.guilty) == (FAIL, "backend")
     assert verdict.reason == "the target does not run: no such file"
-    assert len(verdict.feeds) == 6
+    assert len(verdict.feeds) == 7
     with pytest.raises(BadInput, match="no such file"):  # which is nobody's fault where nobody here made it
         sides(monkeypatch, target=Side(float32=raises(BadInput("no such file"))), theirs=True)
 
@@ -164,7 +167,7 @@ def test_what_the_source_refuses_at_the_edge_is_not_compared(monkeypatch: pytest
 
 def test_special_values_that_only_the_target_refuses_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict, _, target, _ = sides(monkeypatch, target=Side(float32=refuses(None, scaled(2.0))))
-    assert (verdict.status, len(verdict.feeds)) == (PASS, 5)
+    assert (verdict.status, len(verdict.feeds)) == (PASS, 6)
     assert verdict.notes == ["special values are not verified: the source takes them, and the target does not"]
     assert target.stopped == 2
 
@@ -183,7 +186,7 @@ def test_a_smallest_size_that_only_the_target_refuses_is_a_failure(monkeypatch: 
 def test_where_the_source_has_no_float64_on_the_last_the_graph_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
     source = Side(float32=scaled(2.0), float64=refuses(1, scaled(2.0, np.float64)))
     verdict = sides(monkeypatch, source=source, graph=graph(dims=("n", "h")))[0]
-    assert (verdict.status, len(verdict.feeds)) == (PASS, 7)
+    assert (verdict.status, len(verdict.feeds)) == (PASS, 8)
     assert verdict.notes[0].endswith("n=1, h=1: there the graph is compared with itself")
     no_double = Side(float32=scaled(2.0), float64=raises(Unsupported("no double")))
     assert sides(monkeypatch, source=no_double)[0].reference == "the shared graph in float64"
@@ -237,7 +240,7 @@ def test_pairs_that_leave_nothing_out_are_held_to_special_values_too(monkeypatch
     pairs = Counterparts({"x": "p"}, {"y": "q"}, ["q"], [0])
     target = Side(float32=lambda arrays: {"q": scaled(2.0)({"x": arrays["p"]})["y"]})
     verdict = sides(monkeypatch, target=target, counterparts=pairs)[0]
-    assert (verdict.status, len(verdict.feeds)) == (PASS, 6)
+    assert (verdict.status, len(verdict.feeds)) == (PASS, 7)
 
 
 def test_examples_of_the_users_come_before_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +262,7 @@ def test_inputs_are_saved_before_and_after(monkeypatch: pytest.MonkeyPatch, tmp_
     """Also where nothing runs; those that the verdict is made on, without special values."""
     file = tmp_path / "x.npz"
     sides(monkeypatch, save=file)
-    assert sorted(load_inputs(file)) == ["x", "x@1", "x@2", "x@3", "x@4"]
+    assert sorted(load_inputs(file)) == ["x", "x@1", "x@2", "x@3", "x@4", "x@5"]
     with pytest.raises(BadInput):
         sides(monkeypatch, save=(other := tmp_path / "y.npz"), source=Side(float32=raises(BadInput("no"))),
               arrays={"x": np.zeros((2, 6), np.float32)})  # fmt: skip
@@ -303,7 +306,7 @@ def test_special_values_have_their_own_verdict(monkeypatch: pytest.MonkeyPatch) 
     verdict = sides(monkeypatch, target=Side(float32=cut))[0]
     assert (verdict.status, verdict.guilty) == (FAIL, "backend")
     assert verdict.reason.startswith("y: on special values")
-    assert len(verdict.feeds) == 6
+    assert len(verdict.feeds) == 7
 
 
 @pytest.mark.parametrize("stored", [stored_as.HALF, stored_as.WEIGHTS, stored_as.FULL])

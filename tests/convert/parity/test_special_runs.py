@@ -49,7 +49,7 @@ def test_special_values_are_run_in_float64_where_they_decide(own: bool, monkeypa
     # The source in float64 makes 2 of infinity, where both others have something else.
     assert given.count(True) == (0 if own else 1)
     assert verdict.status == PASS
-    assert len(verdict.feeds) == 6
+    assert len(verdict.feeds) == 7
 
 
 def test_special_values_that_the_graph_does_not_take_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

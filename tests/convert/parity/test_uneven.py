@@ -16,7 +16,14 @@ from convert.options import Options
 from convert.parity.inputs import Feed, feed_sizes, generate_feeds
 from convert.parity.judge import RunOutputs
 from convert.parity.size_search import _spread_choice
-from convert.parity.uneven import far_feed, longest_feed, uneven_feed, with_unusual_rows, without_overflow
+from convert.parity.uneven import (
+    far_feed,
+    longest_feed,
+    offset_feed,
+    uneven_feed,
+    with_unusual_rows,
+    without_overflow,
+)
 from convert.parity.verify import verify
 from convert.verdict import FAIL, PASS, Verdict
 from tests.convert.parity.input_models import plain as identity
@@ -97,9 +104,10 @@ def quantizing() -> ir.Model:
 
 def test_a_graph_that_quantizes_is_given_none() -> None:
     """Some of many numbers are taken into another step by rounding: a right conversion was INCONCLUSIVE."""
-    assert (uneven_feed(quantizing(), 4), far_feed(quantizing(), 5)) == (None, None)
+    assert (uneven_feed(quantizing(), 4), far_feed(quantizing(), 5), offset_feed(quantizing(), 7)) == (None, None, None)
     assert uneven_feed(network(("n", 4)), 4) is not None
     assert far_feed(network(("n", 4)), 5) is not None
+    assert offset_feed(network(("n", 4)), 7) is not None
 
 
 def test_numbers_in_the_thousands_are_of_the_second_usual_sizes() -> None:
@@ -112,10 +120,20 @@ def test_numbers_in_the_thousands_are_of_the_second_usual_sizes() -> None:
     assert far_feed(network(MAP, weights=1_000_000), 5) is None
 
 
+def test_numbers_far_from_zero_are_of_the_first_usual_sizes() -> None:
+    feed, (plain,) = offset_feed(network(MAP), 0), generate_feeds(network(MAP), 1)
+    assert shapes(feed) == [(2, 3, 16, 16)]
+    assert feed is not None
+    assert np.array_equal(feed.arrays["x0"], plain.arrays["x0"] + np.float32(1000))
+    assert (feed.edge, feed.uneven, feed.label.rpartition(", ")[2]) == (True, True, "1000 added")
+    assert offset_feed(network((2, 3), dtype=ir.DataType.INT64), 7) is None
+    assert offset_feed(network(MAP, weights=1_000_000), 7) is None
+
+
 @pytest.mark.parametrize(("dims", "rows"), [(("n", 6), 3), ((1, 6), 1), ((2, 6), 2), ((), 0)])
 @pytest.mark.parametrize("small", [True, False])
 def test_the_last_row_of_the_third_usual_set_is_negative(dims: Sequence[int | str], rows: int, small: bool) -> None:
-    """Of a larger model the row before it is larger, where there is one."""
+    """Of a larger model the row before it is larger, and the one before that far from zero, where there are some."""
     made = network(dims, ("n", 2), weights=0 if small else 1_000_000)
     usual = generate_feeds(made, 8)
     feeds = with_unusual_rows(made, usual)
@@ -123,7 +141,8 @@ def test_the_last_row_of_the_third_usual_set_is_negative(dims: Sequence[int | st
     assert changed == [2]  # the ninth would be the next
     got, plain = feeds[2].arrays["x0"], usual[2].arrays["x0"]
     assert np.array_equal(np.atleast_1d(got)[-1], np.atleast_1d(-np.abs(plain))[-1])
-    assert np.array_equal(got[: rows - 2], plain[: rows - 2]) if rows > 2 else True
+    if rows > 2:
+        assert np.array_equal(got[: rows - 2], plain[: rows - 2] + np.float32(0 if small else 1000))
     if rows > 1:
         assert np.array_equal(got[-2], plain[-2] * (1 if small else 16))
     assert feeds[2].uneven is not small
@@ -215,9 +234,9 @@ def held(monkeypatch: pytest.MonkeyPatch, refused: Mapping[str, object], dims: S
 
 def test_a_source_that_takes_squares_only_is_compared_on_squares(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = held(monkeypatch, {"square": lambda x: x.shape[2] != x.shape[3]}, MAP)
-    assert (verdict.status, len(verdict.feeds)) == (PASS, 7)
+    assert (verdict.status, len(verdict.feeds)) == (PASS, 8)
     assert "n=3, h=17, w=17" in verdict.feeds[2]
-    assert "n=9, h=129, w=129" in verdict.feeds[4]
+    assert "n=9, h=129, w=129" in verdict.feeds[5]
     (note,) = verdict.notes
     assert note == "the source does not run where the sides of its inputs are not alike: compared with such as are"
 
@@ -225,8 +244,8 @@ def test_a_source_that_takes_squares_only_is_compared_on_squares(monkeypatch: py
 def test_a_source_that_refuses_many_rows_is_still_given_the_smallest_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = held(monkeypatch, {"few": lambda x: len(x) > 8}, ("n", "t"))
     assert (verdict.status, verdict.notes) == (PASS, [])
-    assert [feed.split(", ")[3] for feed in verdict.feeds[:5]] == ["t=16", "t=16", "t=17", "t=16", "t=1"]
-    assert len(verdict.feeds) == 6
+    assert [feed.split(", ")[3] for feed in verdict.feeds[:6]] == ["t=16", "t=16", "t=17", "t=16", "t=16", "t=1"]
+    assert len(verdict.feeds) == 7
 
 
 def test_a_source_that_refuses_large_numbers_is_still_given_many_rows_of_usual_ones(
@@ -247,8 +266,9 @@ def test_special_values_that_the_target_refuses_leave_the_other_sets_in_place(mo
     verdict = verify(SOURCE, TARGET, graph(dims=("n", "t")), Options())
     assert verdict.status == FAIL  # on the smallest sizes, which come last
     assert "2048 times as large" in verdict.feeds[3]
-    assert "the last rows 16 times as large" in verdict.feeds[4]
-    assert "n=1, t=1" in verdict.feeds[5]
+    assert "1000 added" in verdict.feeds[4]
+    assert "the last rows 16 times as large" in verdict.feeds[5]
+    assert "n=1, t=1" in verdict.feeds[6]
 
 
 def outputs(*arrays: Sequence[float]) -> list[dict[str, np.ndarray]]:

@@ -1,4 +1,4 @@
-"""Operators without a rule are written out by forms that keep their digits far from zero, where ONNX's bodies cancel."""
+"""Operators without a rule are written out by forms that keep their digits far from zero, unlike ONNX's bodies."""
 
 from __future__ import annotations
 
