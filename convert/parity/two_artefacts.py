@@ -12,6 +12,7 @@ from convert.graph.names import names_in_target
 from convert.interpreter import paused_garbage_collection
 from convert.model_reading import read_model
 from convert.naming import Names
+from convert.notes import VERBOSE, Note, note_level
 from convert.options import Options
 from convert.parity.counterparts import find_counterparts, narrow_dims
 from convert.parity.judge import VerifyMethod
@@ -19,7 +20,7 @@ from convert.parity.verify import verify
 from convert.parity.weights import describe_weights, weight_differences
 from convert.report import Report
 from convert.source import Source
-from convert.verdict import FAIL, Verdict
+from convert.verdict import FAIL, PASS, Verdict
 
 
 def verify_two(
@@ -32,7 +33,8 @@ def verify_two(
     """
     names = (left.label, right.label) if left.label != right.label else ("the first", "the second")
     with report.stage("read", names[1]), paused_garbage_collection():
-        other = _read_right(right, method, options, names[1], report)
+        reading = Report("verify")
+        other = _read_right(right, method, options, names[1], report, reading)
     made = names_in_target(graph, plugin.names_of_kind(right.kind))
     report.renamed = made.changed()
     if isinstance(other, ir.Model):
@@ -46,6 +48,8 @@ def verify_two(
         report.renamed = Names(pairs.inputs, pairs.outputs).changed()
     with report.stage("verify"):
         verdict = verify(left, right, graph, options, replace(method, theirs=True))
+    for note in reading.notes:  # such as that the target was saved in training mode
+        report.note(Note(f"{names[1]}: {note}", VERBOSE if verdict.status == PASS else note_level(note)))
     if isinstance(other, BadInput) and verdict.guilty == "backend" and not verdict.outputs:
         raise other  # neither the reader nor its runtime makes sense of it
     if verdict.guilty == "backend":  # which may never have seen it
@@ -57,15 +61,16 @@ def verify_two(
 
 
 def _read_right(
-    right: Source, method: VerifyMethod, options: Options, name: str, report: Report
+    right: Source, method: VerifyMethod, options: Options, name: str, report: Report, reading: Report
 ) -> ir.Model | ConvertError:
     """The shared graph of the target, or why its operators or what is lacking keep it from being read.
 
-    Raises `BadInput` for one that is not to be run either: broken files are for no runtime.
+    `reading` gets the notes of its reader. Raises `BadInput` for one that is not to be run either: broken files are for
+    no runtime.
     """
     own = replace(method.target, rules=method.target.rules or options.rules)
     try:
-        return read_model(right, own, Report("verify"))
+        return read_model(right, own, reading)
     except ConvertError as error:
         trusted = isinstance(error, UnsafeInput) and own.trust
         if method.pairs or (isinstance(error, BadInput) and not error.doubtful and not trusted):

@@ -41,9 +41,10 @@ from .torchscript_safety import custom_operators, refuse_damaged_debug_info, ref
 _ODD = re.compile(r"[\"'\\\x00-\x1f]")
 
 
-def load(source: Source, options: Options, report: Report | None = None) -> Any:
-    """A module in eval mode, an ExportedProgram or a ScriptModule.
+def load(source: Source, options: Options, report: Report | None = None, *, keep_mode: bool = False) -> Any:
+    """Return a module in eval mode, an ExportedProgram or a ScriptModule.
 
+    keep_mode: leave what a file holds in the mode that it was saved in.
     Raises `BadInput`, `UnsafeInput` (executing the file would be needed and `options.trust` is not set) and
     `UsageError` (a factory is missing).
     """
@@ -73,7 +74,7 @@ def load(source: Source, options: Options, report: Report | None = None) -> Any:
         note_fixed(fixed_by_name([], options.fixed, variadic=True), report)
         return with_plain_forward(thing, options)
     # An object in memory keeps the mode its owner left it in: whoever runs it restores that.
-    if source.path is not None and isinstance(thing, torch.nn.Module):
+    if source.path is not None and isinstance(thing, torch.nn.Module) and not keep_mode:
         thing.eval()
     if isinstance(thing, torch.nn.Module) and not isinstance(thing, torch.jit.ScriptModule):
         thing = with_keywords(thing, options)

@@ -46,21 +46,23 @@ Feed = Mapping[str, np.ndarray]
 
 
 def run(
-    source: Source, feeds: Sequence[Feed], precision: str, options: Options, *, guards: bool = False
+    source: Source, feeds: Sequence[Feed], precision: str, options: Options, *, as_used: bool = False
 ) -> list[dict[str, np.ndarray]]:
-    """Outputs by name for each feed (arrays by input name). An object in memory is left as it was.
+    """Return outputs by name for each feed (arrays by input name). An object in memory is left as it was.
 
-    guards: an exported program refuses sizes that it does not hold for, as it does for its users.
+    as_used: run it as those who load the artefact do. An exported program refuses sizes that it does not hold for, and
+    a TorchScript program runs in the mode that it was saved in; else it is put into eval mode.
     """
     if is_hugging_face(source):  # its forward has the inputs that are asked for
         feeds = [{parameter_name(name): array for name, array in feed.items()} for feed in feeds]
         options = replace(options, inputs=tuple(InputSpec(name) for name in feeds[0]))
-    thing = _loaded(source, options, double=precision == "float64")
+    keep_mode = as_used and source.kind in _SCRIPTS
+    thing = _loaded(source, options, double=precision == "float64", keep_mode=keep_mode)
     paired = complex_inputs(thing, options)
     double = precision == "float64"
-    call, module = named_call(thing, double, source.path is not None, options.fixed, guards=guards)
+    call, module = named_call(thing, double, source.path is not None, options.fixed, guards=as_used)
     results = []
-    with torch.no_grad(), inference(module), all_in_double() if double else nullcontext():
+    with torch.no_grad(), inference(None if keep_mode else module), all_in_double() if double else nullcontext():
         for feed in feeds:
             tensors = {name: tensor_of_feed(array, double) for name, array in feed.items()}
             tensors |= {name: torch.view_as_complex(tensors[name]) for name in paired & tensors.keys()}
@@ -73,20 +75,23 @@ def run(
     return results
 
 
+_SCRIPTS = ("torchscript", "torchscript-object")
+"""Kinds that are deployed in the mode that they have; a Python module is put into eval mode by whoever runs it."""
+
 _kept: list[tuple[Any, ExportedProgram, dict[str, tuple[int, torch.Tensor | None]]]] = []
 """The program that this process has run last in its own dtypes, and its tensors as they were before."""
 
 
-def _loaded(source: Source, options: Options, *, double: bool) -> Any:
+def _loaded(source: Source, options: Options, *, double: bool, keep_mode: bool) -> Any:
     """What is in the source. A program that has changed nothing of its own is loaded once for both precisions."""
     kept = _kept.pop() if _kept else (None, None, None)
     if source.path is None or not source.path.is_file():
-        return load(source, options)
+        return load(source, options, keep_mode=keep_mode)
     found = source.path.stat()
     place = source.path, options, found.st_mtime_ns, found.st_size, found.st_ino
     if double and kept[0] == place and kept[1] is not None and kept[2] is not None and _is_as_before(kept[1], kept[2]):
         return kept[1]
-    thing = load(source, options)
+    thing = load(source, options, keep_mode=keep_mode)
     if not double and isinstance(thing, ExportedProgram):
         _kept.append((place, thing, _tensors_now(thing)))
     return thing

@@ -42,10 +42,13 @@ def run(
 def run_as_used(
     source: Source, feeds: Sequence[Mapping[str, np.ndarray]], options: Options
 ) -> dict[str, list[dict[str, np.ndarray]]]:
-    """The same as deployed; an exported program holds its conditions on sizes against what it is fed."""
+    """Return the outputs of the artefact as those who load it run it.
+
+    An exported program holds its conditions on sizes against what it is fed; TorchScript runs in the mode of its file.
+    """
     from .run import run as run_source
 
-    return {"": run_source(source, feeds, "float32", options, guards=True)}
+    return {"": run_source(source, feeds, "float32", options, as_used=True)}
 
 
 def trace(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> Trace:
