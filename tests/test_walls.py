@@ -15,7 +15,6 @@ from tests.support.core_tests import FRAMEWORKS
 from tests.support.import_graph import ROOT, TOPS, arrows, circles, content_of, imports, name_of, sources
 
 ROOMS = sorted(p for kind in ("frontends", "backends") for p in (ROOT / kind).iterdir() if (p / "__init__.py").exists())
-MOST_LINES = 400
 TOP = {"pyproject.toml", "README.md", "LICENSE", "ARCHITECTURE.md", *TOPS, "tests", "fixtures"}
 """All that may lie at the top, beside files whose names begin with a dot."""
 
@@ -104,12 +103,6 @@ def test_every_package_is_packaged() -> None:
         if file.suffix not in (".py", ".md") and (ROOT / file).exists():
             patterns = tool["package-data"].get(name_of(ROOT / file.parent / "__init__.py"), [])
             assert any(file.match(p) for p in patterns), f"{file} is not packaged: add it to package-data"
-
-
-def test_no_file_is_too_long() -> None:
-    for file in [*sources(), *sorted((ROOT / "tests").rglob("*.py"))]:
-        lines = len(file.read_text().splitlines())
-        assert lines <= MOST_LINES, f"{file.relative_to(ROOT)} has {lines} lines: split it by sense"
 
 
 def test_one_place_says_how_python_is_started() -> None:

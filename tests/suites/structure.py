@@ -1,16 +1,18 @@
 """How calm the rooms are: entries at one level, import floors, arrows, arrows back up and circles, as a table.
 
-    python tests/suites/structure.py [--root TREE] [--arrows ROOM]
+    python tests/suites/structure.py [--root TREE] [--arrows ROOM | --sizes]
 
 An entry is a file or folder of modules that lies in the room, `__init__` included. Floors: the longest chain of entries
 that import one another, with circles as one. An arrow is a pair of entries of which one imports the other, wherever in
 it, for type checkers too. Back up: the fewest arrows that would have to go for the entries to have no circle. Circles:
-of files in the room, and of its entries. --root takes another state of the project; --arrows lists those of one room.
+of files in the room, and of its entries. --root takes another state of the project; --arrows lists those of one room;
+--sizes lists the functions, files and folders that are larger than the guides say.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import sys
 from pathlib import Path
 
@@ -48,12 +50,38 @@ def row(graph: dict[str, set[str]], folder: Path, root: Path) -> list[str | int]
     ]  # fmt: skip
 
 
+GUIDES = {"function": 60, "file": 800, "folder": 25}
+"""Lines of a function and of a file, Python files of a folder: a larger one is worth a look, and no fault."""
+
+
+def oversized(root: Path) -> list[tuple[str, int, str]]:
+    """Return what exceeds its guide in the product, as (kind, size, place), the largest of each kind first."""
+    found: list[tuple[str, int, str]] = []
+    for top in TOPS:
+        files = sorted((root / top).rglob("*.py"))
+        for folder in sorted({file.parent for file in files}):
+            found.append(("folder", sum(file.parent == folder for file in files), str(folder.relative_to(root))))
+        for file in files:
+            text, place = file.read_text("utf-8"), str(file.relative_to(root))
+            found.append(("file", len(text.splitlines()), place))
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                    found.append(("function", (node.end_lineno or 0) - node.lineno + 1, f"{place}:{node.name}"))
+    large = {each for each in found if each[1] > GUIDES[each[0]] and "_pb2" not in each[2]}
+    return sorted(large, key=lambda each: (each[0], -each[1], each[2]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, default=ROOT)
     parser.add_argument("--arrows", metavar="ROOM", help="such as frontends/pytorch")
+    parser.add_argument("--sizes", action="store_true")
     chosen = parser.parse_args()
     root = chosen.root.resolve()
+    if chosen.sizes:
+        for kind, size, place in oversized(root):
+            print(f"{kind:<9} {size:>5}  {place}")
+        return
     graph = arrows(root, typing=True)
     if chosen.arrows:
         for entry, others in entries(graph, name_of(root / chosen.arrows, root)).items():
