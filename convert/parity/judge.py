@@ -27,6 +27,7 @@ from convert.parity.compare import (
 from convert.parity.draws import FEW, MANY, group_draws, more_draws, pool_arrays, unsettled_feeds
 from convert.parity.flipped_steps import is_of_flipped_steps
 from convert.parity.inputs import Feed
+from convert.parity.joined_parts import lost_part
 from convert.parity.randomness import judge_random, random_outputs
 from convert.parity.rounding_margins import is_within_noise
 from convert.parity.sensitive import unexplained_error
@@ -156,6 +157,9 @@ def judge(graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: Veri
             row.status, row.reason = PASS, "what differs was decided by less than rounding may change"
         elif fails and runs.narrowed is None and is_of_flipped_steps(graph, name, feeds, references, targets):
             row.status, row.reason = INCONCLUSIVE, f"{row.reason}: steps of a quantization that rounding decides"
+        if row.status == PASS and runs.narrowed is not None:
+            lost = lost_part(graph, graph.graph.outputs[position], [f.arrays for f in feeds], references, targets)
+            row.status, row.reason = (INCONCLUSIVE, lost) if lost else (PASS, row.reason)
         row.agreement = None if runs.narrowed is None else argmax_agreement(references, targets, row.noise)
         if not isinstance(runs.graph_float64, Unsupported) and exact is not runs.graph_float64:
             own = [o[name] for o in runs.graph_float64]

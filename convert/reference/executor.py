@@ -78,7 +78,7 @@ def evaluate_node(node: ir.Node, opset: int = OPSET) -> list[Array]:
     inputs = [executor.get(v) for v in node.inputs]
     with np.errstate(all="ignore"):
         if _since(node, opset) == _since(node, OPSET):
-            results = executor._results(node, inputs)
+            results = executor.results(node, inputs)
         else:
             results = fallback(node, inputs, lambda body, given: Executor(set(), False).graph(body, given), opset)
     return [_cast_result(array, value) for value, array in zip(node.outputs, results, strict=False)]
@@ -136,7 +136,7 @@ class Executor:
     def _run(self, node: ir.Node) -> None:
         inputs = [self.get(v) for v in node.inputs]
         try:
-            results = self._results(node, inputs)
+            results = self.results(node, inputs)
         except Unsupported as error:
             raise error.with_location(location_of(node)) from error
         except (ConvertError, MemoryError):
@@ -151,7 +151,8 @@ class Executor:
             if value.name or value.uses():
                 self._store(value, _cast_result(array, value))
 
-    def _results(self, node: ir.Node, inputs: list[Array]) -> Sequence[Array]:
+    def results(self, node: ir.Node, inputs: list[Array]) -> Sequence[Array]:
+        """Return the outputs of one node for arrays in place of its inputs."""
         if node.domain == "" and node.op_type in control.CONTROL:
             return control.CONTROL[node.op_type](self.graph, node, inputs)
         operator = operator_of(node)

@@ -241,7 +241,7 @@ class _Probe(Executor):
         wide = _name(node) in self.wide
         given = [self._rounded_input(v, x, wide) for v, x in zip(node.inputs, inputs, strict=True)]
         try:
-            results: Sequence[Any] = self._results(node, given)
+            results: Sequence[Any] = self.results(node, given)
         except Exception as error:  # of any kind: an exact kernel may refuse a rounded number
             return f"{_MOVED} it so that it fails ({type(error).__name__})"
         for value, result in zip(node.outputs, results, strict=False):

@@ -79,7 +79,7 @@ class _FileExecutor(Executor):
         self.functions = functions
         self.versions = {"" if domain == "ai.onnx" else domain: version for domain, version in imports.items()}
 
-    def _results(self, node: ir.Node, inputs: list[Array]) -> Sequence[Array]:
+    def results(self, node: ir.Node, inputs: list[Array]) -> Sequence[Array]:
         version = self.versions.get(node.domain, 1)
         known = node.domain == "" and onnx.defs.has(node.op_type, version, "")
         function = self.functions.get((node.domain, node.op_type, node.overload))

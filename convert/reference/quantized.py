@@ -114,7 +114,7 @@ class _Rounding(Executor):
         self.ranges[name] = min(low, before[0]), max(high, before[1])
         return np.clip(array, *fixed) if fixed else array
 
-    def _results(self, node: ir.Node, inputs: list[Any]) -> Sequence[Any]:
+    def results(self, node: ir.Node, inputs: list[Any]) -> Sequence[Any]:
         if (
             self.rounding
             and self.stored == WEIGHTS
@@ -129,7 +129,7 @@ class _Rounding(Executor):
             inputs = [round_to_steps(inputs[0], inputs[0].min(), inputs[0].max()), *inputs[1:]]
         if node.op_type in RECURRENT:
             inputs[1:3] = self._cell(node, inputs[1], inputs[2])
-        return super()._results(node, inputs)
+        return super().results(node, inputs)
 
     def _cell(self, node: ir.Node, w: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, ...]:
         """The weights of a recurrent layer, as arrays that narrow what is computed with them."""

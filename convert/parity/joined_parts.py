@@ -1,0 +1,155 @@
+"""The parts that a graph joins to one output, such as the boxes and the probabilities of a detector.
+
+In a tensor of 8 bits all parts share one scale. Beside boxes of hundreds of pixels, probabilities between 0 and 1
+become one value; the boxes dominate every number about the whole tensor, so each part is looked at by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import ConvertError
+from convert.graph.tensors import widened_array
+
+_MOVES = frozenset(
+    (
+        "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "SpaceToDepth", "Split",
+        "Squeeze", "Tile", "Transpose", "Unsqueeze",
+    )
+)  # fmt: skip
+"""Operators whose elements are elements of their first input."""
+
+_ELEMENTWISE = frozenset(
+    (
+        "Cast", "Clip", "DequantizeLinear", "Exp", "HardSigmoid", "LeakyRelu", "Neg", "QuantizeLinear", "Relu",
+        "Sigmoid", "Tanh",
+    )
+)  # fmt: skip
+"""Operators that compute each element from the element of their first input at the same place."""
+
+_VARIES = 1e-6
+"""A part varies if its elements spread by more than this, relative to the largest of them."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A value that is joined to others: a place among the labels, and what it is called."""
+
+    number: int
+    value: ir.Value
+
+
+def find_parts(output: ir.Value) -> list[Part]:
+    """Return the values that Concat nodes behind `output` join, in their order, once each; [] without a Concat."""
+    found: list[ir.Value] = []
+    _collect(output, found, joined=False)
+    return [Part(number, value) for number, value in enumerate(dict.fromkeys(found))]
+
+
+def _collect(value: ir.Value, found: list[ir.Value], *, joined: bool) -> None:
+    node = value.producer()
+    operator = node.op_type if node is not None and not node.domain else ""
+    if node is not None and operator == "Concat" and len(node.inputs) > 1:
+        for part in node.inputs:
+            assert part is not None
+            _collect(part, found, joined=True)
+    elif node is not None and operator in _MOVES | _ELEMENTWISE and _has_parts(node.inputs[0]):
+        assert node.inputs[0] is not None
+        _collect(node.inputs[0], found, joined=joined)
+    elif joined:
+        found.append(value)
+
+
+def _has_parts(value: ir.Value | None) -> bool:
+    """Return whether a Concat is reached through operators that keep elements apart."""
+    while value is not None and (node := value.producer()) is not None and not node.domain:
+        if node.op_type == "Concat" and len(node.inputs) > 1:
+            return True
+        if node.op_type not in _MOVES | _ELEMENTWISE:
+            return False
+        value = node.inputs[0]
+    return False
+
+
+def label_parts(
+    model: ir.Model, output: ir.Value, parts: Sequence[Part], arrays: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """Return, for each element of `output` on these inputs, the number of the part that it comes from.
+
+    int64, of the shape of the output. Raises `ConvertError` where the graph does not run.
+    """
+    from convert.reference.executor import Executor, run
+
+    asked = {str(part.value.name) for part in parts} | _moving_inputs(output)
+    known = {str(v.name) for v in model.graph.inputs} | {str(n) for n in model.graph.initializers}
+    values = {**arrays, **(run(model, arrays, outputs=sorted(asked - known)) if asked - known else {})}
+    numbers = {part.value: part.number for part in parts}
+
+    def labels(value: ir.Value) -> np.ndarray:
+        if value in numbers:
+            return np.full(np.shape(values[str(value.name)]), numbers[value], np.int64)
+        node = value.producer()
+        assert node is not None
+        if node.op_type == "Concat":
+            axis = node.attributes.get_int("axis")
+            return np.concatenate([labels(part) for part in node.inputs if part is not None], axis)
+        first = node.inputs[0]
+        assert first is not None
+        if node.op_type in _ELEMENTWISE:
+            return labels(first)
+        executor = Executor(set(), False)
+        rest = [values[v.name] if v is not None and v.name in values else executor.get(v) for v in node.inputs[1:]]
+        return np.asarray(executor.results(node, [labels(first), *rest])[value.index() or 0])
+
+    return labels(output)
+
+
+def _moving_inputs(value: ir.Value) -> set[str]:
+    """Names of the computed values that say how elements move between `value` and its parts, such as target shapes."""
+    node = value.producer()
+    if node is None or node.domain or not _has_parts(value):
+        return set()
+    if node.op_type == "Concat":
+        return {name for part in node.inputs if part is not None for name in _moving_inputs(part)}
+    rest = {str(v.name) for v in node.inputs[1:] if v is not None and v.const_value is None}
+    first = node.inputs[0]
+    assert first is not None
+    return (rest if node.op_type in _MOVES else set()) | _moving_inputs(first)
+
+
+def lost_part(
+    model: ir.Model,
+    output: ir.Value,
+    feeds: Sequence[Mapping[str, np.ndarray]],
+    references: Sequence[np.ndarray],
+    targets: Sequence[np.ndarray],
+) -> str:
+    """Describe the first part of an output that the target made one value and that varies in the reference, or ''.
+
+    feeds, references, targets: inputs, and the output of the reference and of the target, for each set of inputs.
+    """
+    parts = find_parts(output)
+    if len(parts) < 2:
+        return ""
+    try:
+        labels = [label_parts(model, output, parts, arrays) for arrays in feeds]
+    except ConvertError:
+        return ""
+    if any(a.shape != t.shape for a, t in zip(labels, targets, strict=True)):
+        return ""
+    for part in parts:
+        right, got = (
+            np.concatenate([widened_array(a)[which == part.number] for a, which in zip(arrays, labels, strict=True)])
+            for arrays in (references, targets)
+        )
+        if right.size > 1 and (got == got[0]).all() and np.ptp(right) > _VARIES * np.abs(right).max():
+            return (
+                f"the part of it that {part.value.name!r} gives, {right.size:,} elements, is {float(got[0]):.3g} "
+                f"everywhere in the target, and between {float(right.min()):.3g} and {float(right.max()):.3g} in the "
+                "source: one scale for all parts is too coarse for it; give it an output of its own"
+            )
+    return ""
