@@ -5,9 +5,9 @@ from __future__ import annotations
 OPERATOR_KEY, MODULE_KEY, SOURCE_KEY = "convert.operator", "convert.module", "convert.source"
 """Metadata of a node: the source's operator, the path of the module and the line of source that it came from."""
 
-DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY = "convert.dims", "convert.example_dims", "convert.guards"
-"""Metadata of the model, JSON: bounds of dynamic dims, {"batch": [1, null]}, a plausible size of each, {"h": 224}, and
-conditions that the sizes have to meet, ["h % 8 == 0"]."""
+DIMS_KEY, GUARDS_KEY = "convert.dims", "convert.guards"
+"""Metadata of the model, JSON: bounds of dynamic dims, {"batch": [1, null]}, and conditions on their sizes,
+["h % 8 == 0"]."""
 
 RANGE_KEY = "convert.range"
 """Metadata of an input of integers, JSON: the least and the greatest that it may hold, ints or names of dims,

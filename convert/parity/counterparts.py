@@ -16,6 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import UsageError
+from convert.graph.claims import CLAIMS_KEY, Claims, narrows
 from convert.graph.metadata import DIMS_KEY
 from convert.graph.tensors import dtype_name, numpy_dtype
 from convert.graph.values import Dim, known_dims
@@ -273,7 +274,12 @@ def narrow_dims(left: ir.Model, right: ir.Model, pairs: Counterparts, layout: st
         dims = known_dims(value)
         if dims is not None:
             value.shape = ir.Shape([fixed.get(d, d) if isinstance(d, str) else d for d in dims])
-    left.metadata_props[DIMS_KEY] = json.dumps(bounds["l"])
+    own, claimed = json.loads(left.metadata_props.get(DIMS_KEY, "{}")), bounds["l"]
+    left.metadata_props[DIMS_KEY] = json.dumps(claimed)
+    narrower = {n: pair for n, pair in claimed.items() if pair != own.get(n) and narrows(pair)}
+    if narrower:
+        target = Claims("the target", narrower, {n: own[n] for n in narrower if n in own})
+        left.meta[CLAIMS_KEY] = [*left.meta.get(CLAIMS_KEY, []), target]
     return [f"compared at {name} = {size} only, which {names[1]} is fixed to" for name, size in fixed.items()]
 
 

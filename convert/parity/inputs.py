@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.errors import ResourceLimit, UsageError
-from convert.graph.metadata import DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY, RANGE_KEY
+from convert.graph.metadata import DIMS_KEY, GUARDS_KEY, RANGE_KEY
 from convert.graph.tensors import dtype_name, numpy_dtype
 from convert.graph.values import constant
 from convert.parity.boundary_values import mix_boundary_values, uses_of_content
@@ -126,7 +126,7 @@ def smallest_feed(model: ir.Model, seed: int) -> Feed | None:
 
     The source may refuse it: what a reader does not know to be impossible it gives as 1.
     """
-    bounds, _, guards = size_facts(model)
+    bounds, guards = size_facts(model)
     free = free_dims(model)
     sizes = fit_sizes({name: _least_size(bounds.get(name)) for name in free}, guards, bounds)
     usual = list(feed_sizes(model, 3))
@@ -146,7 +146,7 @@ def special_feed(model: ir.Model, seed: int, denormals: bool = True) -> Feed | N
 
     Where the leading dims may be so many, they hold a row of each kind. denormals: whether there are any among them.
     """
-    bounds, _, guards = size_facts(model)
+    bounds, guards = size_facts(model)
     sizes = next(iter(feed_sizes(model, 1)))
     free = free_dims(model)
     wanted = {n: min(ROWS, (bounds.get(n) or [1, None])[1] or ROWS) if free[n] else sizes[n] for n in free}
@@ -186,13 +186,12 @@ def sized_feed(model: ir.Model, seed: int, dims: Mapping[str, int], spans: Spans
 Bounds: TypeAlias = dict[str, list[int | None]]
 
 
-def size_facts(model: ir.Model) -> tuple[Bounds, dict[str, int], list[str]]:
-    """Bounds, plausible sizes and guards of the dynamic dims."""
-    keys = ((DIMS_KEY, "{}"), (EXAMPLE_KEY, "{}"), (GUARDS_KEY, "[]"))
-    bounds, examples, guards = (json.loads(model.metadata_props.get(key, other)) for key, other in keys)
+def size_facts(model: ir.Model) -> tuple[Bounds, list[str]]:
+    """Return the bounds and the guards of the dynamic dims."""
+    bounds = json.loads(model.metadata_props.get(DIMS_KEY, "{}"))
     if any(v.shape is None for v in model.graph.inputs):
         bounds[RANK] = [0, len(_OPEN_DIMS)]
-    return bounds, examples, guards
+    return bounds, json.loads(model.metadata_props.get(GUARDS_KEY, "[]"))
 
 
 def _dynamic_dims(model: ir.Model) -> dict[str, bool]:
@@ -232,11 +231,11 @@ def unlike_steps(model: ir.Model) -> dict[str, int]:
 
 
 def feed_sizes(model: ir.Model, count: int, alike: bool = False) -> Iterable[dict[str, int]]:
-    """Sizes of the dynamic dims for each feed: the plausible ones first, then the edges; all meet the guards.
+    """Sizes of the dynamic dims for each feed: the usual ones first, then the edges; all meet the guards.
 
     The third has a map whose sides are not alike, unless `alike`.
     """
-    bounds, examples, guards = size_facts(model)
+    bounds, guards = size_facts(model)
     free = free_dims(model)
     steps = {} if alike else unlike_steps(model)
     many = any(sum(isinstance(d, ir.SymbolicDim) for d in v.shape or ()) > 6 for v in model.graph.inputs)
@@ -248,7 +247,7 @@ def feed_sizes(model: ir.Model, count: int, alike: bool = False) -> Iterable[dic
             if name == RANK:
                 sizes[name] = _RANKS[index % 3]
                 continue
-            usual = examples.get(name, _BATCH if leading else _OF_MANY if many else _SPATIAL)
+            usual = _BATCH if leading else _OF_MANY if many else _SPATIAL
             least = low if leading or low > 1 else usual
             most = high if high is not None and high <= _MOST else usual + 1 + steps.get(name, 0)
             size = [usual, least, most][index % 3]
@@ -319,7 +318,7 @@ def _random_integers(
 ) -> np.ndarray:
     noted = json.loads(value.metadata_props.get(RANGE_KEY, "null"))
     if noted is not None:
-        low, high = (_bound_value(bound, dims) for bound in noted[:2])
+        low, high = (integer_bound(bound, dims) for bound in noted[:2])
         return noted_integers(low, high, noted[2:], rng, shape)
     known = _known_limits(limits, dims)
     low, end = 0, max(min(known), 1) if known else _INTEGERS
@@ -334,10 +333,11 @@ def _random_integers(
 
 def _known_limits(limits: Sequence[Limit], dims: Mapping[str, int]) -> list[int]:
     """The numbers of rows, those of dims that have a size here."""
-    return [_bound_value(limit, dims) for limit in limits if isinstance(limit, int) or limit in dims]
+    return [integer_bound(limit, dims) for limit in limits if isinstance(limit, int) or limit in dims]
 
 
-def _bound_value(bound: Limit, dims: Mapping[str, int]) -> int:
+def integer_bound(bound: Limit, dims: Mapping[str, int]) -> int:
+    """Return a bound as a number: itself, or an expression of the sizes of dims."""
     return bound if isinstance(bound, int) else size_said(bound, dims)
 
 

@@ -196,7 +196,7 @@ def _that_fit(graph: ir.Model, candidates: Iterable[Sizes]) -> Iterator[Sizes]:
 
     Where it objects to every one, it is not asked.
     """
-    bounds, _, guards = size_facts(graph)
+    bounds, guards = size_facts(graph)
     allowed: list[Sizes] = []
     for sizes in islice(candidates, _MOST_THOUGHT):
         within = all(

@@ -124,7 +124,7 @@ def _longer_runs(run: Run, draw: Draw, graph: ir.Model) -> tuple[RunOutputs, lis
 
     None where outputs stay empty, or the source refuses.
     """
-    free, (bounds, _, guards) = free_dims(graph), size_facts(graph)
+    free, (bounds, guards) = free_dims(graph), size_facts(graph)
     for factor in _LONGER:
         sizes = []
         for usual in feed_sizes(graph, 3, alike=True):

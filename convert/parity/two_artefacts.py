@@ -61,7 +61,7 @@ def verify_two(
 
 
 def _read_right(
-    right: Source, method: VerifyMethod, options: Options, name: str, report: Report, reading: Report
+    right: Source, method: VerifyMethod, options: Options, name: str, report: Report, reading: Report | None = None
 ) -> ir.Model | ConvertError:
     """The shared graph of the target, or why its operators or what is lacking keep it from being read.
 
@@ -70,7 +70,7 @@ def _read_right(
     """
     own = replace(method.target, rules=method.target.rules or options.rules)
     try:
-        return read_model(right, own, reading)
+        return read_model(right, own, reading or Report("verify"))
     except ConvertError as error:
         trusted = isinstance(error, UnsafeInput) and own.trust
         if method.pairs or (isinstance(error, BadInput) and not error.doubtful and not trusted):

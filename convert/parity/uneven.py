@@ -106,7 +106,7 @@ def longest_feed(model: ir.Model, seed: int) -> Feed | None:
     where there is no such table, where another feed is as long, and where the graph quantizes. The source may refuse
     it, as where places begin at 2.
     """
-    bounds, _, guards = size_facts(model)
+    bounds, guards = size_facts(model)
     free = free_dims(model)
     inner = [name for name, leading in free.items() if not leading]
     tables = [n for n in _rows_taken_by_place(model) if _SIZES[0][1] < n <= _LONGEST_TABLE]
@@ -215,7 +215,7 @@ def _longest(model: ir.Model) -> int:
 
 def _uneven_sizes(model: ir.Model, rows: int, long: int, alike: bool) -> dict[str, int] | None:
     """Sizes of the dynamic dims within their bounds; None where none are found that meet the guards."""
-    bounds, _, guards = size_facts(model)
+    bounds, guards = size_facts(model)
     free, first, steps = free_dims(model), next(iter(feed_sizes(model, 1))), unlike_steps(model)
     wanted = {}
     for name, leading in free.items():

@@ -21,6 +21,7 @@ from convert.graph.values import inverse_permutation
 from convert.options import Options
 from convert.parity import inputs
 from convert.parity.as_used import start
+from convert.parity.beyond_claims import compare_beyond_claims
 from convert.parity.compare import is_source_far
 from convert.parity.declared_ends import hold_declared_ends
 from convert.parity.default_feeds import default_feeds
@@ -83,17 +84,34 @@ def verify(
         return Verdict(INCONCLUSIVE, reason)
     method = method or VerifyMethod()
     with limited_time(_TURNS * method.limits.seconds):
-        return _verify(source, target, graph, options, method)
+        verdict = _verify(source, target, graph, options, method)
+        if method.arrays is not None:  # the user's choice
+            return verdict
+
+        def judge_at(sizes: Sequence[Mapping[str, int]], spans: inputs.Spans) -> Verdict:
+            plain = replace(method, profile=False, save=None, seeds=len(sizes))
+            return _verify(source, target, graph, options, plain, sizes, spans)
+
+        return compare_beyond_claims(verdict, graph, judge_at)
 
 
-def _verify(source: Source, target: Source, graph: ir.Model, options: Options, method: VerifyMethod) -> Verdict:
+def _verify(
+    source: Source,
+    target: Source,
+    graph: ir.Model,
+    options: Options,
+    method: VerifyMethod,
+    sizes: Sequence[Mapping[str, int]] = (),
+    spans: inputs.Spans = inputs.NO_SPANS,
+) -> Verdict:
+    """Judge the pair on the usual inputs, or on inputs of these sizes and integers alone."""
     method = replace(method, target=replace(method.target, rules=method.target.rules or options.rules))
     names = method.names or names_in_target(graph, plugin.names_of_kind(target.kind))
     of_target, of_source = plugin.target_differences(target.kind), plugin.source_differences(source.kind)
     method = replace(method, names=names, declared=(*of_target, *of_source))
     denormals = not any(difference.flushes for difference in of_target)
     stored = _storage_format(target, graph)
-    feeds = default_feeds(graph, options, method, denormals, large=not stored)
+    feeds = default_feeds(graph, options, method, denormals, sizes, spans, large=not stored)
     if method.save is not None:
         save_feeds(method.save, [f for f in feeds if not f.edge])
     feeds = [f for f in feeds if not (f.special and stored)]  # no scale is fit for an infinity

@@ -1,5 +1,5 @@
 """Holds the notes that this tool leaves in ONNX files (`convert/graph/metadata.py`) to their form, as anybody may write
-some: bounds of dims, sizes to try, conditions on them, ranges of inputs, initial states.
+some: bounds of dims, conditions on sizes, ranges of inputs, initial states.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import onnx_ir as ir
 
 from convert.errors import BadInput
-from convert.graph.metadata import DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY, RANGE_KEY, STATE_KEY
+from convert.graph.metadata import DIMS_KEY, GUARDS_KEY, RANGE_KEY, STATE_KEY
 
 _CHARACTERS = 10_000
 """Of one condition; PyTorch's longest have some hundred."""
@@ -25,7 +25,6 @@ def check_notes(model: ir.Model) -> None:
     """Raise `BadInput` for a note of the model or of an input that is not as it is written."""
     forms: dict[str, Callable[[Any], bool]] = {
         DIMS_KEY: _are_bounds,
-        EXAMPLE_KEY: lambda content: _is_table(content, _is_size),
         GUARDS_KEY: _are_conditions,
         STATE_KEY: lambda content: isinstance(content, dict),
     }

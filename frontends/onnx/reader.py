@@ -16,6 +16,7 @@ from onnx_ir.passes import common
 
 from convert.errors import BadInput, Location, Unsupported
 from convert.graph.builder import check_output_count
+from convert.graph.claims import claim_notes
 from convert.graph.dim_counts import check_dims
 from convert.graph.metadata import FILES_KEY
 from convert.graph.misread_attributes import has_misread_attributes, misread_attribute
@@ -74,6 +75,7 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     except Exception as error:  # onnx_ir wraps whatever it met
         raise BadInput(f"the ONNX model is broken: {_error_line(error)}", hint=_HINT) from error
     check_notes(model)
+    claim_notes(model, "the source")
     _attach_weights(model, weights)
     common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=SMALL)(model)
     if overridable:

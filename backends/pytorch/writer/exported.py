@@ -294,9 +294,9 @@ def _refusal(error: Exception, is_dynamic: bool) -> ConvertError:
 def example_sizes(model: ir.Model, times: int = 1) -> dict[str, int]:
     """Sizes of the dynamic dims to capture with: plausible ones, of which none is 0 or 1, and no two are the same.
 
-    times: those of them that nothing bounds or names are so many times as large, and 1.
+    times: those of them that nothing bounds are so many times as large, and 1.
     """
-    bounds, examples, guards = size_facts(model)
+    bounds, guards = size_facts(model)
     found: dict[str, int] = dict(next(iter(feed_sizes(model, 1))))
     used: set[int] = {d for v in model.graph.inputs for d in v.shape or () if isinstance(d, int)}
     for name, size in found.items():
@@ -304,9 +304,9 @@ def example_sizes(model: ir.Model, times: int = 1) -> dict[str, int]:
         if any(name in guard for guard in guards) or not name.isidentifier():
             continue
         size = max(size, 2)
-        if times > 1 and high is None and name not in examples:
+        if times > 1 and high is None:
             size = size * times + 1
-        while size in used and (high is None or size < high) and name not in examples:
+        while size in used and (high is None or size < high):
             size += 1
         found[name] = size if high is None else min(size, high)
         used.add(found[name])

@@ -8,7 +8,7 @@ from typing import Any
 import onnx_ir as ir
 
 from convert.graph import Graph
-from convert.graph.metadata import DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY
+from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
 
 
 def plain(dtype: ir.DataType = ir.DataType.FLOAT, shape: Any = ("n", 4), name: str = "x") -> ir.Model:
@@ -27,9 +27,9 @@ def identities(*dims: int | str, dtype: ir.DataType = ir.DataType.FLOAT, outputs
     return g.model()
 
 
-def sized(shape: Any, bounds: Any = None, examples: Any = None, guards: Any = None) -> ir.Model:
+def sized(shape: Any, bounds: Any = None, guards: Any = None) -> ir.Model:
     """y = x, with what is known of its dims."""
     model = plain(shape=shape)
-    held = {DIMS_KEY: bounds or {}, EXAMPLE_KEY: examples or {}, GUARDS_KEY: guards or []}
+    held = {DIMS_KEY: bounds or {}, GUARDS_KEY: guards or []}
     model.metadata_props.update({k: json.dumps(v) for k, v in held.items()})
     return model

@@ -78,7 +78,7 @@ def test_large_whole_numbers_are_compared_with() -> None:
 
 
 def test_sizes_that_are_usual_are_told_as_such() -> None:
-    made = sized(("n", "t"), examples={"t": 3000})
+    made = sized(("n", "t"), {"t": [3000, None]})
     told = size_search.describe_search(made, [{"n": large(2), "t": large(3000)}])
     assert "at every size near by: compared at n=2, t=3000" in told
     assert "at the sizes that are usual" in size_search.describe_search(made, [{"n": 2, "t": 3001}])

@@ -287,10 +287,8 @@ def test_complex_numbers_have_two_parts_and_floats_that_are_places_are_whole() -
     assert (places.dtype, set(places.ravel())) == (np.float32, {0.0, 1.0, 2.0})
 
 
-@pytest.mark.parametrize(("examples", "usual"), [({}, [2, 16]), ({"t": 7, "n": 4}, [4, 7])])
-def test_plausible_sizes_come_first(examples: dict[str, int], usual: list[int]) -> None:
-    found = [list(s.values()) for s in feed_sizes(sized(("n", "t"), examples=examples), 3)]
-    assert found == [usual, [1, usual[1]], [usual[0] + 1, usual[1] + 1]]
+def test_usual_sizes_come_first() -> None:
+    assert [list(s.values()) for s in feed_sizes(sized(("n", "t")), 3)] == [[2, 16], [1, 16], [3, 17]]
 
 
 @pytest.mark.parametrize(

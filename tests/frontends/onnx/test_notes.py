@@ -11,9 +11,9 @@ from onnx import TensorProto, helper
 
 from convert import api
 from convert.errors import BadInput
-from convert.graph.metadata import DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY, RANGE_KEY, STATE_KEY
+from convert.graph.metadata import DIMS_KEY, GUARDS_KEY, RANGE_KEY, STATE_KEY
 
-OF_MODEL = (DIMS_KEY, EXAMPLE_KEY, GUARDS_KEY, STATE_KEY)
+OF_MODEL = (DIMS_KEY, GUARDS_KEY, STATE_KEY)
 
 
 def written(folder: Path, key: str, text: str) -> Path:
@@ -40,8 +40,6 @@ def test_what_is_no_note(tmp_path: Path, key: str, text: str) -> None:
         (DIMS_KEY, '{"n": 3}'),
         (DIMS_KEY, '{"n": [5, 2]}'),
         (DIMS_KEY, '{"n": [1e400, null]}'),
-        (EXAMPLE_KEY, '{"n": "x"}'),
-        (EXAMPLE_KEY, '{"n": -1}'),
         (GUARDS_KEY, "[7]"),
         (GUARDS_KEY, '["' + "(" * 3000 + '"]'),
         (GUARDS_KEY, json.dumps(["n % 8 == 0"] * 1001)),
@@ -62,7 +60,6 @@ def test_a_note_of_another_form(tmp_path: Path, key: str, text: str) -> None:
     [
         (DIMS_KEY, '{"n": [1, null]}'),
         (DIMS_KEY, '{"n": [2, 64]}'),
-        (EXAMPLE_KEY, '{"n": 224}'),
         (GUARDS_KEY, '["n % 8 == 0"]'),
         (RANGE_KEY, '[1, "n - 1", "descending"]'),
         (RANGE_KEY, '[-4, "max(n, 3)"]'),

@@ -66,7 +66,7 @@ def notes_files(folder: Path, canary: Canary) -> Iterator[Case]:
     others = ("operator", "module", "source", "initial", "mode", "layout", "size_check", "dim", "exact",
               "non_trainable", "files", "companions")  # fmt: skip
     shell = f"__import__('os').system('touch {canary.marker}')"
-    for keys in (others, *((key,) for key in ("dims", "example_dims", "guards", "range", "state"))):
+    for keys in (others, *((key,) for key in ("dims", "guards", "range", "state"))):
         for name, text in _texts(shell).items():
             about = keys[0] if len(keys) == 1 else "others"
             path = folder / f"{about}_{file_name(name)}.onnx"

@@ -304,7 +304,7 @@ def _others() -> dict[str, onnx.ModelProto]:
     named.graph.name = named.producer_name = named.doc_string = strange
     inputs = model_of([Node("Neg", [strange], [strange + "o"])], inputs=[Info(strange, 1, [strange])],
                       outputs=[Info(strange + "o", 1, None)])  # fmt: skip
-    notes = {key: model_of([Node("Neg", ["x"], ["y"])]) for key in ("dims", "example_dims", "guards", "range", "state")}
+    notes = {key: model_of([Node("Neg", ["x"], ["y"])]) for key in ("dims", "guards", "range", "state")}
     for key, model in notes.items():
         for holder in (model, model.graph.input[0]):
             holder.metadata_props.add(key=f"convert.{key}", value="[" * 50_000 if key == "state" else '["n**n**n", {}]')
