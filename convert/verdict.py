@@ -146,6 +146,8 @@ class Verdict:
     """How the target stores numbers (`convert.stored.STORED`), where it is less precise than the source on purpose."""
     notes: list[str] = field(default_factory=list)
     """What of it is not as usual: outputs that were not compared, sizes that had to be searched for."""
+    held: str = ""
+    """Of two artefacts: whether their graphs hold the same weights and tables, or how many tensors differ."""
     weights: list[WeightDifference] = field(default_factory=list)
     """Of two artefacts whose outputs differ: weights of the same names that do, those first that differ most."""
     generation: GenerationVerdict | None = None

@@ -206,6 +206,8 @@ def _verdict(done: Report, verbose: int) -> None:
     _weights(verdict)
     _failure(verdict)
     if verbose:
+        if verdict.held:
+            echo(f"  {verdict.held}")
         echo(f"  reference: {verdict.reference}")
         for feed in verdict.feeds:
             echo(f"  inputs: {feed}")

@@ -15,12 +15,13 @@ from convert.naming import Names
 from convert.notes import VERBOSE, Note, note_level
 from convert.options import Options
 from convert.parity.counterparts import find_counterparts, narrow_dims
+from convert.parity.held_numbers import compare_held_numbers
 from convert.parity.judge import VerifyMethod
 from convert.parity.verify import verify
 from convert.parity.weights import describe_weights, weight_differences
 from convert.report import Report
 from convert.source import Source
-from convert.verdict import FAIL, PASS, Verdict
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 
 
 def verify_two(
@@ -28,8 +29,9 @@ def verify_two(
 ) -> Verdict:
     """The verdict on `right` against `left`, whose shared graph is `graph`; notes on what was paired go to `report`.
 
-    A target that cannot be read is taken to have the names of the source, unless its file is broken. Where the verdict
-    is FAIL and weights differ, that is said first. Raises as `convert.verify`.
+    A target that cannot be read is taken to have the names of the source, unless its file is broken. Where both graphs
+    are at hand, what they hold is compared too: a weight that was changed in places is never PASS. Where the verdict is
+    FAIL and weights differ, that is said first. Raises as `convert.verify`.
     """
     names = (left.label, right.label) if left.label != right.label else ("the first", "the second")
     with report.stage("read", names[1]), paused_garbage_collection():
@@ -54,6 +56,12 @@ def verify_two(
         raise other  # neither the reader nor its runtime makes sense of it
     if verdict.guilty == "backend":  # which may never have seen it
         verdict.guilty = ""
+    if isinstance(other, ir.Model) and not verdict.stored:
+        held = compare_held_numbers(graph, other)
+        verdict.held = str(held)
+        if held.changed and verdict.status == PASS:
+            verdict.status = INCONCLUSIVE
+            verdict.reason = f"{held.changed[0]} are not in {names[1]}, which no input that was drawn shows: {held}"
     if verdict.status == FAIL and isinstance(other, ir.Model) and not verdict.stored:
         verdict.reason = "; ".join(t for t in (describe_weights(graph, other, names), verdict.reason) if t)
         verdict.weights = weight_differences(graph, other)

@@ -38,8 +38,9 @@ from convert.parity.size_guards import broken_guards, fit_sizes
 
 LARGE, FAR = 16, 2048
 """How much larger the numbers of some rows, and of a set, are: half of them are beyond 10 and 1,000 then."""
-OFFSET = 1000
-"""What is added to the numbers of a set or of a row: far from zero a variance taken as E[x²] − E[x]² cancels."""
+OFFSET, ROW_OFFSET = 1000, 16
+"""What is added to the numbers of a set, and of a row of larger models: far from zero a variance taken as E[x²] − E[x]²
+cancels. A network of many layers amplifies the rounding of 1,000, by kernels that differ, to the size of its output."""
 _SIZES = ((65, 129), (9, 129), (9, 65), (9, 0))
 """Rows, and the least size of the first dim behind them: the first of these that is cheap, or else the last."""
 _FEW, _LONGEST, _LONGEST_TABLE = 3, 512, 1024
@@ -93,7 +94,7 @@ def offset_feed(model: ir.Model, seed: int) -> Feed | None:
     if RANK in free_dims(model) or quantizes(model) or is_large(model):
         return None
     feed, kept = sized_feed(model, seed, next(iter(feed_sizes(model, 1)))), _places(model)
-    arrays = {name: array if name in kept else _shifted(array) for name, array in feed.arrays.items()}
+    arrays = {name: array if name in kept else _shifted(array, OFFSET) for name, array in feed.arrays.items()}
     if not is_small(model, feed) or all(arrays[name] is array for name, array in feed.arrays.items()):
         return None
     return replace(feed, label=f"{feed.label}, {OFFSET} added", arrays=arrays, edge=True, uneven=True)
@@ -170,8 +171,10 @@ def _unusual(model: ir.Model, feed: Feed, large: bool, whole: Sequence[str]) -> 
     scaled = {n: a if n in kept else _with_row(a, -2, lambda row: _times(row, LARGE)) for n, a in arrays.items()}
     if all(scaled[name] is array for name, array in arrays.items()):
         return feed
-    shifted = {n: a if n in kept else _with_row(a, -3, _shifted) for n, a in scaled.items()}
-    more = "" if all(shifted[n] is a for n, a in scaled.items()) else f", {OFFSET} added to the one before that"
+    shifted = {
+        n: a if n in kept else _with_row(a, -3, lambda row: _shifted(row, ROW_OFFSET)) for n, a in scaled.items()
+    }
+    more = "" if all(shifted[n] is a for n, a in scaled.items()) else f", {ROW_OFFSET} added to the one before that"
     label = f"{feed.label}, that before it {LARGE} times as large{more}"
     return replace(feed, label=label, arrays=shifted, uneven=True)
 
@@ -250,11 +253,11 @@ def _scaled_rows(array: np.ndarray) -> np.ndarray:
     return scaled if not kept else np.concatenate([array[:kept], scaled[kept:]])
 
 
-def _shifted(array: np.ndarray) -> np.ndarray:
-    """The array with `OFFSET` added, itself where it holds no floats."""
+def _shifted(array: np.ndarray, offset: int) -> np.ndarray:
+    """The array with `offset` added, itself where it holds no floats."""
     if not (_is_real(array) or array.dtype.kind == "c"):
         return array
-    return (array + np.asarray(OFFSET, array.dtype)).astype(array.dtype)
+    return (array + np.asarray(offset, array.dtype)).astype(array.dtype)
 
 
 def _times(array: np.ndarray, factor: int) -> np.ndarray:

@@ -1,0 +1,107 @@
+"""What two graphs hold is compared by content: a change in places is seen however tensors are named and laid out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import helper, numpy_helper
+
+import convert
+from convert.parity.held_numbers import compare_held_numbers
+from convert.verdict import INCONCLUSIVE, PASS
+from tests.convert.parity.test_weights import holding
+
+RNG = np.random.default_rng(5)
+TABLE = RNG.standard_normal((50, 8)).astype(np.float32)
+WEIGHT = RNG.standard_normal((8, 6)).astype(np.float32)
+LABELS = np.arange(100, 140)
+
+
+def changed(array: np.ndarray, change: str) -> np.ndarray:
+    """Return the array with one row changed."""
+    other = array.copy()
+    other[17] = {"negative": -other[17], "swapped": other[17][::-1].copy(), "other": other[17] + 1}[change]
+    return other
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        {"table": TABLE, "weight": WEIGHT},
+        {"a": WEIGHT.T.copy(), "b": TABLE.reshape(-1)},
+        {"a": WEIGHT.T.copy(), "b": TABLE.astype(np.float64), "more": np.ones(40, np.float32)},
+    ],
+)
+def test_the_same_in_any_order(right: dict[str, np.ndarray]) -> None:
+    found = compare_held_numbers(holding(table=TABLE, weight=WEIGHT), holding(**right))
+    assert str(found) == "same weights (all 2 compared)"
+
+
+@pytest.mark.parametrize("change", ["negative", "other"])
+@pytest.mark.parametrize("name", ["table", "elsewhere"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_changed_row(change: str, name: str, turned: bool) -> None:
+    other = changed(TABLE, change)
+    right = holding(**{name: other.T.copy() if turned else other, "weight": WEIGHT})
+    found = compare_held_numbers(holding(table=TABLE, weight=WEIGHT), right)
+    assert [(each.name, each.size, each.missing) for each in found.changed] == [("table", 400, 8)]
+    assert "differ in places: 1 of 2 tensors" in str(found)
+
+
+def test_rows_in_another_order_differ_where_names_and_shapes_are_the_same() -> None:
+    """A permutation of elements is no change by content; at the same name and shape it is told by the outputs."""
+    found = compare_held_numbers(holding(table=TABLE), holding(table=changed(TABLE, "swapped")))
+    assert found.changed == ()
+
+
+def test_roundings_and_folded_scales_are_no_changes() -> None:
+    rounded = compare_held_numbers(holding(table=TABLE), holding(table=TABLE * np.float32(1 + 1e-6)))
+    assert (rounded.changed, rounded.folded) == ((), 0)
+    folded = compare_held_numbers(holding(table=TABLE), holding(table=TABLE * np.float32(1.5)))
+    assert (folded.changed, folded.folded) == ((), 1)
+    joined = compare_held_numbers(holding(a=TABLE, b=TABLE + 1), holding(ab=np.concatenate([TABLE, TABLE + 1], 1)))
+    assert (joined.changed, joined.folded) == ((), 0)
+
+
+def test_integers_words_and_tables() -> None:
+    left, right = holding(labels=LABELS), holding(labels=np.where(LABELS == 117, 7, LABELS))
+    assert [each.missing for each in compare_held_numbers(left, right).changed] == [1]
+
+    def encoder(*words: str) -> ir.Model:
+        x, y = (helper.make_tensor_value_info(n, t, ["n"]) for n, t in (("x", 7), ("y", 8)))
+        node = helper.make_node("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", name="names",
+                                keys_int64s=list(range(len(words))), values_strings=list(words))  # fmt: skip
+        return ir.from_proto(helper.make_model(helper.make_graph([node], "g", [x], [y])))
+
+    words = [f"class {i}" for i in range(20)]
+    found = compare_held_numbers(encoder(*words), encoder(*words[:-1], "class x"))
+    assert [(each.name, each.missing) for each in found.changed] == [("names.values_strings", 1)]
+
+
+@pytest.mark.parametrize(("change", "status"), [("", PASS), ("negative", INCONCLUSIVE)])
+def test_a_changed_row_of_an_embedding_is_never_a_pass(tmp_path: Path, change: str, status: str) -> None:
+    """No drawn input reads row 31,234 of 50,000."""
+    table = RNG.standard_normal((50_000, 8)).astype(np.float32)
+    other = table.copy()
+    if change:
+        other[31_234] *= -1
+
+    def saved(name: str, held: np.ndarray) -> Path:
+        graph = helper.make_graph(
+            [helper.make_node("Gather", ["table", "ids"], ["y"])],
+            "g",
+            [helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, ["n", "t"])],
+            [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n", "t", 8])],
+            [numpy_helper.from_array(held, "table")],
+        )
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), tmp_path / name)
+        return tmp_path / name
+
+    verdict = convert.verify(saved("a.onnx", table), saved("b.onnx", other)).verdict
+    assert verdict is not None
+    assert verdict.status == status, verdict.reason
+    assert verdict.held == ("weights differ in places: 1 of 1 tensors" if change else "same weights (all 1 compared)")
