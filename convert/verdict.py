@@ -146,6 +146,8 @@ class Verdict:
     """How the target stores numbers (`convert.stored.STORED`), where it is less precise than the source on purpose."""
     notes: list[str] = field(default_factory=list)
     """What of it is not as usual: outputs that were not compared, sizes that had to be searched for."""
+    covered: str = ""
+    """What the numbers stand for: how many sets of inputs, of which sizes and values."""
     held: str = ""
     """Of two artefacts: whether their graphs hold the same weights and tables, or how many tensors differ."""
     weights: list[WeightDifference] = field(default_factory=list)

@@ -206,8 +206,8 @@ def _verdict(done: Report, verbose: int) -> None:
     _weights(verdict)
     _failure(verdict)
     if verbose:
-        if verdict.held:
-            echo(f"  {verdict.held}")
+        for text in filter(None, (verdict.covered, verdict.held)):
+            echo(f"  {text}")
         echo(f"  reference: {verdict.reference}")
         for feed in verdict.feeds:
             echo(f"  inputs: {feed}")

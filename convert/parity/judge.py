@@ -359,12 +359,18 @@ def _conclude(verdict: Verdict, references: Sequence[Sequence[np.ndarray]], rand
         verdict.status, verdict.reason = FAIL, f"{failed[0].name}: {failed[0].reason}"
         return
     unsure = [r for r in verdict.outputs if r.status == INCONCLUSIVE]
-    empty = [
+    vacuous = [
         row.name not in random and bool(vacuous_reason(r)) for row, r in zip(verdict.outputs, references, strict=True)
     ]
-    other = [r for r, e in zip(verdict.outputs, empty, strict=True) if r.status == INCONCLUSIVE and not e]
-    # One constant output beside outputs that move is a property of the model; nothing that moves proves nothing.
-    if other or (unsure and all(empty)):
+    filled = [any(array.size for array in arrays) for arrays in references]
+    # One constant output beside outputs that move is a property of the model; nothing that moves proves nothing, and
+    # an output that never had an element was not compared at all.
+    other = [
+        row
+        for row, v, f in zip(verdict.outputs, vacuous, filled, strict=True)
+        if row.status == INCONCLUSIVE and not (v and f)
+    ]
+    if other or (unsure and all(vacuous)):
         unsure = other or unsure
         verdict.status, verdict.reason = (
             INCONCLUSIVE,

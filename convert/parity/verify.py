@@ -23,6 +23,7 @@ from convert.parity import inputs
 from convert.parity.as_used import start
 from convert.parity.beyond_claims import compare_beyond_claims
 from convert.parity.compare import is_source_far
+from convert.parity.coverage import describe_coverage
 from convert.parity.declared_ends import hold_declared_ends
 from convert.parity.default_feeds import default_feeds
 from convert.parity.float64_noise import with_float64_noise
@@ -146,7 +147,7 @@ def _verify(
         save_feeds(method.save, feeds)
     verdict = settle_verdict(judge(graph, feeds, runs, method), graph, feeds, runs, again, method)
     verdict = hold_other_uses(verdict, graph, feeds, runs, again, method)
-    verdict.stored = stored
+    verdict.stored, verdict.covered = stored, describe_coverage(graph, feeds)
     verdict.notes += [*notes, *remarks, *wide]
     hold_stand_ins(verdict, graph, feeds, runs, method)
     if not method.tolerant and verdict.outputs:
