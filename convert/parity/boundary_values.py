@@ -1,4 +1,4 @@
-"""Boundary values of inputs: numbers that a graph compares them with, keys of its tables, thresholds of its trees.
+"""Boundary values of inputs: numbers that either graph compares them with, keys of its tables, thresholds of its trees.
 
 Random tokens hardly ever are the one that stands for padding, random words are in no vocabulary, and random numbers go
 one way through a tree whose thresholds are in thousands: what lies behind would not be compared.
@@ -74,15 +74,22 @@ def may_be_negative(value: ir.Value) -> bool:
 _NOT_NEGATIVE = frozenset({"Gather", "GatherElements", "GatherND", "OneHot", "TensorScatter", "BitShift", "Pow"})
 
 
-def boundary_values(value: ir.Value, beside: bool = True) -> list[Any]:
-    """The numbers or words that what an input holds is compared with or looked up among, in order, each once.
+COUNTERPART_KEY = "convert.counterpart"
+"""In the `meta` of an input: the input of the target's graph that it is compared with."""
 
-    beside: of a number those beside it too, the next whole ones, or half of its size (at least a half) above and below.
+
+def boundary_values(value: ir.Value, beside: bool = True) -> list[Any]:
+    """Return what an input is compared with or looked up among, in its graph and in the target's: numbers or words.
+
+    In order, each once. beside: with a number those beside it too, the next whole ones, or half of its size (at least a
+    half) above and below.
     """
     steps = (-1, 0, 1) if beside else (0,)
     found: set[Any] = set()
-    for node, index in uses_of_content(value):
-        found.update(_compared(node, index), _keys(node))
+    counterpart = value.meta.get(COUNTERPART_KEY)
+    for each in (value,) if counterpart is None else (value, counterpart):
+        for node, index in uses_of_content(each):
+            found.update(_compared(node, index), _keys(node))
     if value.dtype == ir.DataType.STRING:
         return sorted(w for w in found if isinstance(w, str))
     numbers = [n for n in found if not isinstance(n, str) and np.isfinite(n)]

@@ -14,6 +14,7 @@ from convert.model_reading import read_model
 from convert.naming import Names
 from convert.notes import VERBOSE, Note, note_level
 from convert.options import Options
+from convert.parity.boundary_values import COUNTERPART_KEY
 from convert.parity.counterparts import find_counterparts, narrow_dims
 from convert.parity.held_numbers import compare_held_numbers
 from convert.parity.judge import VerifyMethod
@@ -43,6 +44,9 @@ def verify_two(
         pairs = find_counterparts(graph, other, method.pairs, options.layout, names, made)
         for text in (*pairs.notes, *narrow_dims(graph, other, pairs, options.layout, names)):
             report.note(text)
+        theirs = {str(v.name): v for v in other.graph.inputs}
+        for value in graph.graph.inputs:
+            value.meta[COUNTERPART_KEY] = theirs[pairs.inputs[str(value.name)]]
         for i in reversed(range(len(graph.graph.outputs))):
             if i not in pairs.kept:
                 del graph.graph.outputs[i]

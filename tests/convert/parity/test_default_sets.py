@@ -33,6 +33,7 @@ def kind(feed: Feed) -> str:
         ("1000 added", "offset"),
         ("n=1, t=1", "smallest"),
         ("t=300", "longest"),
+        ("t=257", "long"),
     ):
         if feed.label.endswith(text):
             return name
@@ -56,17 +57,26 @@ def pairs(kept: list[int], dtypes: Any = None) -> VerifyMethod:
 
 
 def test_usual_sets_come_first_and_sizes_last() -> None:
-    assert kinds(rows()) == [*USUAL, "special", "far", "offset", "uneven", "smallest"]
+    assert kinds(rows()) == [*USUAL, "special", "far", "offset", "uneven", "long", "smallest"]
     assert kinds(plain(shape=("n", 4))) == [*USUAL, "special", "far", "offset", "uneven"], (
         "one row is among the usual ones"
     )
-    assert kinds(rows(), VerifyMethod(seeds=4)) == ["usual", *USUAL, "special", "far", "offset", "uneven", "smallest"]
+    assert kinds(rows(), VerifyMethod(seeds=4)) == [
+        "usual",
+        *USUAL,
+        "special",
+        "far",
+        "offset",
+        "uneven",
+        "long",
+        "smallest",
+    ]
     assert kinds(rows(), VerifyMethod(seeds=2)) == USUAL[:2]
     assert kinds(rows(), VerifyMethod(seeds=1)) == USUAL[:1]
 
 
 def test_where_larger_numbers_cannot_be_judged_there_are_many_rows_of_usual_ones() -> None:
-    assert kinds(rows(), large=False) == [*USUAL, "special", "uneven", "smallest"]
+    assert kinds(rows(), large=False) == [*USUAL, "special", "uneven", "long", "smallest"]
 
 
 def test_sizes_and_integers_that_were_found_by_trial_are_all_that_is_taken() -> None:
@@ -91,7 +101,7 @@ def computed() -> ir.Model:
 
 
 def test_pairs_that_hold_less_have_usual_and_smallest_sets_alone() -> None:
-    every = [*USUAL, "special", "far", "offset", "uneven", "smallest"]
+    every = [*USUAL, "special", "far", "offset", "uneven", "long", "smallest"]
     assert kinds(rows(), pairs([0])) == every
     assert kinds(rows(), pairs([])) == [*USUAL, "smallest"]
     assert kinds(rows(), pairs([0], {"x": np.dtype(np.float16)})) == [*USUAL, "smallest"]
@@ -127,7 +137,7 @@ def test_dims_that_are_alike_and_a_table_of_places() -> None:
         [feed.arrays["x"].shape[2:] for feed in default_feeds(maps, Options(), VerifyMethod(), True, alike=each)]
         for each in (False, True)
     )
-    assert [h == w for h, w in sides] == [True, True, False, True, True, True, False, True]
+    assert [h == w for h, w in sides] == [True, True, False, True, True, True, False, True, True]
     assert all(h == w for h, w in alike)
     g = Graph()
     x = g.input("x", I64, ["n", "t"])
@@ -135,9 +145,9 @@ def test_dims_that_are_alike_and_a_table_of_places() -> None:
     taken = g.Gather(np.zeros((300, 2), np.float32), places)
     g.output(g.Add(g.Unsqueeze(g.Cast(x, to=ir.DataType.FLOAT), [2]), taken), "y")
     made = g.model()
-    assert kinds(made)[-2:] == ["longest", "smallest"]
+    assert kinds(made)[-3:] == ["longest", "long", "smallest"]
     made.metadata_props[DIMS_KEY] = '{"t": [1, 300]}'
-    assert "longest" not in kinds(made)[:-2]
+    assert "longest" not in kinds(made)[:-3]
 
 
 @pytest.mark.parametrize("seeds", [3, 4, 5, 7])
@@ -152,7 +162,7 @@ def test_each_set_at_the_edge_has_a_seed_of_its_own(seeds: int) -> None:
     seed = {name: feed.label.partition(",")[0] for name, feed in found.items() if name not in ("usual", "special")}
     assert seed == {
         "smallest": f"seed {seeds}", "uneven": f"seed {seeds + 1}", "far": f"seed {seeds + 2}",
-        "longest": f"seed {seeds + 3}", "offset": f"seed {seeds + 4}",
+        "longest": f"seed {seeds + 3}", "offset": f"seed {seeds + 4}", "long": f"seed {seeds + 5}",
     }  # fmt: skip
     wanted = special_feed(made, seeds)
     assert wanted is not None

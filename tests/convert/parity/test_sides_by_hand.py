@@ -186,7 +186,7 @@ def test_a_smallest_size_that_only_the_target_refuses_is_a_failure(monkeypatch: 
 def test_where_the_source_has_no_float64_on_the_last_the_graph_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
     source = Side(float32=scaled(2.0), float64=refuses(1, scaled(2.0, np.float64)))
     verdict = sides(monkeypatch, source=source, graph=graph(dims=("n", "h")))[0]
-    assert (verdict.status, len(verdict.feeds)) == (PASS, 8)
+    assert (verdict.status, len(verdict.feeds)) == (PASS, 9)
     assert verdict.notes[0].endswith("n=1, h=1: there the graph is compared with itself")
     no_double = Side(float32=scaled(2.0), float64=raises(Unsupported("no double")))
     assert sides(monkeypatch, source=no_double)[0].reference == "the shared graph in float64"

@@ -234,7 +234,7 @@ def held(monkeypatch: pytest.MonkeyPatch, refused: Mapping[str, object], dims: S
 
 def test_a_source_that_takes_squares_only_is_compared_on_squares(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = held(monkeypatch, {"square": lambda x: x.shape[2] != x.shape[3]}, MAP)
-    assert (verdict.status, len(verdict.feeds)) == (PASS, 8)
+    assert (verdict.status, len(verdict.feeds)) == (PASS, 9)
     assert "n=3, h=17, w=17" in verdict.feeds[2]
     assert "n=9, h=129, w=129" in verdict.feeds[5]
     (note,) = verdict.notes
@@ -244,8 +244,16 @@ def test_a_source_that_takes_squares_only_is_compared_on_squares(monkeypatch: py
 def test_a_source_that_refuses_many_rows_is_still_given_the_smallest_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = held(monkeypatch, {"few": lambda x: len(x) > 8}, ("n", "t"))
     assert (verdict.status, verdict.notes) == (PASS, [])
-    assert [feed.split(", ")[3] for feed in verdict.feeds[:6]] == ["t=16", "t=16", "t=17", "t=16", "t=16", "t=1"]
-    assert len(verdict.feeds) == 7
+    assert [feed.split(", ")[3] for feed in verdict.feeds[:7]] == [
+        "t=16",
+        "t=16",
+        "t=17",
+        "t=16",
+        "t=16",
+        "t=257",
+        "t=1",
+    ]
+    assert len(verdict.feeds) == 8
 
 
 def test_a_source_that_refuses_large_numbers_is_still_given_many_rows_of_usual_ones(
@@ -268,7 +276,8 @@ def test_special_values_that_the_target_refuses_leave_the_other_sets_in_place(mo
     assert "2048 times as large" in verdict.feeds[3]
     assert "1000 added" in verdict.feeds[4]
     assert "the last rows 16 times as large" in verdict.feeds[5]
-    assert "n=1, t=1" in verdict.feeds[6]
+    assert "n=1, t=257" in verdict.feeds[6]
+    assert "n=1, t=1" in verdict.feeds[7]
 
 
 def outputs(*arrays: Sequence[float]) -> list[dict[str, np.ndarray]]:

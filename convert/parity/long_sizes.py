@@ -1,0 +1,109 @@
+"""One set of inputs that is longer than all others: past the lengths that a graph speaks of, or as long as is cheap.
+
+A layer that returns zeros from step 150 on, and attention with a window of 40, agree with the right ones on shorter
+inputs. Such lengths stand in one of the graphs, often in the target's alone, as integers that positions are compared
+with, and ends of slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+
+import onnx_ir as ir
+
+from convert.graph.values import constant, constant_integers, known_dims
+from convert.parity.boundary_values import COUNTERPART_KEY
+from convert.parity.inputs import RANK, Feed, complete_sizes, fed_shape, feed_sizes, free_dims, size_facts, sized_feed
+from convert.parity.rounding_margins import quantizes
+from convert.parity.size_guards import broken_guards, fit_sizes
+
+_LEAST, _MOST = 3, 2048
+"""The integers that may be a length."""
+_NUMBERS = 4
+"""Integers of a constant that may hold lengths, such as the ends of a Slice; longer ones are tables."""
+_OTHERWISE = 257
+"""The length without such integers: a prime, past the blocks of most kernels."""
+_PRODUCTS = 1 << 32
+"""Steps or pixels of the inputs times weights of the set at the most: a few seconds in float64."""
+
+_POSITIONS = frozenset(
+    (
+        "Add", "Clip", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod", "Range",
+        "Slice", "Sub", "Trilu",
+    )
+)  # fmt: skip
+"""Operators that take a length as an integer."""
+
+
+def long_feed(model: ir.Model, seed: int) -> Feed | None:
+    """Return one small batch whose inner dims are past a length in the graphs, the largest that is cheap.
+
+    Where the leading dims are the only dynamic ones, these, if there is such a length. None without dynamic dims, where
+    the graph quantizes, and where no such size is within bounds, guards and cost. The source may refuse it.
+    """
+    free = free_dims(model)
+    if RANK in free or not free or quantizes(model):
+        return None
+    inner = [name for name, leading in free.items() if not leading]
+    bounds, guards = size_facts(model)
+    least, usual = {n: (bounds.get(n) or [1, None])[0] or 1 for n in free}, list(feed_sizes(model, 3))
+    spoken = sorted({n for graph in _graphs(model) for n in _lengths(graph)}, reverse=True)
+    # Past a length by an eighth: a single step among hundreds moves the whole output by little.
+    lengths = [n + n // 8 + 2 for n in spoken] + ([_OTHERWISE] if inner else [])
+    inner = inner or list(free)
+    for length in lengths:
+        wanted = {n: length if n in inner else least[n] for n in free}
+        most = {n: (bounds.get(n) or [1, None])[1] for n in free}
+        within = {n: size if (high := most[n]) is None else min(size, high) for n, size in wanted.items()}
+        sizes = fit_sizes(within, guards, bounds)
+        if broken_guards(guards, sizes) or all(any(u[n] >= sizes[n] for u in usual) for n in inner):
+            continue
+        if _cost(model, whole := complete_sizes(model, sizes)) <= _PRODUCTS:
+            return replace(sized_feed(model, seed, whole), edge=True, uneven=True)
+    return None
+
+
+def _graphs(model: ir.Model) -> list[ir.Graph]:
+    """The graph, that of the target where it is at hand, and their subgraphs."""
+    counterparts = [v.meta[COUNTERPART_KEY].graph for v in model.graph.inputs if COUNTERPART_KEY in v.meta]
+    found: list[ir.Graph] = []
+    for graph in (model.graph, *counterparts[:1]):
+        if graph is not None:
+            found += [graph, *graph.subgraphs()]
+    return found
+
+
+def _lengths(graph: ir.Graph) -> Iterator[int]:
+    """Yield the integers that a graph may compare a position or a size with."""
+    for node in graph:
+        if node.domain or node.op_type not in _POSITIONS:
+            continue
+        given = node.inputs[1:] if node.op_type in ("Slice", "Trilu") else node.inputs
+        if node.op_type == "Slice" and _is_of_known_length(node):
+            continue
+        for value in given:
+            tensor = constant(value)
+            if tensor is not None and tensor.dtype.is_integer() and tensor.size <= _NUMBERS:
+                yield from (abs(n) for n in constant_integers(value) or () if _LEAST <= abs(n) <= _MOST)
+
+
+def _is_of_known_length(node: ir.Node) -> bool:
+    """Return whether all dims of what a Slice takes elements of are fixed: its bounds say nothing of others then."""
+    dims = known_dims(node.inputs[0]) if node.inputs[0] is not None else None
+    return dims is not None and all(isinstance(d, int) for d in dims)
+
+
+def _cost(model: ir.Model, sizes: dict[str, int]) -> int:
+    """Return about how many products the model computes: its weights, for each step or pixel of the inputs."""
+    steps = sum(
+        prod(
+            size
+            for size, dim in zip(fed_shape(value, sizes), value.shape or (), strict=False)
+            if not isinstance(dim, int)
+        )
+        for value in model.graph.inputs
+    )
+    weights = sum(v.const_value.size for v in model.graph.initializers.values() if v.const_value is not None)
+    return steps * max(weights, 1)
