@@ -103,7 +103,7 @@ def check(module: nn.Module, captured: list[int] | None) -> None:
         with torch.no_grad():
             want = module(other)
             got = program.module()(other)
-        torch.testing.assert_close(got, want, rtol=0, atol=0)
+        torch.testing.assert_close(got, want)
 
 
 # -- stacks whose blocks are written again ----------------------------------------------------------------------------
