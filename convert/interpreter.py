@@ -16,6 +16,8 @@ from convert.errors import UnsafeInput
 _NO_FOLDER = os.path.join(os.devnull, "none")
 """Where nothing is, and nothing can be made."""
 _START = Path(__file__).with_name("start_module.py")
+_own: list[bool] = []
+"""Whether this process is the project's own: nothing or True."""
 _locks: dict[str, threading.Lock] = {}
 """By what is done by one thread at a time."""
 _inside: ContextVar[frozenset[str]] = ContextVar("inside", default=frozenset())
@@ -85,6 +87,19 @@ def set_thread_variables() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     if "OMP_NUM_THREADS" not in os.environ:  # which OpenBLAS reads as well
         os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // 2)))
+
+
+def claim_process() -> None:
+    """Declare that this process is the project's own, and what is forked from it.
+
+    The worker of a command is, and so is what `module_command` starts. A program that calls the functions is not.
+    """
+    _own[:] = [True]
+
+
+def is_own_process() -> bool:
+    """Return whether nobody but this project goes on with what is imported here (`claim_process`)."""
+    return bool(_own)
 
 
 def module_command(name: str, *arguments: str) -> list[str]:

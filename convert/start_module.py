@@ -3,6 +3,9 @@
 import runpy
 import sys
 
+from convert.interpreter import claim_process
+
 if __name__ == "__main__":
+    claim_process()
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -30,6 +30,7 @@ from convert.cli import signals
 from convert.errors import ConvertError, ResourceLimit
 from convert.files.own_folders import discard_folder
 from convert.files.scratch import let_go, locked_folder
+from convert.interpreter import claim_process
 from convert.runners.sandbox import allow_bounded_memory, confine_command, die_with_parent
 
 _SET_CHILD_SUBREAPER = 36
@@ -118,6 +119,7 @@ def _become_worker(pipe: int, folder: Path, bound: int, mask: set[int], places: 
 
     from convert.runners.warm import allow_warm_processes
 
+    claim_process()
     os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
     if places is not None:
         confine_command(folder, places)

@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from convert.interpreter import one_thread_at_a_time
+from convert.interpreter import is_own_process, one_thread_at_a_time
 
 
 def import_quietly(
@@ -25,8 +25,7 @@ def import_quietly(
 
     environment: variables that the module reads while it is imported, for those that are not set.
     start: called once with the module after its import, where that prints as well; a start may start threads.
-    late: modules that it imports for its users and does not use itself, which are loaded when somebody asks them for
-    something.
+    late: modules that it imports for its users and does not use itself (`late_modules`).
     """
     # A module is in `sys.modules` before it is whole, and file descriptor 2 is of all threads.
     with one_thread_at_a_time("importing"):
@@ -55,9 +54,24 @@ class _LateModule(ModuleType):
         assert isinstance(loader, _LateLoader)
         if (inner := f"{self.__name__}.{name}") in loader.names:
             return importlib.import_module(inner)
+        # As Python does, the packages that it lies in first: their modules may need one another in that order.
+        for place in (*_packages(self.__name__), self.__name__):
+            if isinstance(module := sys.modules.get(place), _LateModule):
+                module.execute()
+        return getattr(self, name)
+
+    def execute(self) -> None:
+        """Run its code, as its import would have done."""
+        loader = self.__spec__ and self.__spec__.loader
+        assert isinstance(loader, _LateLoader)
         self.__class__ = ModuleType  # type: ignore[assignment]
         loader.whole.exec_module(self)
-        return getattr(self, name)
+
+
+def _packages(name: str) -> list[str]:
+    """The packages that a module lies in, the outermost first."""
+    parts = name.split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts))]
 
 
 class _LateLoader(Loader):
@@ -92,7 +106,14 @@ class _LateFinder:
 
 @contextmanager
 def late_modules(names: Collection[str]) -> Iterator[None]:
-    """What is imported inside and has one of these names is executed when somebody asks it for something."""
+    """Inside, modules of these names are imported empty; each is executed when somebody asks it for an attribute.
+
+    Does so in the project's own processes only (`is_own_process`). A program goes on with what is imported here, and
+    its other libraries may look into `sys.modules`: there every module is imported whole.
+    """
+    if not is_own_process():
+        yield
+        return
     finder = _LateFinder(names)
     sys.meta_path.insert(0, finder)
     try:

@@ -1,8 +1,9 @@
 """Imports torch.export without what it asks for and a conversion has no use for: networkx, training on many machines.
 
 Two modules for the checkpoints of training import networkx, three hundred modules, a twentieth of the CPU seconds of a
-first conversion; Dynamo imports the parameters that are spread over machines (FSDP), a twentieth again. Here either is
-imported when it is used, and otherwise never.
+first conversion; Dynamo imports the parameters that are spread over machines (FSDP), a twentieth again. In processes of
+the project either is imported when it is used, and otherwise never. In a program that calls the functions they are
+imported as PyTorch has it: the program may use them afterwards, and so may torch.compile.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import Any
 
+from convert.interpreter import is_own_process
 from convert.runners.quiet_import import late_modules
 
 _MODULES = tuple(
@@ -67,12 +69,12 @@ def _import(name: str, globals: Any = None, locals: Any = None, fromlist: Any = 
 
 
 def import_trace() -> ModuleType:
-    """`torch.export._trace`, after the two modules, where nobody has imported them yet and this PyTorch has them.
+    """Import `torch.export._trace`; in a process of the project without what a conversion has no use for.
 
     It makes a folder for temporary files when it is imported: that is to be before a thread that loads a file, which
     can write nowhere, gets to it.
     """
-    if "networkx" not in sys.modules:
+    if is_own_process() and "networkx" not in sys.modules:
         finder = _Finder()
         sys.meta_path.insert(0, finder)
         try:

@@ -1,4 +1,4 @@
-"""Modules that a framework imports for its users alone are loaded when they are used."""
+"""Modules that a framework imports for its users alone are loaded when they are used, in the project's processes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from convert import interpreter
 from convert.runners.quiet_import import import_quietly, late_modules
 
 
+@pytest.fixture
+def own_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "_own", [True])
+
+
+@pytest.mark.usefixtures("own_process")
 def test_late_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "framework_of_a_test"
     _write_modules(tmp_path, {
@@ -34,7 +41,42 @@ def test_late_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not [finder for finder in sys.meta_path if type(finder).__module__ == import_quietly.__module__]
 
 
-def test_a_module_inside_of_a_late_package_comes_without_the_package(
+def test_a_program_imports_them_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = "framework_of_a_program"
+    _write_modules(tmp_path, {
+        f"{package}/__init__": f"from {package} import extra as extra\n", f"{package}/extra": "number = 2\n",
+    })  # fmt: skip
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(interpreter, "_own", [])
+    import_quietly(package, {}, late=[f"{package}.extra"])
+    assert vars(sys.modules[f"{package}.extra"])["number"] == 2
+
+
+@pytest.mark.usefixtures("own_process")
+def test_modules_that_need_one_another_are_executed_from_outside_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`inner` imports from `shared`, which the package executes first; asked from inside out they would go in a circle.
+
+    So it is with `torch.distributed.fsdp` of PyTorch 2.13.
+    """
+    package = "circle_of_a_test"
+    _write_modules(tmp_path, {
+        f"{package}/__init__": "from .shared import number\nfrom .inner import double\n",
+        f"{package}/shared": "number = 1\nfrom .inner import double\n",
+        f"{package}/inner": "from .shared import number\ndouble = 2 * number\n",
+        "user_of_a_circle": f"from {package} import inner\n",
+    })  # fmt: skip
+    monkeypatch.syspath_prepend(tmp_path)
+    with late_modules([package, f"{package}.inner"]):
+        user = importlib.import_module("user_of_a_circle")
+    assert f"{package}.shared" not in sys.modules
+    assert user.inner.double == 2
+    assert sys.modules[package].double == 2
+
+
+@pytest.mark.usefixtures("own_process")
+def test_a_module_inside_of_a_late_package_comes_with_the_package_when_it_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = "late_package_of_a_test"
@@ -50,7 +92,7 @@ def test_a_module_inside_of_a_late_package_comes_without_the_package(
         user = importlib.import_module("user_of_a_test")
     assert f"{package}.other" not in sys.modules  # which the package imports when it is executed
     assert user.inner.number == 2
-    assert f"{package}.other" not in sys.modules
+    assert f"{package}.other" in sys.modules
     assert sys.modules[package].number == 1
     assert sys.modules[package].inner is user.inner
     assert sys.modules[f"{package}.other"].number == 3
