@@ -11,7 +11,8 @@ import torch
 from convert.errors import Location
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
-_TORCH = str(Path(torch.__file__).parent)
+TORCH = f"{Path(torch.__file__).parent}/"
+"""What the files of PyTorch begin with, and none of torchvision."""
 _NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"
 """What torch.export says of nodes that it makes of symbolic sizes, which belong to no module."""
 _OWN = str(Path(__file__).parent.parent)
@@ -36,7 +37,7 @@ def source_of(trace: str) -> str:
     frames = [f for f in frames[ours[0] + 1 :] if not f[0].startswith(_OWN)] if ours else frames
     if not frames:
         return ""
-    own = [f for f in frames if not f[0].startswith(_TORCH) and not f[0].startswith("torch/")]
+    own = [f for f in frames if not f[0].startswith(TORCH) and not f[0].startswith("torch/")]
     file, line = (own or frames)[-1]
     return f"{shown_path(file)}:{line}"
 

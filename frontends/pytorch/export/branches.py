@@ -5,32 +5,42 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import sympy
-import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.value_ranges import ValueRanges
 
-from ..common.locate import shown_path
+from ..common.locate import TORCH, shown_path
 
-_TORCH = str(Path(torch.__file__).parent)
-_OWN = str(Path(__file__).parent)
+_OWN = f"{Path(__file__).parent}/"
 # What lies between an `if` and the place that decides it; any other frame of PyTorch is a decision of its own.
 _BETWEEN = (
-    *(f"{_TORCH}/{name}" for name in ("__init__.py", "fx/experimental/", "utils/_stats.py")),
-    *(f"{_OWN}/patches/{name}.py" for name in ("copies", "checks")),
+    *(f"{TORCH}{name}" for name in ("__init__.py", "fx/experimental/", "utils/_stats.py")),
+    *(f"{_OWN}patches/{name}.py" for name in ("copies", "checks")),
+    "<frozen ",  # of Python's own modules that are written in Python: `in`, say
 )
 
 
 @dataclass(frozen=True)
 class Branch:
-    """One decision: the condition in PyTorch's symbols, which way it went, and the line that asked for it."""
+    """One decision: the condition in PyTorch's symbols, which way it went, and the line that asked for it.
+
+    guarded: whether it is about lengths of 2 and more. PyTorch makes no guard of what holds for all of these, and takes
+    dynamic dims for so long. Nor does it make one of what an operator has asked already: that is about them all the
+    same, because the operator of the target may take other sizes.
+    ties: whether the symbols that are left say it: a dim has the symbol of another one, or an expression of it.
+    """
 
     condition: sympy.Basic
     taken: bool
     line: str
+    guarded: bool = field(default=True, compare=False)
+    ties: bool = field(default=False, compare=False)
 
     @property
     def taken_way(self) -> sympy.Basic:
@@ -52,10 +62,11 @@ def record_branches() -> Iterator[list[Branch]]:
     def evaluate(self: Any, condition: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, condition, *args, **kwargs)
         asked = condition
-        if not isinstance(asked, sympy.logic.boolalg.Boolean) and getattr(result, "is_Integer", False):
+        if not isinstance(asked, sympy.logic.boolalg.Boolean) and getattr(result, "is_number", False):
             asked = sympy.Eq(asked, result)  # Python wanted the number itself, for a range() say
         if isinstance(asked, sympy.logic.boolalg.Boolean) and asked.free_symbols and (line := asking_line()):
-            branch = Branch(asked, asked is not condition or bool(result), line)
+            guarded = asked is not condition or not _holds_for_long(self, asked)
+            branch = Branch(asked, asked is not condition or bool(result), line, guarded)
             if branch not in found:
                 found.append(branch)
                 environments.append(self)
@@ -69,29 +80,48 @@ def record_branches() -> Iterator[list[Branch]]:
         shape_env.evaluate_expr = original
 
 
+def _holds_for_long(environment: Any, condition: sympy.Basic) -> bool:
+    """Whether a condition is decided for all lengths of 2 and more, by nothing else that the capture has learned."""
+    backed = environment.backed_var_to_val
+    ranges = {s: _LONG if s in backed else environment.var_to_range.get(s, _ANY) for s in condition.free_symbols}
+    nothing_known: Any = ShapeEnv()
+    return nothing_known._maybe_evaluate_static(condition, axioms=(), var_to_range=tuple(ranges.items())) is not None
+
+
+_LONG, _ANY = ValueRanges(2, int_oo), ValueRanges(-int_oo, int_oo)
+
+
 def _in_symbols_left(branch: Branch, environment: Any) -> Branch:
     """The branch in the symbols that others were replaced by; as it is where nothing is left to decide."""
     condition = environment.replace(branch.condition)
-    return replace(branch, condition=condition) if condition.free_symbols else branch
+    return replace(branch, condition=condition) if condition.free_symbols else replace(branch, ties=True)
 
 
 def asking_line(between: tuple[str, ...] = _BETWEEN) -> str:
     """file:line of whoever asked, "" where that is PyTorch itself; `between` are files that only hand on."""
-    frame: Any = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith(between):
         frame = frame.f_back
-    file = "" if frame is None else frame.f_code.co_filename
-    if not file or file.startswith(("<", _TORCH, _OWN)):
+    if frame is None or _is_of_pytorch(frame):
         return ""
     return f"{shown_path(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
-def changes_when_short(branch: Branch) -> bool:
-    """True for a decision that goes the other way for a length of 0 or 1.
+def _is_of_pytorch(frame: FrameType) -> bool:
+    """Whether a frame runs code of PyTorch, or of this room in its place.
 
-    PyTorch takes dynamic dims to be longer than that, and makes no guard of what follows from it.
+    Code that was generated has no file (`<string>`, `<stdin>`, `<attrs generated …>`); its globals tell whose it is.
     """
+    if not frame.f_code.co_filename.startswith("<"):
+        return frame.f_code.co_filename.startswith((TORCH, _OWN))
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return package in ("torch", "convert")
+
+
+def short_lengths(branch: Branch) -> set[int]:
+    """Return which of the lengths 0 and 1 let the decision go the other way, of one size or of all in it."""
     symbols = sorted(branch.condition.free_symbols, key=str)
+    found = set()
     for length in (0, 1):
         for some in [symbols, *([s] for s in symbols if len(symbols) > 1)]:
             try:
@@ -99,10 +129,10 @@ def changes_when_short(branch: Branch) -> bool:
             except ZeroDivisionError:  # forward divides by it, and fails
                 continue
             if decided in (sympy.true, sympy.false) and bool(decided) != branch.taken:
-                return True
-    return False
+                found.add(length)
+    return found
 
 
 def ties_inputs(branches: Sequence[Branch]) -> bool:
-    """True where forward decides on whether two lengths are equal, and they were."""
-    return any(b.taken and isinstance(b.condition, sympy.Eq) and len(b.condition.free_symbols) > 1 for b in branches)
+    """True where forward decides on whether a length is another's, or a function of others, and it was."""
+    return any(len(equal.free_symbols) > 1 for b in branches for equal in b.taken_way.atoms(sympy.Eq))

@@ -20,7 +20,7 @@ from ..common.state import track_assignments
 from ..inputs.arguments import arrange_arguments
 from ..inputs.examples import Call, example_tensor
 from ..inputs.output_names import plain_containers
-from .branches import Branch, changes_when_short
+from .branches import Branch, short_lengths
 from .dims import finite_bound, is_fixed
 from .guards import sized_guards
 
@@ -39,8 +39,8 @@ class Capture:
 
 
 def short_branches(done: Capture) -> list[Branch]:
-    """The decisions that go another way for lengths of 0 or 1, for which PyTorch makes no guard."""
-    return [b for b in done.branches if changes_when_short(b)]
+    """The decisions that go another way for lengths of 0 or 1 only, for which PyTorch makes no guard."""
+    return [b for b in done.branches if not b.guarded and short_lengths(b)]
 
 
 def count_admitted(done: Capture) -> int:
@@ -109,7 +109,8 @@ def without_immaterial(module: nn.Module, done: Capture) -> Capture:
     short = [b for b in short_branches(done) if b.condition.free_symbols <= open_]
     symbols = {s for b in short for s in b.condition.free_symbols}
     groups = [places[s] for s in symbols] + ([[p for s in symbols for p in places[s]]] if len(symbols) > 1 else [])
-    if not short or not all(_agree_for(module, done, group) for group in groups):
+    lengths = sorted({length for b in short for length in short_lengths(b)})
+    if not short or not all(_agree_for(module, done, group, length) for length in lengths for group in groups):
         return done
     return replace(done, branches=tuple(b for b in done.branches if b not in short))
 
@@ -125,26 +126,26 @@ def _places(done: Capture) -> dict[Any, list[tuple[str, int]]]:
     return found
 
 
-def _agree_for(module: nn.Module, done: Capture, ones: list[tuple[str, int]]) -> bool:
-    """Whether module and program give the same with a size of 1 at the places `ones`.
+def _agree_for(module: nn.Module, done: Capture, short: list[tuple[str, int]], length: int) -> bool:
+    """Whether module and program give the same with the size `length`, 0 or 1, at the places `short`.
 
     The other sizes are those of the example, or 2 where forward does not run for these: a cache and a new token may
     be more than there are positions. Of numbers that hide what they meet (zeros as offsets and in masks, floats above
-    zero before a relu) others are tried as well.
+    zero before a relu) others are tried as well. A length of 0 that forward does not take has no numbers.
     """
     dynamic = {place for found in _places(done).values() for place in found}
     for small in (False, True):
         tensors = {}
         for name, example in done.call.items():
             shape = [
-                1 if (name, p) in ones else 2 if small and (name, p) in dynamic else size
+                length if (name, p) in short else 2 if small and (name, p) in dynamic else size
                 for p, size in enumerate(example.tensor.shape)
             ]
             tensors[name] = example_tensor(shape, example.tensor.dtype)
         agreed = _gives_same(module, done, tensors)
         if agreed is not None:
             return agreed and all(_gives_same(module, done, other) is not False for other in _other_numbers(tensors))
-    return False
+    return length == 0
 
 
 def _other_numbers(tensors: dict[str, torch.Tensor]) -> Iterator[dict[str, torch.Tensor]]:

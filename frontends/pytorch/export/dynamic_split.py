@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
 import torch
+from torch.export import ExportedProgram
 
 from convert.graph import Graph
 
@@ -31,6 +32,28 @@ def is_counted(node: torch.fx.Node) -> bool:
     named = _named_arguments(node, node.args, node.kwargs)
     fake = named["self"].meta["val"]
     return not all(isinstance(n, int) for n in (named[_CUTS[node.target]], fake.shape[named["dim"] or 0]))
+
+
+def unused_counts(program: ExportedProgram) -> Iterator[tuple[Any, Any, int]]:
+    """Yield length, length of a piece and number of pieces of the counted splits whose pieces no output depends on.
+
+    Of those a graph keeps no node that would fail for another number, and forward may have used the number alone.
+    """
+    needed: set[torch.fx.Node] = set()
+    waiting = [n for n in program.graph.nodes if n.op == "output"]
+    while waiting:
+        node = waiting.pop()
+        if node not in needed:
+            needed.add(node)
+            waiting += node.all_input_nodes
+    for node in program.graph.nodes:
+        if node not in needed and is_counted(node):
+            named = _named_arguments(node, node.args, node.kwargs)
+            length = named["self"].meta["val"].shape[named["dim"] or 0]
+            number = named[_CUTS[node.target]]
+            number = number.meta["val"] if isinstance(number, torch.fx.Node) else number
+            each = (length + number - 1) // number if _CUTS[node.target] == "chunks" else number
+            yield length, each, len(node.meta["val"])
 
 
 def lower_counted_split(

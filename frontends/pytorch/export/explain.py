@@ -8,12 +8,11 @@ import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import torch
 from torch import nn
 
 from convert.errors import Unsupported, UsageError
 
-from ..common.locate import shown_path
+from ..common.locate import TORCH, shown_path
 from ..inputs.arguments import arrange_arguments
 from ..inputs.examples import Call
 from .gradients import call_with_gradients_if_asked
@@ -127,10 +126,10 @@ def _exception_chain(error: BaseException | None) -> Iterator[BaseException]:
 
 def _user_line(error: Exception) -> str:
     """file:line of the user's innermost frame, with the line itself."""
-    torch_folder, own = str(Path(torch.__file__).parent), str(Path(__file__).parent)
+    own = f"{Path(__file__).parent}/"
     for e in reversed(list(_exception_chain(error))):
         for frame in reversed(traceback.extract_tb(e.__traceback__)):
-            if not frame.filename.startswith((torch_folder, own, "<")) and "contextlib" not in frame.filename:
+            if not frame.filename.startswith((TORCH, own, "<")) and "contextlib" not in frame.filename:
                 return (
                     f"{shown_path(frame.filename)}:{frame.lineno} ({frame.line})"
                     if frame.line

@@ -45,10 +45,13 @@ class _MessageRecorder(logging.Handler):
 
 
 class _LibraryFiles(set[str]):
-    """The files whose lines nobody wants to be told: all of PyTorch and of this room."""
+    """The files whose lines nobody wants to be told: all of PyTorch and of this room.
+
+    PyTorch counts code without a file among its own, and names whoever called the capture instead.
+    """
 
     def __contains__(self, file: object) -> bool:
-        return super().__contains__(file) or str(file).startswith(_FOLDERS)
+        return file != "<string>" and (super().__contains__(file) or str(file).startswith(_FOLDERS))
 
 
 @contextmanager

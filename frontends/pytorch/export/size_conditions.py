@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
+import sympy
 import torch
 from torch.export import ExportedProgram
 from torch.utils._sympy.printers import PythonPrinter
 
+from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
 from convert.graph.size_checks import check_sizes, conditions_of, holds
@@ -19,8 +21,9 @@ from convert.parity.size_guards import evaluate
 from convert.report import Report
 
 from . import dims as naming
-from .branches import Branch, ties_inputs
+from .branches import Branch, short_lengths, ties_inputs
 from .dims import Dims, is_fixed
+from .dynamic_split import unused_counts
 from .guards import BUILT_IN, guards_of
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -55,7 +58,13 @@ class SizeConditions:
         built_in = (t for t in self.guards if BUILT_IN.match(t) and not _holds_within(t, self.bounds))
         found = list(
             dict.fromkeys(
-                [*(t for t, _ in decided), *_squeezed(program, dims), *_cut(program, dims, self.bounds), *built_in]
+                [
+                    *(t for t, _ in decided),
+                    *_counted(program, dims),
+                    *_squeezed(program, dims),
+                    *_cut(program, dims, self.bounds),
+                    *built_in,
+                ]
             )
         )
         others = [text for text in found if not self._is_bound(text)]
@@ -65,7 +74,7 @@ class SizeConditions:
             self.checks = conditions_of(self.bounds, self.guards)
         else:
             self.checks = conditions_of({n: pair for n, pair in self.bounds.items() if n in known}, others)
-        self.tied = _equal_dims(self.inputs) if ties_inputs(branches or ()) else []
+        self.tied = _dependent_dims(self.inputs, dims) if ties_inputs(branches or ()) else []
         self.dims = dims
         self.checked: list[ir.Value] = []
         self.fits: ir.Value | None = None
@@ -98,13 +107,13 @@ class SizeConditions:
             )
         if self.unchecked:
             report.note(
-                "the way that forward takes depends on sizes, and the converted model takes that for "
-                f"{', '.join(self.unchecked)} whatever the sizes are: this is more than a graph can check"
+                f"the program holds for sizes with {', '.join(self.unchecked)}: the converted model does not check it"
             )
 
     def check_inputs(self, g: Graph, env: dict[torch.fx.Node, Any]) -> None:
         """Let inputs in `env` fail for other sizes."""
-        wanted = {name for text in self.checks for name in _NAME.findall(text)} - _FUNCTIONS
+        asked = [*self.checks, *(text for _, text in self.tied)]
+        wanted = {name for text in asked for name in _NAME.findall(text)} - _FUNCTIONS
         places = {name: place for name, place in self._places(env).items() if name in wanted}
         sizes = {name: g.Shape(env[node], start=i, end=i + 1) for name, (node, i) in places.items()}
         for text in self.checks:
@@ -112,13 +121,20 @@ class SizeConditions:
             if made is not None:
                 self._require(g, made, text)
             elif text in self.decided:
+                raise self._refusal(text)
+            else:
                 self.unchecked.append(text)
-        for tie in self.tied:
-            a, b = (g.Shape(env[node], start=i, end=i + 1) for node, i in tie)
-            self._require(g, g.Equal(a, b), _tie_text(tie))
+        for (node, i), text in self.tied:
+            size = g.Shape(env[node], start=i, end=i + 1)
+            made = holds(g, f"{_OWN_SIZE} == {text}", {**sizes, _OWN_SIZE: size})
+            other = f"{places[text][0].name}.shape[{places[text][1]}]" if text in places else text
+            told = f"{node.name}.shape[{i}] == {other}"
+            if made is None:
+                raise self._refusal(told)
+            self._require(g, made, told)
         if self.fits is None:
             return
-        touched = {node for node, _ in places.values()} | {node for tie in self.tied for node, _ in tie}
+        touched = {node for node, _ in places.values()} | {node for (node, _), _ in self.tied}
         for node in self.inputs:
             if node in touched:
                 env[node] = check_sizes(g, env[node], self.fits, self.texts)
@@ -135,6 +151,14 @@ class SizeConditions:
         model.metadata_props[DIMS_KEY] = json.dumps(self.bounds)
         if self.guards:
             model.metadata_props[GUARDS_KEY] = json.dumps(self.guards)
+
+    def _refusal(self, condition: str) -> Unsupported:
+        """What is raised for a decision that the graph cannot check: for other sizes it would give other numbers."""
+        at = f" at {', '.join(self.lines)}" if self.lines else ""
+        return Unsupported(
+            f"forward decides on sizes in Python{at}, and a graph cannot check whether {condition}",
+            hint=_ONE_SIZE,
+        )
 
     def _require(self, g: Graph, condition: ir.Value, text: str) -> None:
         self.fits = condition if self.fits is None else g.And(self.fits, condition)
@@ -153,16 +177,42 @@ class SizeConditions:
 
 
 def _decided(branches: Iterable[Branch], dims: Dims) -> Iterable[tuple[str, str]]:
-    """The conditions under which forward decides as it did, in the names of the dims, each with its line."""
+    """The conditions under which forward decides as it did, in the names of the dims, each with its line.
+
+    Raises `Unsupported` for one on sizes that no input tells.
+    """
     for branch in branches:
-        if branch.condition.free_symbols <= set(dims.symbols):
-            condition = branch.taken_way.xreplace(dims.symbols)
-            try:
-                text = PythonPrinter().doprint(condition)
-            except NotImplementedError:  # of a function that PyTorch itself does not print
-                text = str(condition)
-            if not _always_holds(text):
-                yield from ((part, branch.line) for part in _as_bounds(text))
+        if branch.ties or (not branch.guarded and not short_lengths(branch)):
+            continue  # the dims of the inputs say it, or it goes this way for all lengths
+        if unknown := branch.condition.free_symbols - set(dims.symbols):
+            if not branch.guarded:  # of a length that data decide
+                continue
+            raise Unsupported(
+                f"forward decides in Python on {branch.taken_way} at {branch.line}, and no input has a dim that tells "
+                f"{', '.join(sorted(map(str, unknown)))}",
+                hint=_ONE_SIZE,
+            )
+        text = _printed(branch.taken_way.xreplace(dims.symbols))
+        yield from ((part, branch.line) for part in _as_bounds(text))
+
+
+def _printed(expression: sympy.Basic) -> str:
+    try:
+        return PythonPrinter().doprint(expression)
+    except NotImplementedError:  # of a function that PyTorch itself does not print
+        return str(expression)
+
+
+_ONE_SIZE = "give numbers for the dims in --input, or rewrite that line so that it does not decide on sizes"
+
+
+def _counted(program: ExportedProgram, dims: Dims) -> Iterable[str]:
+    """What forward knows of a dim by the number of pieces that it cut it into."""
+    for length, each, count in unused_counts(program):
+        length, each = (sympy.sympify(n if isinstance(n, int) else n.node.expr) for n in (length, each))
+        if (length.free_symbols | each.free_symbols) <= set(dims.symbols):
+            for condition in (length >= each * (count - 1) + 1, length <= each * count):
+                yield _printed(condition.xreplace(dims.symbols))
 
 
 def _squeezed(program: ExportedProgram, dims: Dims) -> Iterable[str]:
@@ -278,24 +328,22 @@ def _holds_within(text: str, bounds: Mapping[str, Sequence[int | None]]) -> bool
         return False
 
 
-Tie = tuple[tuple[torch.fx.Node, int], tuple[torch.fx.Node, int]]
+_OWN_SIZE = "_own_size"
+Tie = tuple[tuple[torch.fx.Node, int], str]
+"""A dim of an input, and what it is in the names of other dims."""
 
 
-def _equal_dims(inputs: Sequence[torch.fx.Node]) -> list[Tie]:
-    """Pairs of dims of different inputs that have one symbol."""
-    first: dict[Any, tuple[torch.fx.Node, int]] = {}
+def _dependent_dims(inputs: Sequence[torch.fx.Node], dims: Dims) -> list[Tie]:
+    """Dims that have the symbol of an earlier one, or an expression of symbols."""
+    seen: set[sympy.Expr] = set()
     found: list[Tie] = []
     for node in inputs:
         for i, dim in enumerate(node.meta["val"].shape):
-            if not is_fixed(dim):
-                place = first.setdefault(dim.node.expr, (node, i))
-                found += [(place, (node, i))] if place[0] is not node or place[1] != i else []
+            if not is_fixed(dim) and (dim.node.expr in seen or not dim.node.expr.is_symbol):
+                found.append(((node, i), _printed(dim.node.expr.xreplace(dims.symbols))))
+            elif not is_fixed(dim):
+                seen.add(dim.node.expr)
     return found
-
-
-def _tie_text(tie: Tie) -> str:
-    (a, i), (b, j) = tie
-    return f"{a.name}.shape[{i}] == {b.name}.shape[{j}]"
 
 
 def _depends(value: ir.Value, on: set[int]) -> bool:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from convert.options import InputSpec, Options
 from convert.source import Source
 
 from ..common.dtypes import TORCH_DTYPES, onnx_dtype
+from ..common.locate import TORCH
 from ..common.modes import chooses_kernels_by_gradients
 from ..common.state import override_buffers, state_inputs, state_output
 from ..common.weights import array_of, tensor_from
@@ -344,7 +344,7 @@ def _names_double(frame: Any) -> bool:
     return frame is not None and bool({"float64", "double"} & {*frame.f_code.co_names, *frame.f_code.co_consts})
 
 
-_SKIPPED = (__file__, str(Path(torch.__file__).parent))
+_SKIPPED = (__file__, TORCH)
 
 
 class TorchaoFloat64Mode(TorchFunctionMode):

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import torch
+from ...common.locate import TORCH
 
-_OUTSIDE = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]), "<")
+_OUTSIDE = (TORCH, f"{Path(__file__).parents[1]}/", "<")
 _OUTERMOST = str(Path(__file__).parents[1] / "capture.py")
 """Whoever called for the capture may catch what he likes."""
 

@@ -23,14 +23,13 @@ from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 from torch.overrides import TorchFunctionMode
 
-from ...common.locate import shown_path
+from ...common.locate import TORCH, shown_path
 from .caught import is_caught, raised_class, tree_of
 
-_TORCH = str(Path(torch.__file__).parent)
 _MACHINERY = ("__init__.py", "overrides.py", "fx/experimental/", "utils/_stats.py", "_export/non_strict_utils.py")
 BETWEEN = (
     str(Path(__file__).parents[1]),
-    *(f"{_TORCH}/{name}" for name in _MACHINERY),
+    *(f"{TORCH}{name}" for name in _MACHINERY),
 )
 """What lies between a condition and the place that decides it: any other frame of PyTorch decides on its own."""
 
@@ -147,7 +146,7 @@ def _asking_frame(frame: FrameType | None) -> FrameType | None:
     """The frame of the program that asks for a condition; None where PyTorch itself does."""
     while frame is not None and frame.f_code.co_filename.startswith(BETWEEN):
         frame = frame.f_back
-    return None if frame is None or frame.f_code.co_filename.startswith(_TORCH) else frame
+    return None if frame is None or frame.f_code.co_filename.startswith(TORCH) else frame
 
 
 _DECIDING = (ast.IfExp, ast.comprehension, ast.Lambda)

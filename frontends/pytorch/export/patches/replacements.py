@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 from convert.errors import Unsupported
 
 from ...common.markers import PIECES
+from ..dims import is_fixed
 from . import ctc, pools, sparse
 from .known_numbers import KnownNumbers
 
@@ -138,9 +139,16 @@ def lstsq(
 
 
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
-    """Refuses what gives a number of pieces that depends on data."""
+    """Refuses what gives a number of pieces that depends on data.
+
+    Of a size that is not known, pieces are as long as any size makes them: torch.export asks how much is left over, and
+    has their lengths for that only, without a node that would fail for another.
+    """
     if isinstance(indices_or_sections, Tensor) and indices_or_sections.dim() == 0:
         raise Unsupported(PIECES)
+    if isinstance(indices_or_sections, int) and not is_fixed(input.shape[dim]):
+        length, count = input.shape[dim], indices_or_sections
+        return input.split_with_sizes([(length + count - 1 - i) // count for i in range(count)], dim)
     return torch.tensor_split(input, indices_or_sections, dim)
 
 

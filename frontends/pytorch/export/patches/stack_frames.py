@@ -7,15 +7,15 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
 import torch.fx.proxy
 
-_TORCH = str(Path(torch.__file__).parent) + "/"
-_LAYERS = _TORCH + "nn/"
+from ...common.locate import TORCH
+
+_LAYERS = f"{TORCH}nn/"
 
 
 class ModelFrames:
@@ -43,7 +43,7 @@ class ModelFrames:
 
 @cache
 def _is_shown(file: str) -> bool:
-    return not file.startswith(_TORCH) or file.startswith(_LAYERS)
+    return not file.startswith(TORCH) or file.startswith(_LAYERS)
 
 
 @contextmanager
