@@ -21,7 +21,8 @@ from tests.support.cases import Case, case, params
 BYTES = np.arange(-128, 128, dtype=np.int16).astype(np.int8)
 
 ROWS = [
-    case("_int_mm", BYTES[:160].reshape(20, 8), BYTES[-64:].reshape(8, 8)),
+    # Half of the range: PyTorch's own product of bytes saturates in pairs on processors without VNNI.
+    case("_int_mm", (BYTES[:160] // 2).reshape(20, 8), (BYTES[-64:] // 2).reshape(8, 8)),
 ]
 
 
