@@ -389,7 +389,7 @@ def _verify_written(
             report.verdict = run_verify(source, target, graph, options, method)
     except ConvertError as error:
         raise type(error)(
-            f"the conversion went through, but could not be verified: {error.message}",
+            f"the conversion went through, but could not be verified: {error.sentence}",
             hint=error.hint or "--no-verify writes the output unverified",
         ) from error
     if report.verdict.status == FAIL:

@@ -29,5 +29,5 @@ def hold_against_file(source: Source, find: Callable[[], str] | None = None) -> 
             message = f"{source.label} contradicts itself: {reason}"
             raise BadInput(message, hint="export it again, or mend what it says there") from error
         known = isinstance(error, ConvertError)
-        message = problem.message if known else f"what {source.label} holds was not foreseen: {problem.message}"
+        message = problem.sentence if known else f"what {source.label} holds was not foreseen: {problem.sentence}"
         raise ConvertError(message, hint=_DOUBT) from error

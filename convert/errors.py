@@ -20,6 +20,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from convert.extras import import_problem, root_of
+from convert.text import visible
+
+_ITEM = "\n  "
+"""What stands before each line of a list in a message."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +72,20 @@ class ConvertError(Exception):
 
     exit_code = 1
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+    def __init__(self, message: str, *, hint: str = "", items: Iterable[object] = ()) -> None:
+        """items: a list below the message, a line for each.
+
+        Names from files are made visible here, wherever the message goes: the only line breaks that it has lie before
+        items. Names are exact in the fields of `problems`.
+        """
+        self.message = _ITEM.join(visible(str(line)) for line in (message, *items))
+        self.hint = visible(hint)
+        super().__init__(self.message)
+
+    @property
+    def sentence(self) -> str:
+        """The message in one line, to be part of another text."""
+        return self.message.replace(f":{_ITEM}", ": ").replace(_ITEM, "; ")
 
     def __str__(self) -> str:
         return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
@@ -127,7 +141,9 @@ class Unsupported(ConvertError):
 
     def __init__(self, message: str = "", *, hint: str = "", problems: Sequence[Problem] = ()) -> None:
         self.problems = tuple(problems) or (Problem(message),)
-        super().__init__(message or _listing(self.problems), hint=hint)
+        many = len(self.problems) > 1 and not message
+        listing = f"{len(self.problems)} things in this model cannot be converted:" if many else str(self.problems[0])
+        super().__init__(message or listing, hint=hint, items=self.problems if many else ())
 
     def with_location(self, at: Location) -> Unsupported:
         """The same error with `at` filled in wherever a problem has no location of its own."""
@@ -163,10 +179,17 @@ class BadInput(ConvertError):
 
     exit_code = 5
 
-    def __init__(self, message: str, *, hint: str = "", doubtful: bool = False) -> None:
+    def __init__(self, message: str, *, hint: str = "", items: Iterable[object] = (), doubtful: bool = False) -> None:
         """doubtful: the reader may be at fault; a target that runs is judged by what it computes."""
-        super().__init__(message, hint=hint)
+        super().__init__(message, hint=hint, items=items)
         self.doubtful = doubtful
+
+
+def restored(kind: type[ConvertError], message: str, hint: str) -> ConvertError:
+    """Return the error whose message and hint another process has sent; its list keeps its lines."""
+    error = kind(message, hint=hint)
+    error.message = _ITEM.join(map(visible, message.split(_ITEM)))
+    return error
 
 
 def contradiction(error: ConvertError) -> BadInput:
@@ -175,7 +198,7 @@ def contradiction(error: ConvertError) -> BadInput:
     Files say shapes and options more than once, and what a rule cannot bring together is mostly damage.
     """
     return BadInput(
-        f"{error.message}: shapes or options in the file do not fit each other",
+        f"{error.sentence}: shapes or options in the file do not fit each other",
         hint="is the file damaged? if it runs elsewhere this is a defect of convert: report it",
         doubtful=True,
     )
@@ -300,10 +323,3 @@ def convert_errors() -> Iterator[None]:
         raise
     except Exception as error:
         raise as_convert_error(error) from error
-
-
-def _listing(problems: Iterable[Problem]) -> str:
-    lines = [str(p) for p in problems]
-    if len(lines) == 1:
-        return lines[0]
-    return f"{len(lines)} things in this model cannot be converted:\n" + "\n".join(f"  {line}" for line in lines)

@@ -1,11 +1,14 @@
-"""Text from files, made visible before people see it: nothing in a name moves the cursor or turns the line round."""
+"""Text from files, made visible before people see it: no name breaks a line, turns it round or moves the cursor."""
 
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import unicodedata
+from collections.abc import Iterable
 
-_SHOWN = frozenset("\n\t")
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
 """Unicode's categories of controls (C0 and C1), formats (bidirectional overrides, zero widths), surrogates, private
 characters and separators of lines and paragraphs."""
@@ -14,7 +17,11 @@ _JOINERS = frozenset("\u200c\u200d\u00ad")
 
 
 def visible(text: str) -> str:
-    r"""`text` with what a terminal or a page would act upon written as `\x1b`, `\u202e` …; line ends and tabs stay."""
+    r"""Return `text` as one line, with what a terminal or a page would act upon written as `\n`, `\x1b`, `\u202e` ….
+
+    A text of several lines is printed line by line (`convert.terminal.echo_lines`): a line break in here comes from a
+    name, and would forge a line of the report.
+    """
     if text.isascii() and text.isprintable():
         return text
     return "".join(c if _is_shown(c) else _escaped(c) for c in text)
@@ -36,16 +43,38 @@ def bytes_text(count: int) -> str:
 
 
 def escape(text: str) -> str:
-    """`text` for the body or an attribute of a page."""
+    """Return `text` for the body or an attribute of a page, in one line."""
     import html  # its table of entities takes a while, and the command line needs none of it
 
     return html.escape(visible(text))
 
 
+def shell_line(words: Iterable[str]) -> str:
+    r"""Return words as a shell reads them, in one line: a word with a line break is written as `$'a\nb'`."""
+    return " ".join(map(_shell_word, words))
+
+
+def _shell_word(word: str) -> str:
+    if visible(word) == word:
+        return shlex.quote(word)
+    return "$'" + "".join(_shell_character(c) for c in word) + "'"
+
+
+def _shell_character(c: str) -> str:
+    if c in "\\'":
+        return f"\\{c}"
+    if _is_shown(c):
+        return c
+    # Of two hexadecimal digits and more, bash takes at most two: no digit that follows is swallowed.
+    return "".join(f"\\x{byte:02x}" for byte in os.fsencode(c))
+
+
 def _is_shown(c: str) -> bool:
-    return c in _SHOWN or c in _JOINERS or unicodedata.category(c) not in _HIDDEN
+    return c in _JOINERS or unicodedata.category(c) not in _HIDDEN
 
 
 def _escaped(c: str) -> str:
+    if c in _SHORT:
+        return _SHORT[c]
     number = ord(c)
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}" if number < 65536 else f"\\U{number:08x}"

@@ -75,7 +75,7 @@ def _reasons(model: ir.Model, dtype: str, opset: int, report: Report) -> dict[st
     try:
         return wide_outputs(lifted, [f.arrays for f in generate_feeds(lifted, 2)], dtype)
     except ConvertError as error:
-        report.note(f"which operators do not stand {dtype} could not be tried in float64: {error.message}")
+        report.note(f"which operators do not stand {dtype} could not be tried in float64: {error.sentence}")
         return {}
 
 

@@ -110,7 +110,7 @@ def _unbounded_nodes(model: ir.Model, samples: Mapping[str, Any], report: Report
     try:
         found = unbounded_outputs(lifted, list(islice(_feeds(model, samples), 2)))
     except ConvertError as error:
-        report.note(f"whether numbers are too large for 8 bits could not be tried in float64: {error.message}")
+        report.note(f"whether numbers are too large for 8 bits could not be tried in float64: {error.sentence}")
         return []
     nodes = [n for n in model.graph if n.outputs and n.outputs[0].name in found]
     if nodes:

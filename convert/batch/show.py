@@ -138,13 +138,19 @@ def reason(record: Record) -> str:
     """Why a task has failed, in one line; of operators without a rule, which they are and in how many nodes."""
     found = _problems(record)
     if len(found) < 2:
-        return (record.get("reason") or record["outcome"]).splitlines()[0]
+        return _first_line(record)
     counts: Counter[str] = Counter()
     for problem in found:
         counts[problem["operator"]] += problem["count"]
     nodes = sum(record["report"].get("operators", {}).values())
     share = f"{counts.total()} of {nodes} nodes" if nodes else f"{counts.total()} nodes"
     return f"{share} have no rule: " + ", ".join(f"{n} {name}" for name, n in counts.most_common())
+
+
+def _first_line(record: Record) -> str:
+    """The reason without the list that an error has below it; line breaks of anything else come from names."""
+    text = str(record.get("reason") or record["outcome"])
+    return text.partition("\n  ")[0] if "error" in record.get("report", {}) else text
 
 
 def _problems(record: Record) -> list[dict[str, Any]]:
@@ -204,7 +210,7 @@ def cause(record: Record) -> str:
     """The reason without what differs from model to model: paths, names in quotes and numbers."""
     if found := _problems(record):
         return "; ".join(sorted({_problem_text(p) for p in found}))[:_LONG]
-    first = (record.get("reason") or record["outcome"]).splitlines()[0]
+    first = visible(_first_line(record))
     return re.sub(r"\d[\d.,e+-]*", "N", re.sub(r"'[^']*'", "'…'", _generalized_text(first, record)))[:_LONG]
 
 
@@ -216,7 +222,10 @@ def _hint(group: Sequence[Record]) -> str:
 
 
 def _generalized_text(text: str, record: Record) -> str:
-    return text.replace(record.get("source", "\0"), "MODEL").replace(record.get("output", "\0"), "OUTPUT")
+    names = ((visible(record.get(key) or "\0"), key) for key in ("source", "output"))
+    for name, key in names:
+        text = text.replace(name, {"source": "MODEL", "output": "OUTPUT"}[key])
+    return text
 
 
 def _label(record: Record) -> str:
@@ -228,7 +237,8 @@ def show_summary(totals: dict[str, Any]) -> None:
     echo(", ".join(f"{n} {name}" for name, n in totals["outcomes"].items()) or "nothing to do")
     for group in totals["causes"]:
         shown = ", ".join(group["tasks"][:4]) + (f" and {len(group['tasks']) - 4} more" if group["tasks"][4:] else "")
-        echo(f"  {len(group['tasks'])} × {group['outcome']}: {group['cause']}\n      {shown}")
+        echo(f"  {len(group['tasks'])} × {group['outcome']}: {group['cause']}")
+        echo(f"      {shown}")
         if group["hint"]:
             echo(f"      hint: {group['hint']}")
     if totals["unsupported"]:

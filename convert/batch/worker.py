@@ -156,13 +156,13 @@ def _reported_result(code: int, out: BinaryIO, err: BinaryIO) -> TaskResult:
     out.seek(0)
     err.seek(0)
     tail = err.read()[-2000:].decode("utf-8", "replace").strip()
+    last = tail.splitlines()[-1][:300] if tail else ""
     if code < 0:
-        last = tail.splitlines()[-1][:300] if tail else ""
         return TaskResult("crash", f"died with {signal.Signals(-code).name}" + (f": {last}" if last else ""))
     try:
         report = json.loads(out.read().decode("utf-8", "replace").splitlines()[-1])
     except (IndexError, ValueError):
-        return TaskResult("crash", f"ended with exit code {code} and no report: {tail[-300:]}")
+        return TaskResult("crash", f"ended with exit code {code} and no report: {last}")
     outcome, reason = OUTCOMES.get(code, "failed"), ""
     if code == 0 and report.get("verdict"):
         outcome = "verified"

@@ -28,7 +28,7 @@ from convert.destination import format_named
 from convert.errors import BadInput, UsageError
 from convert.interpreter import set_thread_variables
 from convert.report import Report
-from convert.terminal import echo
+from convert.terminal import echo_lines
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -299,7 +299,7 @@ def ops(
         if skeleton is not None:
             writer = plugin.backend_for(format_named(to).name) if to else None
             reader = plugin.frontend_named(origin) if origin else None
-            echo(plugin.skeleton(skeleton, writer or reader), nl=False)
+            echo_lines(plugin.skeleton(skeleton, writer or reader).removesuffix("\n"))
             return
         if words and to is origin is names is None:
             render.operators_called(words, as_json)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import shlex
 import sys
 import tempfile
 import threading
@@ -19,7 +18,8 @@ from convert.cli.limit_options import LimitOptions
 from convert.cli.progress import shown_progress
 from convert.errors import ConvertError, as_convert_error
 from convert.report import Report
-from convert.terminal import echo, echo_json
+from convert.terminal import echo, echo_json, echo_traceback
+from convert.text import shell_line
 
 WORDS = "convert.words"
 """Where click's context keeps the words of the command line, for the page that says how to do it again."""
@@ -79,7 +79,7 @@ def with_output_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def command_line() -> str:
     """The command that is being done, as a shell reads it."""
-    return shlex.join(["convert", *click.get_current_context().meta.get(WORDS, ())])
+    return shell_line(["convert", *click.get_current_context().meta.get(WORDS, ())])
 
 
 def run(
@@ -178,9 +178,7 @@ def _exit_with_error(
     error: ConvertError, verbose: int, report: Report | str | None, cause: Exception | None = None
 ) -> NoReturn:
     if verbose >= 2:
-        import traceback
-
-        traceback.print_exception(cause or error)
+        echo_traceback(cause or error)
     if report is not None:
         echo_json(render.error_json(report, error))
     render.error(error)

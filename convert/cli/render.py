@@ -14,7 +14,7 @@ from convert.errors import ConvertError, Unsupported
 from convert.notes import visible_notes
 from convert.plugin import Operator
 from convert.report import SCHEMA_VERSION, Report, to_json
-from convert.terminal import echo, echo_json
+from convert.terminal import echo, echo_json, echo_lines
 from convert.text import bytes_text, visible
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def operators_called(words: Sequence[str], as_json: bool) -> None:
 
 def error(problem: ConvertError) -> None:
     """Print an error: one paragraph (a line for each unsupported operator) and a hint."""
-    echo(problem.message, lead=click.style("error: ", fg="red", bold=True, reset=True), err=True)
+    echo_lines(problem.message, lead=click.style("error: ", fg="red", bold=True, reset=True), err=True)
     if problem.hint:
         echo(f"hint: {problem.hint}", err=True)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from convert.errors import ConvertError, Location, Problem, Unsupported
+from convert.errors import ConvertError, Location, Problem, Unsupported, restored
 from convert.report import ChainStep, Report, Tensor
 from convert.verdict import Divergence, Element, OutputVerdict, SetErrors, Verdict, WeightDifference
 
@@ -32,9 +32,10 @@ def error_from_json(data: Mapping[str, Any]) -> ConvertError:
         Problem(p["why"], Location(p["operator"], p["node"], p["module"], p["source"]), p["count"])
         for p in data.get("problems", ())
     ]
-    if problems:
-        return Unsupported(str(data.get("message", "")), hint=str(data.get("hint", "")), problems=problems)
-    return ConvertError(str(data.get("message", "")), hint=str(data.get("hint", "")))
+    error = restored(Unsupported if problems else ConvertError, str(data.get("message", "")), str(data.get("hint", "")))
+    if isinstance(error, Unsupported):
+        error.problems = tuple(problems)
+    return error
 
 
 def verdict_from_json(data: Mapping[str, Any]) -> Verdict:

@@ -16,6 +16,7 @@ from convert.graph.metadata import MODULE_KEY, SOURCE_KEY
 from convert.graph.tensors import dtype_name
 from convert.graph.values import known_dims
 from convert.pages.template import script, section, soft
+from convert.text import visible
 
 MOST_NODES = 1500
 """A browser lays out so many in some seconds; a larger graph is drawn by its modules."""
@@ -137,7 +138,8 @@ def _drawn_nodes(graph: ir.Graph, categories: Mapping[str, str]) -> tuple[dict[s
 
     def add(key: str, operator: str, category: str, about: str, rows: Iterable[tuple[str, str]] = ()) -> int:
         places[key] = len(nodes)
-        nodes.append({"operator": operator, "category": category, "about": about, "rows": list(rows)})
+        shown = [tuple(map(visible, row)) for row in rows]
+        nodes.append({"operator": visible(operator), "category": category, "about": about, "rows": shown})
         return places[key]
 
     for value in graph.inputs:
@@ -192,7 +194,7 @@ def _module(node: ir.Node) -> str:
 
 def _about(node: ir.Node) -> str:
     where = (node.metadata_props.get(MODULE_KEY), node.metadata_props.get(SOURCE_KEY))
-    return "\n".join(str(text) for text in (node.name, *where) if text)
+    return "\n".join(visible(str(text)) for text in (node.name, *where) if text)
 
 
 def _weights(node: ir.Node) -> Iterable[tuple[str, str]]:
@@ -213,7 +215,7 @@ def _type_text(value: ir.Value) -> str:
 
 def _dims_text(value: ir.Value) -> str:
     dims = known_dims(value)
-    return "" if dims is None else "×".join("?" if d is None else _short(str(d)) for d in dims)
+    return "" if dims is None else "×".join("?" if d is None else _short(visible(str(d))) for d in dims)
 
 
 def _short(text: str) -> str:

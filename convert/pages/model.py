@@ -32,7 +32,7 @@ def write_page(done: Report, path: Path, error: ConvertError | None = None) -> N
     Page(
         "ERROR" if failed else "MODEL",
         "ERROR" if failed else "",
-        error.message if error is not None else Path(done.source).name,
+        error.sentence if error is not None else Path(done.source).name,
         f"{done.source}{f', {done.kind}' if done.kind else ''}",
         [f"Hint: {error.hint}" if error is not None and error.hint else ""],
         _totals(done),

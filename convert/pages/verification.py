@@ -76,7 +76,9 @@ def _shortened(text: str, most: int = 100) -> str:
 def _about(done: Report, error: ConvertError | None) -> list[str]:
     verdict = done.verdict
     if verdict is None:
-        return [error.message, f"Hint: {error.hint}" if error.hint else ""] if error is not None else [done.unverified]
+        if error is None:
+            return [done.unverified]
+        return [*error.message.split("\n"), f"Hint: {error.hint}" if error.hint else ""]
     kinds = f"{done.kind} against {done.format}."
     reference = f" Reference: {verdict.reference}." if verdict.reference else ""
     stored = f" The target stores numbers as {verdict.stored}." if verdict.stored else ""

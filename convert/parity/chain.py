@@ -94,7 +94,7 @@ def verify_chain(
         try:
             row.verdict = verify(left.path, right.path, inputs=given, report=step, method=their, **own).verdict
         except ConvertError as error:
-            row.error, row.error_code = error.message, error.exit_code
+            row.error, row.error_code = error.sentence, error.exit_code
         report.steps.append(row)
         _merge_step(report, step, first=i == 0)
     broken = [s for s in report.steps if s.status != PASS]

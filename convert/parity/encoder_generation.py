@@ -59,7 +59,7 @@ def verify_encoder_generation(
             prompt["first"] = wanted.pop("first")
         got = generate_with(Source(kind, files[STEMS[2]]), "target", how, prompt, method.target, method)
     except ConvertError as error:
-        return f"generation was not compared: {error.message}"
+        return f"generation was not compared: {error.sentence}"
     # What one part is off the next is fed.
     noise = sum(max(row.noise for row in verdict.outputs) for verdict in verdicts)
     small = sum(max(row.small_floor for row in verdict.outputs) for verdict in verdicts)

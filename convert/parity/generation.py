@@ -42,7 +42,7 @@ def hold_generation(
         wanted = generate_with(source, "source", how, prompt, options, method)
         got = generate_with(target, "target", _in_target(how, method), prompt, method.target, method)
     except ConvertError as error:
-        verdict.notes.append(f"generation was not compared: {error.message}")
+        verdict.notes.append(f"generation was not compared: {error.sentence}")
         return
     verdict.generation = compare_generation(wanted, got, logits.noise, logits.small_floor)
     if verdict.generation.status == FAIL:

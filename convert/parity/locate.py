@@ -57,7 +57,7 @@ def locate(
             restore_ends(other, pairs.inputs, pairs.outputs)
         (theirs, their_outputs), (ours, our_outputs) = trace_graph(other, feed.arrays), trace_graph(graph, feed.arrays)
     except ConvertError as error:
-        return f"the target cannot be read back to find the place: {error.message}"
+        return f"the target cannot be read back to find the place: {error.sentence}"
     distance = _distance(our_outputs, their_outputs)
     if distance <= _LEAST:
         return "in float64 the artefact computes what the graph does: its runtime is at fault, or its float32 kernels"
@@ -80,7 +80,7 @@ def locate_source(
         theirs = trace(source, feed.arrays, options, limits)
         ours, _ = trace_graph(graph, feed.arrays)
     except ConvertError as error:
-        return f"the source cannot be run operator by operator to find the place: {error.message}"
+        return f"the source cannot be run operator by operator to find the place: {error.sentence}"
     least, most = _EXACT if theirs.precision == "float64" else _ROUNDED
     bound = min(max(distance * _SOURCE_SHARE, least), most)
     # The graph is in the coordinates of its source: elements have to be in the same places.

@@ -51,7 +51,7 @@ def profile_errors(
         rounded = run(graph, feed.arrays, every=True)
         theirs = run(other, feed.arrays, every=True)
     except ConvertError as error:
-        return f"the artefact could not be evaluated node by node: {error.message}"
+        return f"the artefact could not be evaluated node by node: {error.sentence}"
     target_values = _TargetValues(theirs)
     ends = {str(v.name) for v in graph.graph.outputs}
     places: dict[ir.Node, Place] = {}

@@ -95,7 +95,7 @@ def describe_search(graph: ir.Model, found: Sequence[Sizes]) -> str:
 def _refusal(error: ConvertError, tried: Sequence[Sizes], free: Iterable[str]) -> str:
     sizes = "; ".join(_size_text(s, free) for s in tried[:12])
     more = f" and {len(tried) - 12} more" if len(tried) > 12 else ""
-    return f"{error.message}; it runs at none of the sizes that were tried: {sizes}{more}"
+    return f"{error.sentence}; it runs at none of the sizes that were tried: {sizes}{more}"
 
 
 def _remedy(graph: ir.Model, free: Iterable[str]) -> str:

@@ -33,7 +33,7 @@ class RunFailure(ConvertError):
     """What the frontend or the backend made did not run, while the source did."""
 
     def __init__(self, guilty: str, error: ConvertError) -> None:
-        super().__init__(error.message, hint=error.hint)
+        super().__init__(error.sentence, hint=error.hint)
         self.guilty, self.error = guilty, error
 
 
@@ -105,7 +105,7 @@ def run_where_it_runs(
             return *_run(run, [*given, *integers]), [note]
         except _SourceRefusal:
             pass
-    note = f"compared on the example alone: the source runs on no inputs that were drawn ({first.message})"
+    note = f"compared on the example alone: the source runs on no inputs that were drawn ({first.sentence})"
     return run(given), given, [note]
 
 

@@ -87,5 +87,5 @@ def _read_right(
         trusted = isinstance(error, UnsafeInput) and own.trust
         if method.pairs or (isinstance(error, BadInput) and not error.doubtful and not trusted):
             raise
-        report.note(f"{name} is taken to have the same names and weights, because it cannot be read: {error.message}")
+        report.note(f"{name} is taken to have the same names and weights, because it cannot be read: {error.sentence}")
         return error

@@ -318,12 +318,12 @@ def failed_run_verdict(error: ConvertError, graph: ir.Model, feeds: Sequence[Fee
     unusual = sorted(dtype_name(d) for d in floats if d.is_floating_point() and d != ir.DataType.FLOAT)
     labels = [f.label for f in feeds]
     if isinstance(error, Unsupported) and unusual:
-        reason = f"the target's runtime here lacks kernels for a model in {', '.join(unusual)}: {error.message}"
+        reason = f"the target's runtime here lacks kernels for a model in {', '.join(unusual)}: {error.sentence}"
         return Verdict(INCONCLUSIVE, reason, feeds=labels)
     what = "target" if guilty == "backend" else "shared graph"
     if guilty == "frontend" and (found := first_mismatch(graph)):
         guilty, what = "", f"model contradicts itself, at {found}; its graph"
-    return Verdict(FAIL, f"the {what} does not run: {error.message}", guilty=guilty, feeds=labels)
+    return Verdict(FAIL, f"the {what} does not run: {error.sentence}", guilty=guilty, feeds=labels)
 
 
 def _worst_feed(verdict: Verdict, feeds: Sequence[Feed]) -> Feed:

@@ -7,6 +7,7 @@ import re
 
 from convert.errors import UsageError
 from convert.rules.table import REQUIRED, Argument, Rules, Schema
+from convert.text import visible
 
 _FILE = '''\
 # {file}: convert MODEL --to FORMAT --rules {file}
@@ -28,6 +29,8 @@ def skeleton(table: Rules, operator: str, schema: Schema | None, schema_text: st
     """
     if operator in table:
         raise UsageError(f"{operator} has a {table.title} rule already", hint="rules are for what has none")
+    if visible(operator) != operator or set(operator) & set('"\\{}'):
+        raise UsageError(f"{operator!r} is no name of an operator", hint="it would be written into a file of Python")
     first = {"torch_op": "g", "tf_op": "g"}.get(decorator, "t")
     parts, names = [first], []
     if schema is None:

@@ -47,7 +47,7 @@ def _run_job(folder: Path) -> None:
         missing, counts = {}, list[tuple[str, int]]()
         for precision, outputs in found.items():
             if isinstance(outputs, Unsupported):
-                missing[precision] = outputs.message
+                missing[precision] = outputs.sentence
                 continue
             for i, output in enumerate(outputs):
                 save_arrays(folder / f"{len(counts)}.{i}", output)
@@ -69,7 +69,7 @@ def _limit_error(limits: Limits, label: str, error: ConvertError) -> ConvertErro
 
     if limits.memory is None or not NO_MEMORY.search(error.message):
         return error
-    text = f"running {label} did not fit into {limits.memory / 1e9:.2f} GB of memory: {error.message}"
+    text = f"running {label} did not fit into {limits.memory / 1e9:.2f} GB of memory: {error.sentence}"
     return ResourceLimit(text, hint="give a larger --memory")
 
 

@@ -227,7 +227,7 @@ def _answer(folder: Path) -> dict[str, Outputs | Unsupported] | ConvertError:
         kind = getattr(errors, answer["error"])
         if not issubclass(kind, ConvertError):
             raise ValueError(answer["error"])
-        return kind(str(answer["message"]), hint=answer["hint"] and str(answer["hint"]))
+        return errors.restored(kind, str(answer["message"]), str(answer["hint"] or ""))
     found: dict[str, Outputs | Unsupported] = {p: Unsupported(why) for p, why in answer["unsupported"].items()}
     for number, (way, count) in enumerate(answer["outputs"]):
         found[way] = [load_arrays(folder / f"{number}.{i}") for i in range(count)]

@@ -186,8 +186,8 @@ def _read_all_ways(
         if is_about_data(other):  # the line that no If settles, on a way that another condition decides
             others = sorted(line for line in lines if line not in other.message)
             asked = f"; it is asked on one way only of the condition at {', '.join(others)}" if others else ""
-            raise Unsupported(f"{other.message}{asked}", hint=other.hint) from other
-        raise Unsupported(f"{error.message}; both ways as an If: {other.message}", hint=error.hint) from other
+            raise Unsupported(f"{other.sentence}{asked}", hint=other.hint) from other
+        raise Unsupported(f"{error.sentence}; both ways as an If: {other.sentence}", hint=error.hint) from other
     for line in sorted(lines):
         report.note(f"forward decides on the value of a tensor at {line}: both ways are in the graph, behind an If")
     return model

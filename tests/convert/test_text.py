@@ -25,9 +25,7 @@ def test_nothing_that_acts_is_left(text: str) -> None:
     assert json.loads(visible_json(json.dumps(text, ensure_ascii=False))) == text
 
 
-@pytest.mark.parametrize(
-    "text", ["plain", "größer 0.5×", "模型", "نموذج", "कि\u200dक", "two\nlines\tand a tab", "≥4 → …"]
-)
+@pytest.mark.parametrize("text", ["plain", "größer 0.5×", "模型", "نموذج", "कि\u200dक", "≥4 → …"])
 def test_words_stay_as_they_are(text: str) -> None:
     assert visible(text) == text
 

@@ -20,6 +20,7 @@ so. Counted are
     memory       processes of more than 2 GiB of their own, in spite of --memory 2GB; those that run models included
     left         processes that outlive their command
     escapes      control characters or bidirectional overrides in what is printed
+    lines        lines that begin as none of ours, which a name with a line break would forge
     unmade       classes whose maker failed: its files up to there are tried all the same
 
 `--unchecked` switches the checks of archives of PyTorch and graphs of TensorFlow off (`tests/support/unchecked.py`):
@@ -68,6 +69,7 @@ from tests.suites.hostile_files.tensorflow_files import tensorflow_files
 from tests.suites.hostile_files.torchscript_files import exported_files, torchscript_files, two_faced_files
 from tests.suites.hostile_python import convert_from_python
 from tests.suites.hostile_rows import HARM, Run, print_rows, rows_of
+from tests.support.printed_lines import foreign_line
 from tests.support.unchecked import switch_checks_off
 
 MAKERS: dict[str, Maker] = {
@@ -103,7 +105,8 @@ MEMORY = "2GB"
 _PROGRAM = "a program"
 """What stands in the place of a verb where no command is run."""
 PROCESSOR_SECONDS, CLOCK_SECONDS, BYTES, ENDING = 20.0, 120.0, 2 << 30, 15.0
-_ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_ESCAPES = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Of the characters that no name may bring to a terminal, all but the line break, which `foreign_line` looks for."""
 _DEFECT = re.compile(r"Traceback \(most recent|^error: \w+(Error|Exception)\b.*", re.M)
 
 
@@ -183,6 +186,8 @@ def _judge(run: Run, canary: Canary) -> None:
         run.scores["tracebacks"] = f"exit {run.code}"
     if found := _ESCAPES.search(run.told):
         run.scores["escapes"] = ascii(run.told[max(0, found.start() - 40) : found.end() + 20])
+    if (line := foreign_line(run.told)) is not None and "tracebacks" not in run.scores:
+        run.scores["lines"] = ascii(line[:200])
     if canary.marker.exists():
         run.scores["executed"] = "the canary is there"
         canary.marker.unlink()

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-SCORES = ("executed", "wrote", "connected", "tracebacks", "hangs", "memory", "left", "escapes", "unmade")
+SCORES = ("executed", "wrote", "connected", "tracebacks", "hangs", "memory", "left", "escapes", "lines", "unmade")
 HARM = ("executed", "wrote", "connected", "left", "unmade")
 """Those that count whatever was switched off."""
 

@@ -284,7 +284,7 @@ def _name_inputs(program: ExportedProgram, names: Sequence[str]) -> None:
 
 def _refusal(error: Exception, is_dynamic: bool) -> ConvertError:
     if isinstance(error, ConvertError) and is_dynamic and isinstance(error.__cause__, RuntimeError):
-        return Unsupported(f"{error.message} (of sizes that are not known)", hint="say the sizes with --input")
+        return Unsupported(f"{error.sentence} (of sizes that are not known)", hint="say the sizes with --input")
     if isinstance(error, ConvertError):
         return error
     text = " ".join(str(error).split("\n\n")[0].split())[:600]

@@ -180,9 +180,9 @@ def check_nets(folder: Path) -> None:
             if why := _problem(op, folder):
                 found.setdefault((op.type, why), []).append(Location(op.type, ", ".join(op.outputs), name))
     if found:
-        lines = "\n  ".join(str(Problem(why, at[0], len(at))) for (_, why), at in found.items())
         raise UnsafeInput(
-            f"{folder} holds operators that may do more than compute:\n  {lines}",
+            f"{folder} holds operators that may do more than compute:",
+            items=[Problem(why, at[0], len(at)) for (_, why), at in found.items()],
             hint="if you trust the model, add --trust",
         )
 

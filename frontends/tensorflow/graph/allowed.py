@@ -83,8 +83,7 @@ def refuse_effects(
 def refuse_listed(label: str, problems: Sequence[Problem]) -> None:
     """Raise `UnsafeInput` with every one of `problems`, if there are any."""
     if problems:
-        lines = "\n  ".join(map(str, problems))
-        raise UnsafeInput(f"{label} holds operators that may do more than compute:\n  {lines}", hint=HINT)
+        raise UnsafeInput(f"{label} holds operators that may do more than compute:", hint=HINT, items=problems)
 
 
 def operator_problem(operator: str) -> str:

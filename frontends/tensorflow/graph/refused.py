@@ -55,8 +55,8 @@ def refuse_unsafe(operators: Iterable[tuple[str, Location]]) -> None:
             found.setdefault(operator, []).append(at)
     if found:
         why = "touches files, other machines or Python"
-        lines = [str(Problem(why, places[0], len(places))) for places in found.values()]
         raise UnsafeInput(
-            "the model holds operators that a conversion never follows:\n  " + "\n  ".join(lines),
+            "the model holds operators that a conversion never follows:",
+            items=[Problem(why, places[0], len(places)) for places in found.values()],
             hint="export the model for inference, without its input pipeline",
         )

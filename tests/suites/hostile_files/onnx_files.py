@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from convert.files.protobuf_wire import SAMPLE
 from tests.suites.hostile_files.case import Canary, Case, file_name
 
 IMPORTS = [helper.make_opsetid("", 20), helper.make_opsetid("mine", 1)]
@@ -294,16 +295,19 @@ def _others() -> dict[str, onnx.ModelProto]:
     def with_attribute(**values: Any) -> onnx.ModelProto:
         return model_of([Node("LeakyRelu", ["x"], ["y"], **values)])
 
-    strange = "a\u202eb\x1b[31m\n\x9b2J\x07<script>"
+    strange = "a\u202eb\x1b[31m\nforged\x9b2J\x07<script>"
     versions = [model_of([Node("Neg", ["x"], ["y"])]) for _ in range(4)]
     versions[0].opset_import[0].version = 1 << 40
     versions[1].ir_version = -1
     del versions[2].opset_import[:]
     versions[3].opset_import.add(domain="", version=9)
-    named = model_of([Node("Odd\u202e\x1b[31m", ["x"], ["y"], name=strange, domain=strange)])
-    named.graph.name = named.producer_name = named.doc_string = strange
-    inputs = model_of([Node("Neg", [strange], [strange + "o"])], inputs=[Info(strange, 1, [strange])],
-                      outputs=[Info(strange + "o", 1, None)])  # fmt: skip
+    # The look at a file's kind sees the first nodes; what comes behind them is read.
+    plain = [Node("Neg", ["x"], [f"p{i}"]) for i in range(SAMPLE)]
+    named = model_of([*plain, Node("Odd\u202e\x1b[31m\nforged", ["x"], ["y"], name=strange, domain=strange)])
+    named.graph.name = named.doc_string = strange
+    last = Node("Neg", [strange], [strange + "o"])
+    ends = [Info("x", 1, [2]), Info(strange, 1, [strange])]
+    inputs = model_of([*plain, last], inputs=ends, outputs=[Info(strange + "o", 1, None)])
     notes = {key: model_of([Node("Neg", ["x"], ["y"])]) for key in ("dims", "guards", "range", "state")}
     for key, model in notes.items():
         for holder in (model, model.graph.input[0]):
