@@ -43,6 +43,10 @@ class History:
         found = self._ended.get(self._place(output))
         return found if found is not None and found.get("key") == key else None
 
+    def made(self, output: Path | Url) -> object:
+        """What a task that has ended has made at `output`, whatever its key was; None where no record tells."""
+        return self._ended.get(self._place(output), {}).get("made")
+
     def is_ours(self, output: Path | Url) -> bool:
         """True if a run of this journal has begun to write `output`, which may hence be replaced."""
         return self._place(output) in self._begun

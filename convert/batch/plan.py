@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from convert import limits, plugin
+from convert.batch.contents import Stamp
 from convert.batch.found_paths import matching_paths, paths_below
 from convert.batch.storage import Url
 from convert.destination import format_named, names_format
@@ -40,6 +41,15 @@ _OPTIONS: dict[str, type | tuple[type, ...]] = {
 
 
 @dataclass(frozen=True)
+class Seen:
+    """What the plan found of a task's files: their key, their stamps (none if they may change unseen), own modules."""
+
+    key: str = ""
+    stamps: tuple[Stamp, ...] = ()
+    modules: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
 class Task:
     """One conversion: `source` to `format` at `output`, with options as the command line names them.
 
@@ -53,6 +63,7 @@ class Task:
     options: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 3600.0
     memory: int | None = None
+    seen: Seen | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:

@@ -9,12 +9,13 @@ from typing import Any
 
 from convert.batch import local_engine, machine, ray_engine
 from convert.batch.journal import History, Journal, history
+from convert.batch.made import discard_damaged, is_there
 from convert.batch.plan import Task
 from convert.batch.processes import kill_orphans
 from convert.batch.ray_engine import Cluster
 from convert.batch.show import LineView
 from convert.batch.storage import Url
-from convert.batch.task_key import compute_key, versions
+from convert.batch.task_key import compute_key, look_at, versions
 from convert.batch.worker import GOOD, TaskResult
 from convert.files.scratch import sweep_scratch
 
@@ -62,7 +63,8 @@ def run(
         by = versions()
         for task in tasks:
             try:
-                keys[task.output] = compute_key(task, by)
+                task = replace(task, seen=(seen := look_at(task, by)))
+                keys[task.output] = seen.key
             except OSError as error:
                 keys[task.output] = ""
                 finish(task, TaskResult("bad input", f"{task.source} cannot be read: {error.strerror}"), note=False)
@@ -81,21 +83,24 @@ def run(
                 why = f"{task.output} exists already, and this batch did not write it; --force replaces it"
                 finish(task, TaskResult("usage", why), note=False)
             else:
+                if isinstance(task.output, Path):
+                    discard_damaged(task.output, journal.made(task.output))
                 open_tasks.append(task)
         _run_engine(open_tasks, jobs, begin, finish, retries, warm, on)
     return [records[task.output] for task in tasks]
 
 
 def _reusable_record(known: History, key: str, task: Task, redo_failed: bool) -> dict[str, Any] | None:
-    """The record of an earlier run that still holds: same key, output still there, or an error that would come again.
+    """The record of an earlier run that still holds: of the same key, with its output in place or a lasting error.
 
-    Machines and disks may be better now, and limits of time and memory wider than those that were passed.
+    A record of an earlier version does not say what its output was, and does not hold. Machines and disks may be better
+    now, and limits of time and memory wider than those that were passed.
     """
     found = known.ended(key, task.output)
     if found is None:
         return None
     if found["outcome"] in GOOD:
-        holds = task.output.exists()
+        holds = is_there(task.output, found.get("made"))
     else:
         holds = not redo_failed and found["outcome"] not in ("lost", "limit") and not _has_wider_limits(task, found)
     content = {k: v for k, v in found.items() if k not in ("event", "time")}
@@ -168,7 +173,9 @@ def dry_run(
 def _record(task: Task, key: str, ending: TaskResult) -> dict[str, Any]:
     fields = ending.to_dict()
     fields["report"] = {k: v for k, v in fields["report"].items() if k in KEPT}
-    return {"key": key, **_task_identity(task), "limits": {"seconds": task.seconds, "memory": task.memory}, **fields}
+    read = fields.pop("key")
+    facts = {"key": key if read is None else read, **_task_identity(task)}
+    return {**facts, "limits": {"seconds": task.seconds, "memory": task.memory}, **fields}
 
 
 def _task_identity(task: Task) -> dict[str, str]:

@@ -15,6 +15,12 @@ from typing import Any
 
 from convert.errors import BadInput, ConvertError, UsageError
 
+_MARKS = (
+    "ETag", "etag", "md5Hash", "content_md5", "md5", "checksum", "LastModified", "updated", "last_modified", "mtime",
+    "created",
+)  # fmt: skip
+"""What file systems of fsspec call a checksum or version of an object's content, or the time of its last change."""
+
 
 @dataclass(frozen=True, order=True)
 class Url:
@@ -42,6 +48,20 @@ class Url:
         """True for a file, and for a folder that holds one. Raises `ConvertError` if the storage cannot be reached."""
         system, place = self._filesystem_and_path()
         return bool(_access_storage(self, system.exists, place))
+
+    def mark(self) -> str:
+        """Return what the storage tells of a file's content: its size, and a checksum or the time of its last change.
+
+        Nothing where the file is not there, or the storage tells neither. Raises `ConvertError` if the storage cannot
+        be reached.
+        """
+        system, place = self._filesystem_and_path()
+        try:
+            facts = _access_storage(self, system.info, place)
+        except BadInput:
+            return ""
+        known = next((str(facts[key]) for key in _MARKS if facts.get(key) is not None), "")
+        return f"{facts.get('size')} {known}" if known else ""
 
     def put(self, local: Path) -> None:
         """Replace what is there by a local file or folder. Raises `ConvertError`.

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import importlib.metadata
-import importlib.util
 import json
-import mmap
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from convert import plugin
-from convert.batch.plan import Task, path_options
+from convert.batch.contents import Stamp, are_settled, content_digest, stamps_of
+from convert.batch.local_modules import local_modules
+from convert.batch.plan import Seen, Task, path_options
+from convert.batch.weight_files import weight_files
 from convert.errors import BadInput, ConvertError
-from convert.files import protobuf_wire
 from convert.files.folders import paths_in
-from convert.files.holes import written_ranges
+from convert.files.pickle_scan import pickled_globals, torch_pickle_bytes
 from convert.files.sniff import sniff
 
 PACKAGES = (
@@ -27,29 +27,17 @@ PACKAGES = (
 )  # fmt: skip
 """Whose versions may change the result."""
 
-_CHUNK = 1 << 20
-
-_GRAPH, _FUNCTION, _NODE, _BODY, _INITIALIZER, _ATTRIBUTE, _EXTERNAL = 7, 25, 1, 7, 5, 5, 13
-"""Fields of onnx.proto: ModelProto.graph and .functions, GraphProto.node, FunctionProto.node, GraphProto.initializer,
-NodeProto.attribute, TensorProto.external_data."""
-
-_TENSORS, _SUBGRAPHS, _SPARSE = (5, 10), (6, 11), (22, 23)
-"""AttributeProto.t and .tensors, .g and .graphs, .sparse_tensor and .sparse_tensors."""
-
-_SPARSE_INITIALIZER, _PARTS = 15, (1, 2)
-"""GraphProto.sparse_initializer; SparseTensorProto.values and .indices."""
-
 
 def compute_key(task: Task, by: Mapping[str, str] | None = None) -> str:
-    """SHA-256 of the model's files (external data included), the options with the files they name, and versions.
+    """Return the SHA-256 of the model's files, the options with the files they name, and versions.
 
-    by: what `versions` gives, where there are many keys to take. The output's place and the limits are no part of it.
-    Raises OSError if a file cannot be read.
+    Files are those of `dependency_files`. by: what `versions` gives, where there are many keys to take. The output's
+    place and the limits are no part of it. Raises OSError if a file cannot be read.
     """
     digest = hashlib.sha256()
-    for path in dependency_files(task):
-        digest.update(os.fsencode(path.name) + f"\0{path.stat().st_size}\0".encode())
-        digest.update(_content_digest(path))
+    for name, path in _named_files(task):
+        digest.update(os.fsencode(name) + f"\0{path.stat().st_size}\0".encode())
+        digest.update(content_digest(path))
     settings = {
         "format": task.format,
         "options": dict(task.options),
@@ -59,20 +47,39 @@ def compute_key(task: Task, by: Mapping[str, str] | None = None) -> str:
     return digest.hexdigest()
 
 
-def _content_digest(path: Path) -> bytes:
-    """SHA-256 of a file; of one with holes, which may be as long as no disk, of what was written of it and where."""
-    with open(path, "rb") as stream:
-        ranges = written_ranges(stream.fileno())
-        if next(ranges, (0, 0)) == (0, os.fstat(stream.fileno()).st_size):
-            stream.seek(0)
-            return hashlib.file_digest(stream, "sha256").digest()
-        digest = hashlib.sha256()
-        for start, end in written_ranges(stream.fileno()):
-            digest.update(f"{start} {end}\0".encode())
-            stream.seek(start)
-            for at in range(start, end, _CHUNK):
-                digest.update(stream.read(min(_CHUNK, end - at)))
-        return digest.digest()
+def look_at(task: Task, by: Mapping[str, str]) -> Seen:
+    """Return the key of what a task would read now. Raises OSError if a file cannot be read."""
+    task = replace(task, seen=Seen(modules=tuple(_modules(task))))
+    assert task.seen is not None
+    before = stamps_of(dependency_files(task))
+    settled = are_settled(before)
+    key = compute_key(task, by)
+    unchanged = settled and stamps_of(dependency_files(task)) == before
+    return replace(task.seen, key=key, stamps=before if unchanged else ())
+
+
+def stamps_before(task: Task) -> tuple[Stamp, ...] | None:
+    """Return the stamps of what a task is about to read, None where that cannot be told."""
+    try:
+        return stamps_of(dependency_files(task))
+    except OSError:
+        return None
+
+
+def key_read(task: Task, before: tuple[Stamp, ...] | None) -> str:
+    """Return the key of what a task has read since `before`, or nothing where it has changed meanwhile.
+
+    Content whose stamps are those that the plan has seen is not read once more for its key.
+    """
+    if before is None or stamps_before(task) != before:
+        return ""
+    if task.seen is not None and task.seen.stamps == before:
+        return task.seen.key
+    try:
+        key = compute_key(task)
+    except OSError:
+        return ""
+    return key if stamps_before(task) == before else ""
 
 
 def versions() -> dict[str, str]:
@@ -87,104 +94,54 @@ def versions() -> dict[str, str]:
 
 
 def dependency_files(task: Task) -> list[Path]:
-    """The files that the result depends on, in a fixed order; ones that are named but not there are left out."""
+    """Return the files that the result depends on, in a fixed order; ones that are named but not there are left out.
+
+    They are the source, its weights beside it, files that options name, and modules of the user's that are imported.
+    """
+    return [path for _, path in _named_files(task)]
+
+
+def _named_files(task: Task) -> list[tuple[str, Path]]:
+    """The same files with what they are called: in a folder, by their place in it."""
     found = [task.source]
     for option in path_options():
         value = task.options.get(option, [])
         found += [Path(v) for v in ([value] if isinstance(value, str) else value)]
-    found += _factory_files(str(task.options.get("model", "")))
-    every: list[Path] = []
+    every: dict[Path, str] = {}
     for path in found:
         if path.is_dir():
             with suppress(BadInput):  # as the task itself will say
-                every += sorted(p for p in paths_in(path) if p.is_file())
+                inside = sorted(p for p in paths_in(path) if p.is_file())
+                every |= {p: p.relative_to(path).as_posix() for p in inside}
         elif path.is_file():
-            every.append(path)
-            every += [p for p in _weight_files(path) if p.is_file()]
-    return list(dict.fromkeys(every))
+            every[path] = path.name
+            every |= {p: p.name for p in weight_files(path) if p.is_file()}
+    for path in _modules(task):
+        every.setdefault(path, path.name)
+    return [(name, path) for path, name in every.items()]
 
 
-def _factory_files(factory: str) -> list[Path]:
-    """The file that holds a factory, if it can be found without importing its package."""
-    name = factory.rpartition(":")[0]
-    if not name:
-        return []
-    place = Path(name) if name.endswith(".py") else Path(*name.split(".")).with_suffix(".py")
-    if place.exists():
-        return [place]
-    spec = importlib.util.find_spec(name) if "." not in name else None
-    return [Path(spec.origin)] if spec is not None and spec.origin and os.path.isfile(spec.origin) else []
+def _modules(task: Task) -> Sequence[Path]:
+    """The user's own modules that a task imports; those that the plan has found, where they are on this machine."""
+    if task.seen is not None and all(map(Path.is_file, task.seen.modules)):
+        return task.seen.modules
+    rules = [Path(file) for file in task.options.get("rules", [])]
+    names, files = [], [file for file in rules if file.is_file()]
+    place = str(task.options.get("model", "")).rpartition(":")[0]
+    if place.endswith(".py"):
+        files += [Path(place)] if os.path.isfile(place) else []
+    elif place:
+        names.append(place)
+    if task.options.get("trust"):
+        names += _pickled_modules(task.source)
+    found = local_modules(names, files) if names or files else []
+    return list(dict.fromkeys([*files, *found]))
 
 
-# -- files beside the one that is named -------------------------------------------------------------------------------
-
-
-def _weight_files(path: Path) -> list[Path]:
-    """Where the weights of a model lie that is one file of several: what it is, its content tells."""
-    try:
-        kind = sniff(path)
-    except (ConvertError, OSError):
-        return []  # the conversion says what is wrong with it
-    if kind == "tf-meta":
-        return sorted(p for end in ("index", "data-*") for p in path.parent.glob(f"{glob.escape(path.stem)}.{end}"))
-    return _external_files(path) if kind == "onnx" else []
-
-
-def _external_files(path: Path) -> list[Path]:
-    """The files beside an ONNX model that its tensors lie in."""
-    with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        view = memoryview(data)
-        try:
-            names = set(_model_locations(view))
-        except (protobuf_wire.TruncatedMessage, RecursionError):  # protobuf reads neither
-            names = set()
-        finally:
-            view.release()
-    return sorted(path.parent / name for name in names if not os.path.isabs(name) and ".." not in Path(name).parts)
-
-
-def _model_locations(data: memoryview) -> Iterator[str]:
-    for place in _field_ranges(data, 0, len(data), _GRAPH):
-        yield from _graph_locations(data, *place)
-    for place in _field_ranges(data, 0, len(data), _FUNCTION):
-        yield from _node_locations(data, *place, _BODY)
-
-
-def _field_ranges(data: memoryview, start: int, end: int, *numbers: int) -> Iterator[tuple[int, int]]:
-    for item in protobuf_wire.fields(data, start, end):
-        if item.number in numbers and item.wire == protobuf_wire.LENGTH:
-            yield item.start, item.end
-
-
-def _graph_locations(data: memoryview, start: int, end: int) -> Iterator[str]:
-    for place in _field_ranges(data, start, end, _INITIALIZER):
-        yield from _tensor_locations(data, *place)
-    for sparse in _field_ranges(data, start, end, _SPARSE_INITIALIZER):
-        yield from _sparse_locations(data, *sparse)
-    yield from _node_locations(data, start, end, _NODE)
-
-
-def _node_locations(data: memoryview, start: int, end: int, number: int) -> Iterator[str]:
-    for node in _field_ranges(data, start, end, number):
-        for attribute in _field_ranges(data, *node, _ATTRIBUTE):
-            for place in _field_ranges(data, *attribute, *_TENSORS):
-                yield from _tensor_locations(data, *place)
-            for place in _field_ranges(data, *attribute, *_SPARSE):
-                yield from _sparse_locations(data, *place)
-            for place in _field_ranges(data, *attribute, *_SUBGRAPHS):
-                yield from _graph_locations(data, *place)
-
-
-def _sparse_locations(data: memoryview, start: int, end: int) -> Iterator[str]:
-    for place in _field_ranges(data, start, end, *_PARTS):
-        yield from _tensor_locations(data, *place)
-
-
-def _tensor_locations(data: memoryview, start: int, end: int) -> Iterator[str]:
-    for entry in _field_ranges(data, start, end, _EXTERNAL):
-        entries = {
-            f.number: bytes(data[f.start : f.end]).decode("utf-8", "replace")
-            for f in protobuf_wire.fields(data, *entry)
-        }
-        if entries.get(1) == "location" and entries.get(2):
-            yield entries[2]
+def _pickled_modules(path: Path) -> list[str]:
+    """The modules that loading a pickled module imports."""
+    with suppress(ConvertError, OSError):
+        if path.is_file() and sniff(path) == "torch-module":
+            names = pickled_globals(torch_pickle_bytes(path))
+            return sorted({name.rpartition(".")[0] for name in names})
+    return []

@@ -13,11 +13,14 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, BinaryIO
 
+from convert.batch.made import Made, describe, describe_stored, remove
 from convert.batch.plan import Task, task_arguments
 from convert.batch.processes import kill_marked, task_memory
 from convert.batch.storage import Url
+from convert.batch.task_key import key_read, stamps_before
 from convert.errors import ConvertError
 from convert.files.output import discard_unfinished
 from convert.files.scratch import scratch_folder
@@ -35,11 +38,11 @@ OUTCOMES = {
     6: "limit",
     7: "inconclusive",
 }
-"""What an exit code of the command line means; besides there are verified, unsafe, timeout, memory, crash, lost and
-interrupted, and convertible where nothing was to be written."""
+"""What an exit code of the command line means; besides there are verified, unsafe, timeout, memory, crash, lost,
+changed (what it read was not one content) and interrupted, and convertible where nothing was to be written."""
 
 GOOD = frozenset({"verified", "converted", "convertible"})
-PASSING = frozenset({"crash", "memory", "lost"})
+PASSING = frozenset({"crash", "memory", "lost", "changed"})
 """Ends that another attempt may change; all others would come again."""
 
 _ROOM = 16 << 30
@@ -50,7 +53,11 @@ _INTERVAL = 0.1
 
 @dataclass
 class TaskResult:
-    """How a task ended: `seconds` of wall time, `peak` bytes of private memory of all its processes."""
+    """How a task ended: `seconds` of wall time, `peak` bytes of private memory of all its processes.
+
+    `key` is that of what the task has read, None where nothing was read; `made` describes the output
+    (`convert.batch.made`), empty without one.
+    """
 
     outcome: str
     reason: str = ""
@@ -58,6 +65,8 @@ class TaskResult:
     peak: int = 0
     attempts: int = 1
     report: dict[str, Any] = field(default_factory=dict)
+    key: str | None = None
+    made: Made = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -71,8 +80,26 @@ def run(task: Task, stop: threading.Event | None = None, nursery: str = "") -> T
     """
     if isinstance(task.output, Url):
         return _run_and_put(task, task.output, stop, nursery)
+    before = stamps_before(task)
+    ending = _run_here(task, task.output, stop, nursery)
+    if ending.outcome == "interrupted" or task.options.get("dry-run"):
+        return ending
+    ending.key = key_read(task, before)
+    if ending.outcome not in GOOD:
+        return ending
+    if not ending.key:
+        remove(task.output)
+        return replace(ending, outcome="changed", reason=f"{task.source}, or what it needs, changed while it was read")
+    try:
+        ending.made = describe(task.output)
+    except OSError as error:
+        return replace(ending, outcome="lost", reason=f"{task.output} cannot be read again: {error.strerror}")
+    return ending
+
+
+def _run_here(task: Task, output: Path, stop: threading.Event | None, nursery: str) -> TaskResult:
     mark = new_mark()
-    discard_unfinished(task.output)
+    discard_unfinished(output)
     with scratch_folder() as folder, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         start = time.monotonic()
         child = _start_worker(
@@ -85,7 +112,7 @@ def run(task: Task, stop: threading.Event | None = None, nursery: str = "") -> T
         finally:
             kill_marked(lambda found: found == mark)
             child.wait()
-            discard_unfinished(task.output, just_killed=True)
+            discard_unfinished(output, just_killed=True)
         ending = broken or _reported_result(child.returncode, out, err)
     ending.seconds, ending.peak = round(time.monotonic() - start, 3), peak
     return ending
@@ -102,6 +129,8 @@ def _run_and_put(task: Task, url: Url, stop: threading.Event | None, nursery: st
             for written in sorted(local.parent.iterdir(), key=lambda p: p == local):
                 if local.exists():
                     (url.parent / written.name).put(written)
+            if ending.made:
+                ending.made = describe_stored(url, ending.made)
         except ConvertError as error:
             return replace(ending, outcome="lost", reason=error.message)
     return ending

@@ -10,7 +10,7 @@ _BEGINNINGS = "|".join(
         "  +\\S",  # inputs and outputs, notes of a verdict, items of a list
         r"(?:PASS|FAIL|INCONCLUSIVE)(?:$|: | \()", r"\d+  \S", "step \\d+ breaks$", "no step breaks$",
         r"\d+ (?:verified|converted|convertible|mismatch|inconclusive|unsupported|bad input|unsafe|usage|limit|timeout"
-        "|memory|crash|lost|failed|interrupted)(?:,|$)",
+        "|memory|crash|lost|changed|failed|interrupted)(?:,|$)",
         "nothing to do$", "unsupported, by the number of conversions", "operators: ", "interrupted$",
         r".* → .* \(\w[\w.-]*(?:, [\d.]+ \w?B)?\)$",  # what was converted
         r".*: [a-z][a-z0-9-]+$", r".* \([a-z][a-z0-9-]+\) can be converted to ",  # what was inspected

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from convert.batch import local_engine, machine, ray_engine, worker
+from convert.batch.made import describe
 from convert.batch.plan import Task
 from convert.batch.record_form import is_record
 from convert.batch.run import dry_run, run
@@ -34,9 +35,10 @@ class Workers:
     def _run(self, task: Task, stop: threading.Event | None, nursery: str) -> TaskResult:
         self.asked.append((task.name, task.memory))
         outcome = self.endings.get(task.name, ["converted"]).pop(0)
-        if outcome == "converted":
-            task.output.write_text("a model")
-        return TaskResult(outcome)
+        if outcome != "converted":
+            return TaskResult(outcome)
+        task.output.write_text("a model")
+        return TaskResult(outcome, made=describe(task.output))
 
 
 def outcomes(tasks: list[Task], folder: Path, **more: Any) -> dict[str, str]:
