@@ -128,10 +128,10 @@ class SizeConditions:
             size = g.Shape(env[node], start=i, end=i + 1)
             made = holds(g, f"{_OWN_SIZE} == {text}", {**sizes, _OWN_SIZE: size})
             other = f"{places[text][0].name}.shape[{places[text][1]}]" if text in places else text
-            told = f"{node.name}.shape[{i}] == {other}"
+            condition = f"{node.name}.shape[{i}] == {other}"
             if made is None:
-                raise self._refusal(told)
-            self._require(g, made, told)
+                raise self._refusal(condition)
+            self._require(g, made, condition)
         if self.fits is None:
             return
         touched = {node for node, _ in places.values()} | {node for (node, _), _ in self.tied}
