@@ -125,6 +125,8 @@ class Graph:
         `ResourceLimit` for more outputs than any model's node has.
         """
         check_output_count(outputs, self.location)
+        if operator.startswith(("Reduce", "Squeeze")) and len(inputs) > 1 and _is_trap(inputs[0], inputs[1]):
+            raise ValueError(f"{operator} with no axes takes all of them: see convert.graph.reductions")
         schema = _schema(operator, domain, self.opset)
         values = self._operands(schema, inputs)
         while values and values[-1] is None:
@@ -287,6 +289,12 @@ def _attribute(name: str, value: Any) -> ir.Attr:
             return ir.AttrInt64s(name, [])
         value = [v.item() if isinstance(v, np.generic) else v for v in value]
     return ir.convenience.convert_attribute(name, value)
+
+
+def _is_trap(x: Operand, axes: Operand) -> bool:
+    """Whether axes that are written down are none, of something that has dims."""
+    empty = isinstance(axes, (Sequence, np.ndarray)) and len(axes) == 0
+    return empty and not (isinstance(x, ir.Value) and x.shape is not None and len(x.shape) == 0)
 
 
 def _schema(operator: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.graph.reductions import reduce_dims
 from convert.rules import Rule
 
 from ..rules import caffe2_op
@@ -94,7 +95,7 @@ def front_or_back_rule(operator: str, front: bool) -> Rule:
             raise Unsupported("the input lengths: a row or column that ends before the others")
         rank = g.rank(x)
         axes = range(num_reduce_dim) if front else range(rank - num_reduce_dim, rank)
-        return g.node(operator, [x, list(axes)], {"keepdims": 0})
+        return reduce_dims(g, operator, x, axes, keepdims=0)
 
     return rule
 

@@ -12,6 +12,7 @@ import torch
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.graph.reductions import reduce_dims
 from convert.graph.tensors import transposed_tensor
 
 from ..common.sizes import axis_of, broadcast_to_rank, reshape, size, vector
@@ -254,4 +255,4 @@ def native_group_norm(g, x, weight, bias, N, C, HxW, group, eps):
 def _weight_norm(g, v, gain, dim=0):
     """v with the length `gain` along every dim but `dim`; -1 is one length for all (Salimans and Kingma, 2016)."""
     axes = [a for a in range(g.rank(v)) if dim == -1 or a != axis_of(g, v, dim)]
-    return g.Mul(v, g.Div(gain, g.ReduceL2(v, axes, keepdims=1)))
+    return g.Mul(v, g.Div(gain, reduce_dims(g, "ReduceL2", v, axes)))

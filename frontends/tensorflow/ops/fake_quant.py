@@ -12,6 +12,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from convert.graph import Graph
+from convert.graph.reductions import reduce_dims
 
 from ..common import shape_values
 from ..common.quantization_levels import (
@@ -64,7 +65,7 @@ def quantize_and_dequantize(
         axis = -1  # kernels take one range for all, whatever the axis
     else:
         axes = [i for i in range(g.rank(input)) if axis == -1 or i != axis % g.rank(input)]
-        input_min, input_max = (g.node(f"Reduce{kind}", [input, axes], {"keepdims": 0}) for kind in ("Min", "Max"))
+        input_min, input_max = (reduce_dims(g, f"Reduce{kind}", input, axes, keepdims=0) for kind in ("Min", "Max"))
     least = -(2 ** (num_bits - 1)) + int(narrow_range) if signed_input else 0
     most = 2 ** (num_bits - 1) - 1 if signed_input else 2**num_bits - 1
     if axis != -1:

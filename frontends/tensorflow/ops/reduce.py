@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Dim, Graph
+from convert.graph.reductions import reduce_dims
 from convert.graph.values import known_dims
 
 from ..common import shape_values
@@ -76,7 +77,7 @@ def any_(g: Graph, input: ir.Value, reduction_indices: ir.Value, *, keep_dims: b
 def _emit_reduce(g: Graph, operator: str, x: ir.Value, axes: ir.Value, keep_dims: bool) -> ir.Value:
     content = shape_values.content(axes)
     if content is not None and content.size == 0:
-        return g.Abs(x) if operator == "ReduceL2" else x
+        return reduce_dims(g, operator, x, [])
     if content is not None and len(distinct_axes(g, x, content.ravel().tolist())) < content.size:
         raise Unsupported(f"reduction_indices={content.tolist()}, which TensorFlow refuses: one of them comes twice")
     narrow, dims = x.dtype if x.dtype in _NARROW else None, x.shape

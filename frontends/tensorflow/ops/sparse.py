@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
+from convert.graph.reductions import reduce_dims
 
 from ..common import shape_values
 from ..common.lazy_reshape import cast, int64, transpose
@@ -145,8 +146,9 @@ def sparse_reduce_sum(
     *,
     keep_dims: bool,
 ) -> ir.Value:
-    axes = np.array(shape_values.ints(reduction_axes, "reduction_axes"), np.int64)
-    return g.ReduceSum(_scatter_to_dense(g, input_indices, input_values, input_shape), axes, keepdims=int(keep_dims))
+    axes = shape_values.ints(reduction_axes, "reduction_axes")
+    dense = _scatter_to_dense(g, input_indices, input_values, input_shape)
+    return reduce_dims(g, "ReduceSum", dense, axes, keepdims=int(keep_dims))
 
 
 def _scatter_to_dense(g: Graph, indices: ir.Value, values: ir.Value, shape: ir.Value) -> ir.Value:

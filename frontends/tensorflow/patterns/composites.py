@@ -101,7 +101,7 @@ def tensordot_as_matmul(g: Graph, tensor: ir.Value, target: Sequence[Dim]) -> ir
     if len(product) < 2 or product[1].shape is None or len(product[1].shape) != 2:
         return None
     flat = inputs_of(product[0], "Reshape")
-    if len(flat) != 2 or flat[0].shape is None:
+    if len(flat) != 2 or not flat[0].shape:
         return None
     x, (inner, outer) = flat[0], reversed(g.shape(product[1])) if turned else g.shape(product[1])
     rows = g.shape(x)[:-1]
