@@ -235,6 +235,8 @@ class Evaluator:
     """The executor of the float64 run for one node at a time, imported when the first node needs it.
 
     Its kernels stand for those of ONNX's own implementation that are wrong: ConvTranspose of groups with a bias is.
+    What numpy computes otherwise on another processor is computed in long double (`convert.long_double`), so that a
+    model has the same bytes everywhere.
     """
 
     def __init__(self, opset: int) -> None:
@@ -243,7 +245,7 @@ class Evaluator:
     def __call__(self, node: ir.Node) -> list[ir.TensorProtocol] | None:
         if any(a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for a in node.attributes.values()):
             return None
-        from convert.reference.executor import evaluate_node
+        from convert.reference.wide_executor import evaluate_for_file
 
         schema_known = onnx.defs.has(node.op_type, self.opset)
         if not schema_known or any(o.shape is not None and _byte_size(o) > _LARGEST for o in node.outputs):
@@ -259,7 +261,7 @@ class Evaluator:
         ):
             return None
         try:
-            results = evaluate_node(node, self.opset)
+            results = evaluate_for_file(node, self.opset)
         except Exception:  # what the executor cannot evaluate is left for the runtime to evaluate
             return None
         if any(not isinstance(r, np.ndarray | np.generic) or np.asarray(r).nbytes > _LARGEST for r in results):

@@ -68,19 +68,19 @@ def run(
     return dict(zip(names, results, strict=True))
 
 
-def evaluate_node(node: ir.Node, opset: int = OPSET) -> list[Array]:
+def evaluate_node(node: ir.Node, opset: int = OPSET, executor: Executor | None = None) -> list[Array]:
     """The outputs of one node whose inputs are constants and which has no subgraphs.
 
     opset: of the default domain. Kernels of ours are of the canonical one; an operator that was another before runs in
-    ONNX's implementation. Raises whatever a kernel raises.
+    ONNX's implementation. executor: one that has run nothing yet. Raises whatever a kernel raises.
     """
-    executor = Executor(set(), False)
+    executor = executor or Executor(set(), False)
     inputs = [executor.get(v) for v in node.inputs]
     with np.errstate(all="ignore"):
         if _since(node, opset) == _since(node, OPSET):
             results = executor.results(node, inputs)
         else:
-            results = fallback(node, inputs, lambda body, given: Executor(set(), False).graph(body, given), opset)
+            results = fallback(node, inputs, lambda body, given: executor.for_function().graph(body, given), opset)
     return [_cast_result(array, value) for value, array in zip(node.outputs, results, strict=False)]
 
 
@@ -113,6 +113,10 @@ class Executor:
                 self.values.pop(value, None)
         self.depth -= 1
         return [self.get(v) for v in graph.outputs]
+
+    def for_function(self) -> Executor:
+        """An executor for the body of a function, which sees nothing of what is at hand here."""
+        return Executor(set(), False)
 
     def run_model(self, model: ir.Model, feeds: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Outputs of a model by name."""
@@ -160,7 +164,7 @@ class Executor:
             attributes = {n: plain_value(a.value) for n, a in node.attributes.items() if not a.is_ref()}
             result = kernel.apply(len(node.outputs), operator, inputs, attributes, location_of(node))
             return result if isinstance(result, tuple) else (result,)
-        return fallback(node, inputs, lambda body, given: Executor(set(), False).graph(body, given))
+        return fallback(node, inputs, lambda body, given: self.for_function().graph(body, given))
 
     def _store(self, value: ir.Value, array: Array) -> None:
         self.values[value] = array

@@ -1,7 +1,8 @@
-"""Whether the same model is the same bytes: any hash seed, any folder, any time, in every format and variant of one.
+"""Whether the same model is the same bytes: any hash seed, folder, time and processor, in every format and variant.
 
-`python tests/suites/same_bytes.py [--sources …] [--variants …] [--seeds 1 2 3]` converts each source to each variant,
-twice in a process, in folders of other names, for each seed in a process of its own, and prints the files that differ.
+`python tests/suites/same_bytes.py [--sources …] [--variants …] [--seeds 1 2 3] [--processors …]` converts each source
+to each variant, twice in a process, in folders of other names, for each seed in a process of its own, and with the
+first seed once more for each of `tests/support/processors.py`. It prints the files that differ.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from convert import plugin
 from convert.errors import Unsupported, UsageError
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
+sys.path.insert(0, str(FIXTURES.parent))
+
+from tests.support.processors import PROCESSORS  # noqa: E402
 
 SOURCES = {
     "onnx": "mnist_cnn.onnx",
@@ -36,11 +40,13 @@ SOURCES = {
     "loops": "tensorflow1/bidirectional.pb",
     "cells": "tensorflow1/stacked_lengths.pb",
     "branches": "tensorflow1/cond.pb",
+    "constants": "",
     "parts": "",
 }
 """Files of models; those of TensorFlow 1 have functions, whose names TensorFlow numbers, and layers that repeat.
 
-`parts` is an encoder with a decoder, which is made for this and written as three files.
+`constants` is a traced module that computes with its weights alone, which is folded, and is made for this. So is
+`parts`, an encoder with a decoder, which is written as three files.
 """
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -92,7 +98,7 @@ def convert_all(sources: Sequence[str], variants: Sequence[str], folder: Path) -
             if variant == "onnx, external data":
                 writer.write_model.__kwdefaults__["limit"] = 0
             try:
-                path = _encoder_with_decoder(folder) if parts else FIXTURES / SOURCES[source]
+                path = _made_source(source, folder)
                 more: dict[str, Any] = {"calibrate": _samples(path)} if variant == "tflite, calibrated" else {}
                 more |= {"task": "text2text-generation-with-past"} if parts else {}
                 convert.convert(path, form, output, verify=False, **options, **more)
@@ -120,13 +126,37 @@ def files_that_name(folder: Path, output: Path) -> list[str]:
     return found
 
 
+def _made_source(source: str, folder: Path) -> Path:
+    made = {"parts": _encoder_with_decoder, "constants": _constants}
+    return made[source](folder) if source in made else FIXTURES / SOURCES[source]
+
+
+def _constants(folder: Path) -> Path:
+    """A traced module with products and functions of its weights, which are exact numbers; made once for `folder`."""
+    import torch
+
+    place = folder / "source" / "constants.pt"
+    if place.exists():
+        return place
+    place.parent.mkdir(parents=True, exist_ok=True)
+    i = torch.arange(1, 1025, dtype=torch.float64)
+    weight = ((i * (i + 3) * 7919 % 10007) / 10007 - 0.5).float().reshape(32, 32)
+
+    class Constants(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            w = torch.tanh(weight @ weight) + torch.softmax(weight, 1) + torch.exp(weight) + torch.erf(weight)
+            return x @ (w + torch.sin(weight) + torch.pow(weight.abs() + 0.1, 1.7)) * torch.logsumexp(weight, 1)
+
+    torch.jit.trace(Constants().eval(), torch.zeros(2, 32)).save(place)
+    return place
+
+
 def _encoder_with_decoder(folder: Path) -> Path:
     """A T5 of one layer, the same each time, in a Hugging Face folder; made once for each `folder`."""
     place = folder / "source" / "t5"
     if not place.exists():
         import torch
 
-        sys.path.insert(0, str(FIXTURES.parent))
         from tests.support.timm_helper import declare_torchvision_operators
 
         declare_torchvision_operators()
@@ -158,14 +188,16 @@ def compare(runs: Sequence[Hashes]) -> list[str]:
     return wrong
 
 
-def run_in_process(seed: int, sources: Sequence[str], variants: Sequence[str], folder: Path) -> list[Hashes]:
-    """Two runs of a process with this hash seed."""
-    asked = json.dumps(
-        [list(sources), list(variants), str(folder / f"{seed}"), str(folder / "another place" / f"{seed}")]
-    )
+def run_in_process(
+    seed: int, sources: Sequence[str], variants: Sequence[str], folder: Path, processor: str = "this one"
+) -> list[Hashes]:
+    """Two runs of a process with this hash seed, computing as that processor does."""
+    name = f"{seed} {processor}"
+    asked = json.dumps([list(sources), list(variants), str(folder / name), str(folder / "another place" / name)])
+    variables = {"PYTHONHASHSEED": str(seed), "TF_CPP_MIN_LOG_LEVEL": "3", **PROCESSORS[processor]}
     done = subprocess.run(
         [sys.executable, __file__, "--child", asked],
-        env={**os.environ, "PYTHONHASHSEED": str(seed), "TF_CPP_MIN_LOG_LEVEL": "3"},
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         check=False,
@@ -181,6 +213,7 @@ def main() -> None:
     parser.add_argument("--sources", nargs="+", choices=SOURCES, default=list(SOURCES))
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--processors", nargs="+", choices=PROCESSORS, default=list(PROCESSORS))
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -189,9 +222,12 @@ def main() -> None:
         return
     runs: list[Hashes] = []
     with tempfile.TemporaryDirectory() as folder:
-        for seed in options.seeds:
-            runs += run_in_process(seed, options.sources, options.variants, Path(folder))
-            print(f"seed {seed}: {len(runs[-1])} outputs, {len(compare(runs))} files differ so far", flush=True)
+        rounds = [(seed, "this one") for seed in options.seeds]
+        rounds += [(options.seeds[0], name) for name in options.processors if name != "this one"]
+        for seed, processor in rounds:
+            runs += run_in_process(seed, options.sources, options.variants, Path(folder), processor)
+            far = f"{len(runs[-1])} outputs, {len(compare(runs))} files differ so far"
+            print(f"seed {seed}, {processor}: {far}", flush=True)
     for name, files in runs[0].items():
         if "unsupported" in files:
             print(f"not written: {name}: {files['unsupported']}")

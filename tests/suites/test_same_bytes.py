@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import same_bytes
 
+from tests.support.processors import PROCESSORS
+
 QUICK = ("onnx", "tf", "tf-frozen", "keras", "caffe2")
 VARIANTS = [pytest.param(v, marks=[] if v in QUICK else [pytest.mark.long]) for v in same_bytes.VARIANTS]
 
@@ -38,6 +40,15 @@ def test_any_hash_seed_writes_the_same(tmp_path: Path) -> None:
     runs = []
     for seed in (1, 2, 3):
         runs += same_bytes.run_in_process(seed, list(same_bytes.SOURCES), list(same_bytes.VARIANTS), tmp_path)
+    assert same_bytes.compare(runs) == []
+
+
+@pytest.mark.slow
+def test_another_processor_writes_the_same(tmp_path: Path) -> None:
+    runs = []
+    for processor in PROCESSORS:
+        runs += same_bytes.run_in_process(1, ["constants"], ["onnx", "caffe2", "torch"], tmp_path, processor)
+    assert not any("unsupported" in files for files in runs[0].values())
     assert same_bytes.compare(runs) == []
 
 

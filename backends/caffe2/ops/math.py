@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -149,7 +150,7 @@ _SQUARED = 1e9
 
 
 def _log_for_large(net: Net, x: Blob, small: Blob) -> Blob:
-    large = net.Add(net.Log(net.Clip(x, min=1.0, max=np.inf)), net.const(float(np.log(2))))
+    large = net.Add(net.Log(net.Clip(x, min=1.0, max=np.inf)), net.const(math.log(2)))
     return net.Where(*broadcast(net, net.GT(x, net.const(_SQUARED)), large, small))
 
 

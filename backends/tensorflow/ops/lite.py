@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from convert.long_double import PI, wide
+from convert.long_double import erf as erf_of_long_double
+
 from ..rules import LITE, onnx_op
 from .binary import pow_
 from .pool import pool_windows
@@ -161,14 +164,20 @@ _END = 4.0
 
 @cache
 def _erfc_coefficients() -> list[float]:
-    """exp(x²) erfc(x) for x from 1 to 4 as a polynomial of x moved to −1 … 1: Chebyshev interpolation of degree 12."""
+    """exp(x²) erfc(x) for x from 1 to 4 as a polynomial of x moved to −1 … 1: Chebyshev interpolation of degree 12.
+
+    In long double, so that it is the same on every processor (`convert.long_double`).
+    """
     from numpy.polynomial import chebyshev
 
-    def scaled(place: np.ndarray) -> Any:
-        x = (1 + _END) / 2 + place * (_END - 1) / 2
-        return np.array([math.exp(v * v) * math.erfc(v) for v in x])
-
-    return chebyshev.cheb2poly(chebyshev.chebinterpolate(scaled, 12)).tolist()
+    count = 13
+    angles = PI * (wide(np.arange(count)) + 0.5) / count
+    x = (1 + _END) / 2 + np.cos(angles) * (_END - 1) / 2
+    values = np.exp(x * x) * (1 - erf_of_long_double(x))
+    rows = np.cos(wide(np.arange(count))[:, None] * angles) * values
+    series = rows.sum(1) * 2 / count
+    series[0] /= 2
+    return [float(c) for c in chebyshev.cheb2poly(series)]
 
 
 def _polynomial(x: tf.Tensor, coefficients: list[float]) -> tf.Tensor:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from convert import long_double
 from convert.reference.table import kernel
 
 Array = Any
@@ -13,9 +14,16 @@ Array = Any
 
 @kernel("Erf")
 def erf(count: int, x: Array) -> Array:
+    if x.dtype == long_double.WIDE:
+        return long_double.erf(x)
     from scipy import special  # a quarter of a second of CPU time, which most graphs need not wait for
 
     return special.erf(x).astype(x.dtype, copy=False)
+
+
+@kernel("Det")
+def det(count: int, x: Array) -> Array:
+    return np.asarray(long_double.determinant(x) if x.dtype == long_double.WIDE else np.linalg.det(x))
 
 
 @kernel("Sigmoid")

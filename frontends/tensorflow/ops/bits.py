@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import ml_dtypes
@@ -108,12 +109,12 @@ def _float_to_bits(g: Graph, x: ir.Value, kind: np.dtype) -> ir.Value:
     wide = g.Cast(x, to=_DOUBLE)
     size = g.Abs(wide)
     highest = -lowest + 1
-    powers = g.const(np.exp2(np.arange(lowest, highest + 2, dtype=np.float64)))
-    back = g.const(np.exp2(fraction - np.arange(lowest, highest + 2, dtype=np.float64)))
+    powers = g.const(np.ldexp(1.0, np.arange(lowest, highest + 2)))
+    back = g.const(np.ldexp(1.0, fraction - np.arange(lowest, highest + 2)))
     one, zero = np.float64(1), np.float64(0)
     infinite, none = g.Equal(size, np.float64(np.inf)), g.IsNaN(wide)
     finite = g.Where(g.Or(infinite, none), one, size)
-    guess = g.Floor(g.Div(g.Log(g.Max(finite, np.float64(2.0**lowest))), np.float64(np.log(2))))
+    guess = g.Floor(g.Div(g.Log(g.Max(finite, np.float64(2.0**lowest))), np.float64(math.log(2))))
     place = g.Cast(g.Sub(guess, np.float64(lowest)), to=_INT64)
     place = g.Min(g.Max(place, np.int64(0)), np.int64(highest - lowest))
     above = g.GreaterOrEqual(finite, g.Gather(powers, g.Add(place, np.int64(1)), axis=0))
@@ -134,7 +135,7 @@ def _bits_to_float(g: Graph, word: ir.Value, kind: np.dtype) -> ir.Value:
     word = g.Mod(word, sign)
     exponent, mantissa = g.Div(word, np.int64(2**fraction)), g.Mod(word, np.int64(2**fraction))
     most = 2 ** (bits - fraction - 1) - 1
-    scales = np.exp2(np.maximum(np.arange(most), 1) + float(lowest - 1 - fraction))
+    scales = np.ldexp(1.0, np.maximum(np.arange(most), 1) + (lowest - 1 - fraction))
     scale = g.Gather(g.const(scales), g.Min(exponent, np.int64(most - 1)), axis=0)
     normal = g.Cast(g.Greater(exponent, np.int64(0)), to=_INT64)
     whole = g.Add(mantissa, g.Mul(normal, np.int64(2**fraction)))

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.long_double import PI, wide
 
 from ..common import shape_values
 from ..common.conv_layout import to_channels_first, to_data_format
@@ -163,8 +164,8 @@ def _kernel_weights(given: int, wanted: int, scale: float, shift: float, kernel:
 
 def _lanczos_kernel(radius: float) -> Callable[[np.ndarray], np.ndarray]:
     def weigh(x: np.ndarray) -> np.ndarray:
-        safe = np.where(x <= 1e-3, 1.0, x)
-        value = radius * np.sin(np.pi * safe) * np.sin(np.pi * safe / radius) / (np.pi * safe) ** 2
+        angle = PI * wide(np.where(x <= 1e-3, 1.0, x))  # in long double: the same on every processor
+        value = (radius * np.sin(angle) * np.sin(angle / radius) / (angle * angle)).astype(np.float64)
         return np.where(x > radius, 0.0, np.where(x <= 1e-3, 1.0, value))
 
     return weigh
@@ -180,7 +181,7 @@ _KERNELS: dict[str, tuple[float, Callable[[np.ndarray], np.ndarray]]] = {
     "lanczos1": (1, _lanczos_kernel(1)),
     "lanczos3": (3, _lanczos_kernel(3)),
     "lanczos5": (5, _lanczos_kernel(5)),
-    "gaussian": (1.5, lambda x: np.where(x >= 1.5, 0.0, np.exp(-x * x / 0.5))),
+    "gaussian": (1.5, lambda x: np.where(x >= 1.5, 0.0, np.exp(wide(-x * x / 0.5)).astype(np.float64))),
     "box": (1, lambda x: np.where(x < 0.5, 1.0, np.where(x == 0.5, 0.5, 0.0))),
     "triangle": (1, lambda x: np.maximum(1 - x, 0.0)),
     "keyscubic": (

@@ -1,0 +1,37 @@
+"""Variables under which libraries compute as they would on another processor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def _numpy_features(kept: tuple[str, ...] = ()) -> str:
+    """What numpy has chosen here beyond its baseline, but for features that an AVX2 processor has."""
+    internals = np._core._multiarray_umath  # type: ignore[attr-defined]
+    here = [f for f in internals.__cpu_dispatch__ if internals.__cpu_features__.get(f)]
+    return " ".join(f for f in here if f not in kept)
+
+
+PROCESSORS: dict[str, dict[str, str]] = {
+    "this one": {},
+    "AVX2": {
+        "NPY_DISABLE_CPU_FEATURES": _numpy_features(("X86_V3", "AVX2", "FMA3", "AVX", "F16C")),
+        "OPENBLAS_CORETYPE": "Haswell",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    },
+    "SSE4": {
+        "NPY_DISABLE_CPU_FEATURES": _numpy_features(),
+        "OPENBLAS_CORETYPE": "Nehalem",
+        "ATEN_CPU_CAPABILITY": "default",
+        "ONEDNN_MAX_CPU_ISA": "SSE41",
+        "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
+        "MKL_CBWR": "COMPATIBLE",
+        "TF_ENABLE_ONEDNN_OPTS": "0",
+        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4,-AVX2_Usable,-FMA_Usable",
+    },
+    "one thread": {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+}
+"""Of numpy, its matrix products, PyTorch, oneDNN, MKL, TensorFlow and the C library. Names that a library does not know
+are ignored by it: on a processor without AVX-512 the second setting is the first."""
