@@ -31,6 +31,7 @@ from convert.parity.joined_parts import lost_part
 from convert.parity.randomness import judge_random, random_outputs
 from convert.parity.rounding_margins import is_within_noise
 from convert.parity.sensitive import unexplained_error
+from convert.parity.systematic_error import wrong_scale
 from convert.parity.ties import is_tied, worst_elements
 from convert.runners.process import Limits, Outputs
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
@@ -158,8 +159,11 @@ def judge(graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: Veri
         elif fails and runs.narrowed is None and is_of_flipped_steps(graph, name, feeds, references, targets):
             row.status, row.reason = INCONCLUSIVE, f"{row.reason}: steps of a quantization that rounding decides"
         if row.status == PASS and runs.narrowed is not None:
-            lost = lost_part(graph, graph.graph.outputs[position], [f.arrays for f in feeds], references, targets)
-            row.status, row.reason = (INCONCLUSIVE, lost) if lost else (PASS, row.reason)
+            arrays = [feed.arrays for feed in feeds]
+            why = lost_part(graph, graph.graph.outputs[position], arrays, references, targets) or wrong_scale(
+                *_output_columns(name, position, exact, runs)
+            )
+            row.status, row.reason = (INCONCLUSIVE, why) if why else (PASS, row.reason)
         row.agreement = None if runs.narrowed is None else argmax_agreement(references, targets, row.noise)
         if not isinstance(runs.graph_float64, Unsupported) and exact is not runs.graph_float64:
             own = [o[name] for o in runs.graph_float64]
