@@ -13,7 +13,7 @@ from convert.options import Options
 from convert.parity import inputs
 from convert.parity.inputs import Feed
 from convert.parity.judge import VerifyMethod
-from convert.parity.long_sizes import long_feed
+from convert.parity.long_sizes import long_feeds
 from convert.parity.saved import input_sets
 from convert.parity.uneven import far_feed, longest_feed, offset_feed, uneven_feed, with_unusual_rows
 
@@ -55,8 +55,8 @@ def default_feeds(
     uneven = uneven_feed(graph, method.seeds + 1, alike, large) if whole else None
     longest = longest_feed(graph, method.seeds + 3) if whole else None
     offset = offset_feed(graph, method.seeds + 4) if whole and large else None
-    long = long_feed(graph, method.seeds + 5) if whole else None
-    edges = (special, far, offset, uneven, longest, long, inputs.smallest_feed(graph, method.seeds))
+    long = long_feeds(graph, method.seeds + 5) if whole else []
+    edges = (special, far, offset, uneven, longest, *long, inputs.smallest_feed(graph, method.seeds))
     return _common_feeds([*feeds, *(edge for edge in edges if edge is not None)], method)
 
 

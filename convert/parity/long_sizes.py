@@ -1,4 +1,4 @@
-"""One set of inputs that is longer than all others: past the lengths that a graph speaks of, or as long as is cheap.
+"""Sets of inputs that are longer than all others: past the lengths that a graph speaks of, or as long as is cheap.
 
 A layer that returns zeros from step 150 on, and attention with a window of 40, agree with the right ones on shorter
 inputs. Such lengths stand in one of the graphs, often in the target's alone, as integers that positions are compared
@@ -7,7 +7,7 @@ with, and ends of slices.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -37,28 +37,34 @@ _POSITIONS = frozenset(
 """Operators that take a length as an integer."""
 
 
-def long_feed(model: ir.Model, seed: int) -> Feed | None:
-    """Return one small batch whose inner dims are past a length in the graphs, the largest that is cheap.
+def long_feeds(model: ir.Model, seed: int) -> list[Feed]:
+    """Return sets whose inner dims, and whose leading dims, are past a length in the graphs, the largest that is cheap.
 
-    Where the leading dims are the only dynamic ones, these, if there is such a length. None without dynamic dims, where
-    the graph quantizes, and where no such size is within bounds, guards and cost. The source may refuse it.
+    All other dims are as small as they may be. Leading dims, a batch as a rule, are long only if there is such
+    a length. None where the graph quantizes, and where no such size is within bounds, guards and cost. The source may
+    refuse them.
     """
     free = free_dims(model)
-    if RANK in free or not free or quantizes(model):
-        return None
-    inner = [name for name, leading in free.items() if not leading]
-    bounds, guards = size_facts(model)
-    least, usual = {n: (bounds.get(n) or [1, None])[0] or 1 for n in free}, list(feed_sizes(model, 3))
+    if RANK in free or quantizes(model):
+        return []
     spoken = sorted({n for graph in _graphs(model) for n in _lengths(graph)}, reverse=True)
     # Past a length by an eighth: a single step among hundreds moves the whole output by little.
-    lengths = [n + n // 8 + 2 for n in spoken] + ([_OTHERWISE] if inner else [])
-    inner = inner or list(free)
-    for length in lengths:
-        wanted = {n: length if n in inner else least[n] for n in free}
+    lengths = [n + n // 8 + 2 for n in spoken]
+    inner, leading = ([name for name, leads in free.items() if leads is which] for which in (False, True))
+    found = [_long_feed(model, seed, inner, [*lengths, _OTHERWISE]), _long_feed(model, seed + 1, leading, lengths)]
+    return [feed for feed in found if feed is not None]
+
+
+def _long_feed(model: ir.Model, seed: int, dims: Sequence[str], lengths: Sequence[int]) -> Feed | None:
+    """Return a set in which `dims` have the first of `lengths` that goes, and all others their least size."""
+    free, (bounds, guards), usual = free_dims(model), size_facts(model), list(feed_sizes(model, 3))
+    least = {n: (bounds.get(n) or [1, None])[0] or 1 for n in free}
+    for length in lengths if dims else ():
+        wanted = {n: length if n in dims else least[n] for n in free}
         most = {n: (bounds.get(n) or [1, None])[1] for n in free}
         within = {n: size if (high := most[n]) is None else min(size, high) for n, size in wanted.items()}
         sizes = fit_sizes(within, guards, bounds)
-        if broken_guards(guards, sizes) or all(any(u[n] >= sizes[n] for u in usual) for n in inner):
+        if broken_guards(guards, sizes) or all(any(u[n] >= sizes[n] for u in usual) for n in dims):
             continue
         if _cost(model, whole := complete_sizes(model, sizes)) <= _PRODUCTS:
             return replace(sized_feed(model, seed, whole), edge=True, uneven=True)

@@ -10,7 +10,7 @@ import pytest
 
 import convert
 from convert.graph import Graph
-from convert.parity.long_sizes import long_feed
+from convert.parity.long_sizes import long_feeds
 from convert.verdict import FAIL, PASS
 
 F32, I64 = ir.DataType.FLOAT, ir.DataType.INT64
@@ -92,16 +92,20 @@ def test_sizes_stay_within_bounds_and_cost() -> None:
     x = g.input("x", I64, ["n", "t"])
     g.output(g.Identity(x), "y")
     model = g.model()
-    feed = long_feed(model, 3)
-    assert feed is not None
+    (feed,) = long_feeds(model, 3)
     assert feed.arrays["x"].shape == (1, 257)
+    steps = Graph()
+    y = steps.input("y", F32, ["t", "n", 8])
+    near = steps.Less(steps.Range(np.int64(0), steps.Squeeze(steps.Shape(y, end=1), [0]), np.int64(1)), np.int64(150))
+    steps.output(steps.Where(steps.Unsqueeze(near, [1, 2]), y, np.float32(0)), "z")
+    assert [f.arrays["y"].shape for f in long_feeds(steps.model(), 3)] == [(1, 170, 8), (170, 1, 8)]
     model.metadata_props["convert.dims"] = '{"t": [1, 12]}'
-    assert long_feed(model, 3) is None
+    assert long_feeds(model, 3) == []
     fixed = Graph()
     fixed.output(fixed.Identity(fixed.input("x", F32, ["n", 4])), "y")
-    assert long_feed(fixed.model(), 3) is None
+    assert long_feeds(fixed.model(), 3) == []
     costly = Graph()
     image = costly.input("x", F32, ["n", 3, "h", "w"])
     weight = np.zeros((1_000_000,), np.float32)
     costly.output(costly.Add(image, costly.ReduceMax(weight, keepdims=0)), "y")
-    assert long_feed(costly.model(), 3) is None
+    assert long_feeds(costly.model(), 3) == []
