@@ -26,7 +26,7 @@ from .kernel_shapes import write_kernel_shapes
 from .old_readers import NEWEST_OLD, forms_of
 from .onnxruntime_casts import cast_for_kernels
 from .options import NEWEST, OLDEST
-from .same_pools import FORMS as SAME_POOLS
+from .same_windows import FORMS as SAME_WINDOWS
 from .stable_sigmoid import exact_probabilities
 from .string_gathers import gather_rows_of_strings
 from .vector_products import columns_for_vectors
@@ -61,7 +61,7 @@ def lower(model: ir.Model, opset: int, dump: Path | None = None) -> None:
     old = opset <= NEWEST_OLD
 
     def to_opset(model: ir.Model) -> bool:
-        convert_opset(model, opset, forms={**SAME_POOLS, **forms_of(opset)})
+        convert_opset(model, opset, forms={**SAME_WINDOWS, **forms_of(opset)})
         return True
 
     if not OLDEST <= opset <= NEWEST:
