@@ -148,7 +148,7 @@ class Verdict:
     """What of it is not as usual: outputs that were not compared, sizes that had to be searched for."""
     covered: str = ""
     """What the numbers stand for: how many sets of inputs, of which sizes and values."""
-    held: str = ""
+    weights_summary: str = ""
     """Of two artefacts: whether their graphs hold the same weights and tables, or how many tensors differ."""
     weights: list[WeightDifference] = field(default_factory=list)
     """Of two artefacts whose outputs differ: weights of the same names that do, those first that differ most."""

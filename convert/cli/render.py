@@ -206,7 +206,7 @@ def _verdict(done: Report, verbose: int) -> None:
     _weights(verdict)
     _failure(verdict)
     if verbose:
-        for text in filter(None, (verdict.covered, verdict.held)):
+        for text in filter(None, (verdict.covered, verdict.weights_summary)):
             echo(f"  {text}")
         echo(f"  reference: {verdict.reference}")
         for feed in verdict.feeds:

@@ -61,11 +61,11 @@ def verify_two(
     if verdict.guilty == "backend":  # which may never have seen it
         verdict.guilty = ""
     if isinstance(other, ir.Model) and not verdict.stored:
-        held = compare_held_numbers(graph, other)
-        verdict.held = str(held)
-        if held.changed and verdict.status == PASS:
+        compared = compare_held_numbers(graph, other)
+        verdict.weights_summary = str(compared)
+        if compared.changed and verdict.status == PASS:
             verdict.status = INCONCLUSIVE
-            verdict.reason = f"{held.changed[0]} are not in {names[1]}, which no input that was drawn shows: {held}"
+            verdict.reason = f"{compared.changed[0]} are not in {names[1]}, which no drawn input shows: {compared}"
     if verdict.status == FAIL and isinstance(other, ir.Model) and not verdict.stored:
         verdict.reason = "; ".join(t for t in (describe_weights(graph, other, names), verdict.reason) if t)
         verdict.weights = weight_differences(graph, other)

@@ -12,6 +12,7 @@ import sympy
 import torch
 from torch.export import ExportedProgram
 from torch.utils._sympy.printers import PythonPrinter
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from convert.errors import Unsupported
 from convert.graph import Graph
@@ -179,14 +180,16 @@ class SizeConditions:
 def _decided(branches: Iterable[Branch], dims: Dims) -> Iterable[tuple[str, str]]:
     """The conditions under which forward decides as it did, in the names of the dims, each with its line.
 
-    Raises `Unsupported` for one on sizes that no input tells.
+    Raises `Unsupported` for one on sizes that no input tells. What data decide is not among them: PyTorch refuses to
+    decide on data, and what decides all the same (`patches/checks.py`, torch._check) says so itself.
     """
     for branch in branches:
         if branch.ties or (not branch.guarded and not short_lengths(branch)):
             continue  # the dims of the inputs say it, or it goes this way for all lengths
-        if unknown := branch.condition.free_symbols - set(dims.symbols):
-            if not branch.guarded:  # of a length that data decide
-                continue
+        unknown = branch.condition.free_symbols - set(dims.symbols)
+        if any(symbol_is_type(symbol, _OF_DATA) for symbol in unknown):
+            continue
+        if unknown:
             raise Unsupported(
                 f"forward decides in Python on {branch.taken_way} at {branch.line}, and no input has a dim that tells "
                 f"{', '.join(sorted(map(str, unknown)))}",
@@ -194,6 +197,10 @@ def _decided(branches: Iterable[Branch], dims: Dims) -> Iterable[tuple[str, str]
             )
         text = _printed(branch.taken_way.xreplace(dims.symbols))
         yield from ((part, branch.line) for part in _as_bounds(text))
+
+
+_OF_DATA = (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT)
+"""Symbols of numbers that a run computes, such as the count of nonzero elements."""
 
 
 def _printed(expression: sympy.Basic) -> str:

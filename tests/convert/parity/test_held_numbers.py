@@ -104,4 +104,6 @@ def test_a_changed_row_of_an_embedding_is_never_a_pass(tmp_path: Path, change: s
     verdict = convert.verify(saved("a.onnx", table), saved("b.onnx", other)).verdict
     assert verdict is not None
     assert verdict.status == status, verdict.reason
-    assert verdict.held == ("weights differ in places: 1 of 1 tensors" if change else "same weights (all 1 compared)")
+    assert verdict.weights_summary == (
+        "weights differ in places: 1 of 1 tensors" if change else "same weights (all 1 compared)"
+    )
