@@ -83,6 +83,7 @@ def convert(
     report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(place), form.name
     _check_narrowing(chosen, form)
     _note_unread_options(chosen, opened, report, form)
+    chosen = _with_wider_dtypes(chosen, form)
     if not dry_run:
         discard_unfinished(place)
     if skip_existing and place.exists() and not force:
@@ -363,6 +364,13 @@ def _note_unread_options(options: Options, source: Source, report: Report, form:
     for name, option in plugin.options().items():
         if name not in read and name in options.extra and option.of(options) not in (option.default, None):
             report.note(f"--{name.replace('_', '-')} changes nothing from {source.kind} to {form.name}")
+
+
+def _with_wider_dtypes(options: Options, form: plugin.Format) -> Options:
+    """Return the options with the dtypes that the source is read in float32 for: all halves with --dtype float32."""
+    if options.dtype == "float32":
+        return replace(options, dtype="", widen=("float16", "bfloat16"))
+    return replace(options, widen=form.lacks)
 
 
 def _check_narrowing(options: Options, form: plugin.Format) -> None:

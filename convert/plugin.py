@@ -38,7 +38,9 @@ class Format:
     kind: str
     """The kind (`sniff.KINDS`) that the artefact has when it is read again, hence which runner runs it."""
     narrow: tuple[str, ...] = ()
-    """The dtypes narrower than the model's that it stores when asked: values of `Options.dtype` and `quantize`."""
+    """The dtypes that it stores when asked: values of `Options.dtype` and `quantize`."""
+    lacks: tuple[str, ...] = ()
+    """The dtypes that its usual runtime does not compute in: models in these become float32 (`Options.widen`)."""
     entries: tuple[str, ...] = ()
     """Patterns of the files in its folder, from there on: `--force` replaces no folder with others in it."""
     never_lacking: tuple[str, ...] = ()  # without which a folder is another's work: `model.py` is a common name

@@ -10,7 +10,7 @@ DTYPE = Option(
     "dtype",
     "",
     "Store floating numbers in this dtype: weights (tflite), or what stands it (onnx).",
-    choices=("float16", "bfloat16"),
+    choices=("float32", "float16", "bfloat16"),
     stores=True,
 )
 QUANTIZE = Option(

@@ -27,7 +27,8 @@ FORMATS = {
         False,
         "ONNX, opset 7 to 28 (--opset, default 20)",
         kind="onnx",
-        narrow=("float16", "bfloat16", "int8", "int4"),
+        narrow=("float32", "float16", "bfloat16", "int8", "int4"),
+        lacks=("bfloat16",),
         names=TargetNames(),
     )
 }

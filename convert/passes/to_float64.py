@@ -1,8 +1,8 @@
-"""A copy of the graph in which everything floating is float64: what tells a wrong operator from rounding."""
+"""Gives everything floating in a graph a wider dtype: float64, to tell a wrong operator from rounding, or float32."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import onnx_ir as ir
@@ -13,6 +13,10 @@ from convert.graph.tensors import dims_of, lazy_tensor
 
 NARROW = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 """The dtypes that become float64. Float8 and narrower ones are quantization, not rounding, and stay."""
+
+Dtypes = Mapping[ir.DataType, ir.DataType]
+TO_FLOAT64: Dtypes = {**dict.fromkeys(NARROW, ir.DataType.DOUBLE), ir.DataType.COMPLEX64: ir.DataType.COMPLEX128}
+"""The dtype that each becomes; all others stay."""
 
 # Attributes that name a dtype, whatever the operator. (QuantizeLinear's are in _KEPT: they say what to round to.)
 _DTYPE_ATTRIBUTES = frozenset(
@@ -43,39 +47,40 @@ def widen_model(model: ir.Model) -> ir.Model:
     return wide
 
 
-def widen_graphs(graphs: Iterable[ir.Graph]) -> None:
-    """Widen what is in graphs, in place, each as `widen_model` says; subgraphs have to be among them."""
+def widen_graphs(graphs: Iterable[ir.Graph], dtypes: Dtypes = TO_FLOAT64) -> None:
+    """Widen what is in graphs, in place, each as `widen_model` says; subgraphs have to be among them.
+
+    dtypes: which dtypes become which. Weights are widened when they are asked for.
+    """
     for graph in graphs:
         for value in (*graph.inputs, *graph.initializers.values()):
-            _widen_value(value)
+            _widen_value(value, dtypes)
         for node in graph:
             for output in node.outputs:
-                _widen_value(output)
-            _widen_attributes(node)
+                _widen_value(output, dtypes)
+            _widen_attributes(node, dtypes)
 
 
-def widened_type(kind: ir.TypeProtocol | None) -> ir.TypeProtocol | None:
+def widened_type(kind: ir.TypeProtocol | None, dtypes: Dtypes = TO_FLOAT64) -> ir.TypeProtocol | None:
     """The type with its dtype widened, inside sequences and optionals too."""
     if isinstance(kind, ir.TensorType):
-        return ir.TensorType(widened_dtype(kind.dtype))
+        return ir.TensorType(dtypes.get(kind.dtype, kind.dtype))
     if isinstance(kind, ir.SparseTensorType):
-        return ir.SparseTensorType(widened_dtype(kind.dtype))
+        return ir.SparseTensorType(dtypes.get(kind.dtype, kind.dtype))
     if isinstance(kind, (ir.SequenceType, ir.OptionalType)):
-        inner = widened_type(kind.elem_type)
+        inner = widened_type(kind.elem_type, dtypes)
         return type(kind)(inner)  # type: ignore[arg-type]
     return kind
 
 
 def widened_dtype(dtype: ir.DataType) -> ir.DataType:
     """FLOAT, FLOAT16 and BFLOAT16 to DOUBLE, COMPLEX64 to COMPLEX128, others as they are."""
-    if dtype in NARROW:
-        return ir.DataType.DOUBLE
-    return ir.DataType.COMPLEX128 if dtype == ir.DataType.COMPLEX64 else dtype
+    return TO_FLOAT64.get(dtype, dtype)
 
 
-def widened_tensor(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
-    """The tensor in float64, converted when it is asked for and not kept; itself where there is nothing to widen."""
-    dtype = widened_dtype(tensor.dtype)
+def widened_tensor(tensor: ir.TensorProtocol, dtypes: Dtypes = TO_FLOAT64) -> ir.TensorProtocol:
+    """The tensor in its wider dtype, converted when it is asked for and not kept; itself where nothing is to widen."""
+    dtype = dtypes.get(tensor.dtype, tensor.dtype)
     if dtype == tensor.dtype:
         return tensor
     shape = dims_of(tensor)
@@ -85,26 +90,28 @@ def widened_tensor(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
     return lazy_tensor(dtype, shape, lambda: tensor.numpy().astype(dtype.numpy()), tensor.name)
 
 
-def _widen_value(value: ir.Value) -> None:
-    value.type = widened_type(value.type)
+def _widen_value(value: ir.Value, dtypes: Dtypes) -> None:
+    value.type = widened_type(value.type, dtypes)
     if value.const_value is not None:
-        value.const_value = widened_tensor(value.const_value)
+        value.const_value = widened_tensor(value.const_value, dtypes)
 
 
-def _widen_attributes(node: ir.Node) -> None:
+def _widen_attributes(node: ir.Node, dtypes: Dtypes) -> None:
     for name, attribute in list(node.attributes.items()):
         if subgraphs(attribute):
             continue
         if attribute.type == ir.AttributeType.TENSOR:
-            node.attributes[name] = ir.AttrTensor(name, widened_tensor(attribute.as_tensor()))
+            node.attributes[name] = ir.AttrTensor(name, widened_tensor(attribute.as_tensor(), dtypes))
         elif attribute.type == ir.AttributeType.INT and name in _DTYPE_ATTRIBUTES and (node.op_type, name) not in _KEPT:
             number = attribute.as_int()
             if number:
-                node.attributes[name] = ir.AttrInt64(name, int(widened_dtype(ir.DataType(number))))
+                dtype = ir.DataType(number)
+                node.attributes[name] = ir.AttrInt64(name, int(dtypes.get(dtype, dtype)))
         elif attribute.type == ir.AttributeType.TYPE_PROTO:
             kind = attribute.value
-            node.attributes[name] = ir.AttrTypeProto(name, ir.TypeAndShape(widened_type(kind.type), kind.shape))
-    _widen_implied(node)
+            node.attributes[name] = ir.AttrTypeProto(name, ir.TypeAndShape(widened_type(kind.type, dtypes), kind.shape))
+    if ir.DataType.FLOAT in dtypes:
+        _widen_implied(node)
 
 
 def _widen_implied(node: ir.Node) -> None:

@@ -21,6 +21,7 @@ from convert.report import Report
 from convert.source import Source
 
 from .common.modes import note_fast_path
+from .common.wider import widen_graph
 from .export.apart_ways import read_all_ways
 from .export.capture import capture, inference
 from .export.captured import Capture
@@ -71,6 +72,7 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
         report.notes[:] = before
         call, _ = next(candidate_calls(thing, options))
         model = read_with_static_dims(partial(_read_captured, thing, options), call, report, error)
+    widen_graph(model, options, report)
     if is_hugging_face(source):
         rename_cache_inputs(model)
         note_ranges(model)

@@ -27,6 +27,7 @@ from ..common.locate import TORCH
 from ..common.modes import chooses_kernels_by_gradients
 from ..common.state import override_buffers, state_inputs, state_output
 from ..common.weights import array_of, tensor_from
+from ..common.wider import widened_for_run, widened_output
 from ..export.capture import inference
 from ..export.gradients import call_with_gradients_if_asked
 from ..files.hugging_face import is_hugging_face, parameter_name
@@ -58,6 +59,8 @@ def run(
         options = replace(options, inputs=tuple(InputSpec(name) for name in feeds[0]))
     keep_mode = as_used and source.kind in _SCRIPTS
     thing = _loaded(source, options, double=precision == "float64", keep_mode=keep_mode)
+    if precision != "float64":
+        thing = widened_for_run(thing, options, owned=source.path is not None)
     paired = complex_inputs(thing, options)
     double = precision == "float64"
     call, module = named_call(thing, double, source.path is not None, options.fixed, guards=as_used)
@@ -67,7 +70,8 @@ def run(
             tensors = {name: tensor_of_feed(array, double) for name, array in feed.items()}
             tensors |= {name: torch.view_as_complex(tensors[name]) for name in paired & tensors.keys()}
             try:
-                results.append({name: _as_array(value) for name, value in call(tensors).items()})
+                outputs = call(tensors)
+                results.append({name: _as_array(widened_output(value, options)) for name, value in outputs.items()})
             except AssertionError as error:
                 if double and "float64" in str(error):  # torchao's tensors compute above what `Float64Mode` sees
                     raise Unsupported(f"the source does not run in float64: {error}") from error

@@ -1,0 +1,118 @@
+"""Modules in bfloat16 are written to ONNX in float32, which onnxruntime loads; narrower forms start from there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+
+import convert
+from convert.verdict import INCONCLUSIVE, PASS
+
+
+class Block(nn.Module):
+    """An attention of one head and a gated layer, as decoders have them, with a constant of its own dtype."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.norm = nn.Embedding(50, 64), nn.RMSNorm(64)
+        self.qkv, self.up, self.down = nn.Linear(64, 192), nn.Linear(64, 128), nn.Linear(128, 64)
+        self.register_buffer("scale", torch.tensor(0.125))
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.table(ids)
+        q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
+        x = x + torch.softmax(q @ k.transpose(1, 2) * self.scale, -1) @ v
+        return x + self.down(nn.functional.silu(self.up(x)))
+
+
+class Island(nn.Module):
+    """A float32 module that computes a part in bfloat16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(64, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(torch.sin(x.to(torch.bfloat16)).float())
+
+
+def block() -> nn.Module:
+    torch.manual_seed(0)
+    return Block().eval().bfloat16()
+
+
+def session_of(path: Path) -> onnxruntime.InferenceSession:
+    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"dtype": "float32"},
+    {"dtype": "float16"},
+    {"dtype": "bfloat16"},
+    {"quantize": "int8"},
+    {"quantize": "int4"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "".join(o.values()) or "none")
+def test_what_is_written_loads_and_passes(tmp_path: Path, options: dict[str, Any]) -> None:
+    module, path = block(), tmp_path / "m.onnx"
+    report = convert.convert(module, "onnx", path, inputs="ids:int64[n,t]", **options)
+    assert report.verdict is not None
+    assert report.verdict.status == PASS, report.verdict.reason
+    (note,) = [note for note in report.notes if "becomes float32" in note]
+    assert ("--dtype bfloat16" in note) == (not options or options == {"dtype": "float32"})
+    assert next(module.parameters()).dtype == torch.bfloat16, "the user's module stays as it was"
+    ids = np.random.default_rng(0).integers(0, 50, (2, 7))
+    (got,) = session_of(path).run(None, {"ids": ids})
+    with torch.no_grad():
+        want = block().float()(torch.from_numpy(ids)).numpy()
+    bound = {"": 1e-5, "float32": 1e-5, "float16": 1e-2, "bfloat16": 5e-2, "int8": 0.1, "int4": 0.4}
+    error = np.sqrt(np.mean((got.astype(np.float32) - want) ** 2) / np.mean(want**2))
+    assert error < bound["".join(options.values())]
+
+
+def test_a_file_with_weights_and_an_island(tmp_path: Path) -> None:
+    layers = nn.Sequential(nn.Embedding(50, 64), nn.Linear(64, 64), nn.SiLU(), nn.Linear(64, 8))
+    torch.save(layers.eval().bfloat16(), tmp_path / "m.pt")
+    report = convert.convert(tmp_path / "m.pt", "onnx", tmp_path / "m.onnx", inputs="input:int64[n,t]")
+    assert report.verdict is not None
+    assert report.verdict.status == PASS, report.verdict.reason
+    island = convert.convert(Island().eval(), "onnx", tmp_path / "i.onnx", inputs="x:float32[n,64]")
+    assert island.verdict is not None
+    # The source rounds to bfloat16 where the target does not: that is the source's own error, and told as such.
+    assert island.verdict.status == INCONCLUSIVE
+    assert "the source as deployed is" in island.verdict.reason
+    for name in "mi":
+        session_of(tmp_path / f"{name}.onnx")
+        dtypes = {w.data_type for w in onnx.load(tmp_path / f"{name}.onnx").graph.initializer}
+        assert onnx.TensorProto.BFLOAT16 not in dtypes
+
+
+def test_an_input_in_bfloat16_becomes_float32(tmp_path: Path) -> None:
+    report = convert.convert(nn.Linear(64, 8).bfloat16(), "onnx", tmp_path / "m.onnx", inputs="input:bfloat16[n,64]")
+    assert [str(tensor) for tensor in (*report.inputs, *report.outputs)] == [
+        "input: float32[n,64]",
+        "output: float32[n,8]",
+    ]
+    assert report.verdict is not None
+    assert report.verdict.status == PASS, report.verdict.reason
+
+
+def test_other_formats_and_halves_keep_their_dtype(tmp_path: Path) -> None:
+    halves = convert.convert(nn.Linear(64, 8).half(), "onnx", tmp_path / "m.onnx", inputs="input:float16[n,64]")
+    assert str(halves.inputs[0]) == "input: float16[n,64]"
+    wide = convert.convert(
+        nn.Linear(64, 8).half(), "onnx", tmp_path / "w.onnx", inputs="input:float16[n,64]", dtype="float32"
+    )
+    assert str(wide.inputs[0]) == "input: float32[n,64]"
+    kept = convert.convert(nn.Linear(64, 8).bfloat16(), "torch", tmp_path / "m.pt2", inputs="input:bfloat16[n,64]")
+    assert str(kept.inputs[0]) == "input: bfloat16[n,64]"
