@@ -23,7 +23,7 @@ KINDS = {
     "savedmodel": "a SavedModel folder of TensorFlow 1 or 2, parsed without loading it",
     "frozen-graph": "a GraphDef (.pb) with its weights as constants",
     "tf-meta": "a TensorFlow 1 checkpoint with its graph (.meta), or the folder that holds it",
-    "keras": "a Keras 3 model (.keras) made of Keras's own layers",
+    "keras": "a Keras model (.keras, of Keras 2.12 and later) made of Keras's own layers",
     "keras-h5": "a Keras model in one HDF5 file (.h5, .hdf5)",
     "tflite": "a TensorFlow Lite model (.tflite): float, float16, 8-bit, sparse",
     "keras-object": "a Keras model in memory",

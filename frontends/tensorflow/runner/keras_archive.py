@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ from convert.runners.sandbox import close_programs, in_confined_thread
 from ..common.start_tensorflow import import_tensorflow
 from . import hdf5_check
 from .keras_counts import bounded_by_file
+from .keras_two import Writer, translate
+from .keras_two_layers import custom_objects
 
 _T = TypeVar("_T")
 
@@ -34,6 +37,8 @@ _CLASSES = {
     "keras.quantizers.Float8QuantizationConfig",
     "keras.quantizers.Int4QuantizationConfig",
     "keras.quantizers.Int8QuantizationConfig",
+    "keras.engine.functional.Functional",  # Keras 2.12
+    "keras.src.engine.functional.Functional",  # Keras 2.13 to 2.15
     "keras.src.applications.convnext.LayerScale",
     "keras.src.applications.convnext.StochasticDepth",
     "keras.src.applications.inception_resnet_v2.CustomScaleLayer",
@@ -111,6 +116,11 @@ def _load(path: Path, config: Any, trust: bool) -> Any:
         # Keras recurses over what lies behind one another.
         deep = raised_recursion_limit(sum(1 for _ in _class_entries(config)))
         with deep, nullcontext() if trust else bounded_by_file(path):
+            translated = translate(config, _writer(path), str(path))
+            if not zipfile.is_zipfile(path):
+                return _load_h5(path, translated, safe=not trust)
+            if translated != config:
+                return _load_archive(path, translated, safe=not trust)
             return keras.models.load_model(path, compile=False, safe_mode=not trust)
     except ConvertError:
         raise
@@ -119,6 +129,47 @@ def _load(path: Path, config: Any, trust: bool) -> Any:
             f"Keras cannot load {path}: {_error_summary(error)}",
             hint="was it written by another version of Keras, or with functions of the user's that the file lacks?",
         ) from error
+
+
+def _writer(path: Path) -> Writer:
+    """Return what wrote a file. An archive without a version counts as Keras 3's, an HDF5 file as Keras 1's."""
+    if zipfile.is_zipfile(path):
+        with open_archive(path) as archive:
+            known = "metadata.json" in archive.namelist()
+            text = read_member(archive, "metadata.json", limits.KERAS_CONFIG_BYTES) if known else "{}"
+        metadata = parse_json(text, f"the metadata in {path}")
+        return Writer.from_text(str(metadata.get("keras_version", "3")) if isinstance(metadata, dict) else "3")
+    with _open_h5(path) as file:
+        return Writer.from_text(*(_text(file.attrs.get(key, "")) for key in ("keras_version", "backend")))
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _load_archive(path: Path, config: Any, *, safe: bool) -> Any:
+    """Return the model of an archive, built from `config` instead of the configuration in it."""
+    from keras.src.saving import saving_lib
+
+    module: Any = saving_lib
+    usual = module._model_from_config
+    module._model_from_config = lambda _, *options: usual(json.dumps(config), *options)
+    try:
+        return saving_lib.load_model(path, custom_objects(), compile=False, safe_mode=safe)
+    finally:
+        module._model_from_config = usual
+
+
+def _load_h5(path: Path, config: Any, *, safe: bool) -> Any:
+    """Return the model of an HDF5 file, built from `config` instead of the configuration in it."""
+    from keras.src.legacy.saving import legacy_h5_format, saving_options, saving_utils
+    from keras.src.saving import serialization_lib
+
+    with saving_options.keras_option_scope(use_legacy_config=True), serialization_lib.SafeModeScope(safe):
+        model = saving_utils.model_from_config(config, custom_objects())
+        with _open_h5(path) as file:
+            legacy_h5_format.load_weights_from_hdf5_group(file["model_weights"], model)
+    return model
 
 
 def _error_summary(error: Exception) -> str:

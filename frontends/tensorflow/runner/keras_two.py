@@ -1,0 +1,246 @@
+"""Configurations of Keras 1 and 2 in Keras 3's own terms, for what Keras 3 would read as something else or not at all.
+
+A layer of Keras 2 says which function it applies by name alone, and Keras 3 has other functions under some of these
+names. Models of every layer and activation that Keras 2.2.4, tf.keras of TensorFlow 1.15 and Keras 2.15 wrote were
+compared with what Keras 3.15 makes of them. These differ:
+
+| what | Keras 1 and 2 | Keras 3 |
+|---|---|---|
+| activation `hard_sigmoid` | clip(0.2 x + 0.5, 0, 1) | clip(x / 6 + 0.5, 0, 1) |
+| `GRU`, `GRUCell` without `reset_after` (before 2.1.5) | resets before the product | resets after it |
+| `BatchNormalization` of pictures, epsilon below 1.001e-5 (before 2.12) | 1.001e-5 | the epsilon itself |
+| `UpSampling2D`, bilinear (keras before 2.4, TensorFlow before 1.15) | corners are aligned | centers are aligned |
+| `Bidirectional` sequences at masked steps (keras before 2.4) | the output before | zeros |
+| mask of `Add`, `Concatenate` and the like | what all inputs keep | what any input keeps |
+| `Sequential` without an InputLayer | `batch_input_shape` of its first layer | this shape behind one more dim |
+| `axis` of several dims in HDF5, of Keras 3 too | these dims | the last dim |
+| kernels of convolutions that Theano wrote | flipped | as they are stored |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from convert.errors import BadInput
+
+from .keras_two_layers import (
+    CORNER_UPSAMPLING,
+    FUSED_BATCH_NORMALIZATION,
+    HARD_SIGMOID,
+    HOLDING_BIDIRECTIONAL,
+    MERGES,
+    MIN_FUSED_EPSILON,
+)
+
+_CONVOLUTION = re.compile(r"Conv(?!ert)\w*D|Conv\w*Transpose|ConvLSTM")
+_NESTED = ("layers", "layer", "forward_layer", "backward_layer", "cell", "cells")
+"""Where a configuration has layers within a layer."""
+_NO_LONGER_TAKEN: dict[str, dict[str, Any]] = {
+    r"SimpleRNN|LSTM|GRU|RNN|ConvLSTM\dD": {"time_major": False},
+    r"Attention|AdditiveAttention": {"causal": False},
+    r"(Depthwise|Separable)Conv\dD|Conv\dDTranspose": {"groups": 1},
+}
+"""Arguments that Keras 3 does not take, by class, with the default that they may be dropped at."""
+_WITHOUT_EFFECT = {
+    r"SeparableConv\dD": ("kernel_initializer", "kernel_regularizer", "kernel_constraint"),
+    r"SpatialDropout\dD": ("noise_shape", "trainable"),
+    r"Discretization": ("trainable",),
+}
+"""Arguments that Keras 3 does not take and that do not change what a trained model computes."""
+
+
+@dataclass(frozen=True)
+class Writer:
+    """What wrote a file: the version of Keras, whether it was TensorFlow's own Keras, and what computed for it."""
+
+    version: tuple[int, int]
+    in_tensorflow: bool
+    backend: str = "tensorflow"
+
+    @classmethod
+    def from_text(cls, version: str, backend: str = "tensorflow") -> Writer:
+        """Return the writer for a version such as `2.2.4-tf`; no version stands for Keras 1, which told none."""
+        numbers = [int(n) for n in re.findall(r"\d+", version)[:2]]
+        major, minor = (*numbers, 0, 0)[:2] if numbers else (1, 0)
+        # From 2.4 on, the package keras is TensorFlow's Keras too.
+        return cls((major, minor), version.endswith("-tf") or (major, minor) >= (2, 4), backend)
+
+
+def translate(config: Any, writer: Writer, label: str) -> Any:
+    """Return the configuration of a whole model in the terms of Keras 3; `config` itself is left as it is.
+
+    Raises `BadInput` where the file does not tell which of two meanings holds.
+    """
+    config = deepcopy(config)
+    if writer.version < (3, 0):
+        _translate_old(config, writer, label)
+    for entry in _entries(config):
+        axis = entry["config"].get("axis", 0)
+        if axis is None or (isinstance(axis, list) and len(axis) > 1):  # Keras 3.15 drops these as it loads HDF5
+            _mark(entry)
+    return config
+
+
+def _translate_old(config: Any, writer: Writer, label: str) -> None:
+    for entry in _entries(config):
+        if isinstance(entry["config"], list):  # a Sequential of Keras before 2.2.3, which had no name
+            entry["config"] = {"name": "sequential", "layers": entry["config"]}
+    if writer.backend == "theano" and any(_CONVOLUTION.search(e["class_name"]) for e in _entries(config)):
+        raise BadInput(
+            f"{label} was written by Keras on Theano, which stores the kernels of convolutions flipped",
+            hint="load it with Keras 2.2 on TensorFlow and save it again",
+        )
+    inputs = [dict(e["config"]) for e in _entries(config) if e["class_name"] == "InputLayer"]
+    for entry in list(_entries(config)):
+        if re.match(r"keras\.(src\.)?engine\.", str(entry.get("module"))):
+            del entry["module"]
+            _mark(entry)
+        _count_calls_from_zero(entry)
+        _begin_with_input(entry)
+        _drop_arguments(entry)
+        _name_activations(entry)
+        if entry["class_name"] in ("GRU", "GRUCell"):
+            entry["config"].setdefault("reset_after", False)
+        for nested in (n for key in _NESTED for n in _listed(entry["config"].get(key)) if isinstance(n, dict)):
+            _mark(nested)
+        _raise_epsilon(entry, writer)
+        _align_corners(entry, writer, inputs, label)
+        if entry["class_name"] == "Bidirectional" and (not writer.in_tensorflow or writer.version < (2, 2)):
+            _substitute(entry, HOLDING_BIDIRECTIONAL)
+        if entry["class_name"] in MERGES:
+            _substitute(entry, MERGES[entry["class_name"]])
+
+
+def _entries(config: Any) -> Iterator[dict[str, Any]]:
+    """Return every object with a class and a configuration, the outer before the inner."""
+    stack = [config]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            if isinstance(item.get("class_name"), str) and isinstance(item.get("config"), dict | list):
+                yield item
+            stack += item.values()
+        elif isinstance(item, list):
+            stack += item
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _mark(entry: dict[str, Any]) -> None:
+    """Mark a layer as one in Keras 3's format: its reader of the older format changes some arguments."""
+    if "class_name" in entry and "module" not in entry:
+        if entry["class_name"] == "Model":
+            entry["class_name"] = "Functional"
+        module = {"Functional": "keras.src.models.functional", "Sequential": "keras"}.get(entry["class_name"])
+        entry.update(module=module or "keras.layers", registered_name=None)
+
+
+def _substitute(entry: dict[str, Any], name: str, **more: Any) -> None:
+    """Make an entry one of a class of `keras_two_layers.py`, in the form that Keras 3 writes."""
+    entry.update(class_name=name.partition(">")[2], module=None, registered_name=name)
+    entry["config"].update(more)
+
+
+def _count_calls_from_zero(entry: dict[str, Any]) -> None:
+    """Number the calls of models within a model from 0: Keras 2 counts how they were made as their first call."""
+    layers = [n for n in _listed(entry["config"].get("layers")) if isinstance(n, dict)]
+    models = {n.get("name") for n in layers if n.get("class_name") in ("Functional", "Model", "Sequential")}
+    places = ("input_layers", "output_layers")
+    calls = [*(n.get("inbound_nodes") for n in layers), *(entry["config"].get(place) for place in places)]
+    origins = [o for o in _origins(calls) if o[0] in models]
+    if origins and all(o[1] > 0 for o in origins):
+        for origin in origins:
+            origin[1] -= 1
+
+
+def _origins(value: Any) -> Iterator[list[Any]]:
+    """Return every [layer, call, output, …] in lists and in arguments by keyword."""
+    if isinstance(value, list) and len(value) >= 3 and isinstance(value[0], str) and isinstance(value[1], int):
+        yield value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _origins(item)
+
+
+def _begin_with_input(entry: dict[str, Any]) -> None:
+    """Move the shape that the first layer of a Sequential has for its input to an InputLayer."""
+    layers = entry["config"].get("layers")
+    if not isinstance(layers, list) or not all(
+        isinstance(n, dict) and isinstance(n.get("config"), dict) for n in layers
+    ):
+        return
+    shapes = [n["config"].pop("batch_input_shape", None) for n in layers if n.get("class_name") != "InputLayer"]
+    if entry["class_name"] == "Sequential" and len(shapes) == len(layers) and shapes and shapes[0]:
+        name, dtype = layers[0]["config"].get("name"), layers[0]["config"].get("dtype")
+        # An Embedding takes its numbers as float32 in Keras 2 unless told otherwise.
+        known = isinstance(dtype, str) and layers[0].get("class_name") != "Embedding"
+        described = {"batch_shape": shapes[0], "dtype": dtype if known else "float32", "name": f"{name}_input"}
+        layers.insert(0, {"class_name": "InputLayer", "config": described})
+
+
+def _drop_arguments(entry: dict[str, Any]) -> None:
+    """Leave out arguments that Keras 3 does not take, and write others as it takes them."""
+    config = entry["config"]
+    for pattern, defaults in _NO_LONGER_TAKEN.items():
+        if re.fullmatch(pattern, entry["class_name"]):
+            entry["config"] = config = {k: v for k, v in config.items() if k not in defaults or v != defaults[k]}
+    for pattern, names in _WITHOUT_EFFECT.items():
+        if re.fullmatch(pattern, entry["class_name"]):
+            entry["config"] = config = {k: v for k, v in config.items() if k not in names}
+    if isinstance(axis := config.get("axis"), list) and len(axis) == 1:
+        config["axis"] = axis[0]
+    for key, value in config.items():
+        if key.endswith("_initializer") and isinstance(value, dict) and isinstance(value.get("config"), dict):
+            value["config"].pop("dtype", None)
+    if entry["class_name"] == "InputLayer":
+        if "batch_input_shape" in config:
+            config["batch_shape"] = config.pop("batch_input_shape")
+        if config.get("ragged") is False:
+            del config["ragged"]
+
+
+def _name_activations(entry: dict[str, Any]) -> None:
+    for key, value in entry["config"].items():
+        if key.endswith("activation") and _function_name(value) == "hard_sigmoid":
+            named = {"class_name": "function", "module": "builtins", "config": HARD_SIGMOID}
+            entry["config"][key] = {**named, "registered_name": HARD_SIGMOID}
+
+
+def _function_name(value: Any) -> Any:
+    """Return the name of a function, which is written as text or, from Keras 2.12 on, as an object."""
+    return value.get("config") if isinstance(value, dict) and value.get("class_name") == "function" else value
+
+
+def _raise_epsilon(entry: dict[str, Any], writer: Writer) -> None:
+    config = entry["config"]
+    if entry["class_name"] != "BatchNormalization" or writer.version >= (2, 12) or config.get("renorm"):
+        return
+    small = config.get("epsilon", 1e-3) < MIN_FUSED_EPSILON
+    several = isinstance(axis := config.get("axis"), list) and len(axis) > 1
+    if small and not several and config.get("dtype") != "float64":
+        # The package keras ran the fused operator with channels first on GPUs only.
+        axes = [1, -1] if writer.in_tensorflow else [-1]
+        ranks = [4, 5] if writer.version >= (2, 6) else [4]
+        _substitute(entry, FUSED_BATCH_NORMALIZATION, fused_ranks=ranks, fused_axes=axes)
+
+
+def _align_corners(entry: dict[str, Any], writer: Writer, inputs: list[dict[str, Any]], label: str) -> None:
+    if entry["class_name"] != "UpSampling2D" or entry["config"].get("interpolation") != "bilinear":
+        return
+    if writer.in_tensorflow and writer.version == (2, 2):
+        # TensorFlow 1.13 to 2.1 all call their Keras 2.2.4-tf; 1.15 was the first to write `ragged`.
+        if not inputs:
+            raise BadInput(
+                f"{label} does not tell whether TensorFlow 1.14 or 1.15 wrote it, which upsample in different ways",
+                hint="load it with the version of TensorFlow that wrote it and save it as a SavedModel",
+            )
+        corners = not any("ragged" in config for config in inputs)
+    else:
+        corners = not writer.in_tensorflow
+    if corners:
+        _substitute(entry, CORNER_UPSAMPLING)

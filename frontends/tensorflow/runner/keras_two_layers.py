@@ -1,0 +1,140 @@
+"""Functions and layers of Keras 1 and 2 whose arithmetic Keras 3 has changed, as objects of Keras 3.
+
+`keras_two.py` puts their names into a configuration. Only the loading of such a file knows these names.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+HARD_SIGMOID = "hard_sigmoid_of_keras_two"
+"""The name of the function itself, because layers such as Bidirectional write their parts and read them again."""
+FUSED_BATCH_NORMALIZATION = "convert>FusedBatchNormalization"
+HOLDING_BIDIRECTIONAL = "convert>HoldingBidirectional"
+CORNER_UPSAMPLING = "convert>CornerUpSampling2D"
+MERGES = {
+    name: f"convert>Strict{name}"
+    for name in ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract")
+}
+
+MIN_FUSED_EPSILON = 1.001e-5
+"""The least epsilon of cuDNN: `tf.nn.fused_batch_norm` raised a smaller one to it, on every device."""
+
+
+def custom_objects() -> dict[str, Any]:
+    """Return the objects by the names that a translated configuration has for them."""
+    return {
+        HARD_SIGMOID: hard_sigmoid_of_keras_two,
+        FUSED_BATCH_NORMALIZATION: _fused_batch_normalization(),
+        HOLDING_BIDIRECTIONAL: _holding_bidirectional(),
+        CORNER_UPSAMPLING: _corner_upsampling(),
+        **{MERGES[name]: _strict_merge(name) for name in MERGES},
+    }
+
+
+def hard_sigmoid_of_keras_two(x: Any) -> Any:
+    """Return clip(0.2 x + 0.5, 0, 1), where Keras 3 has clip(x / 6 + 0.5, 0, 1)."""
+    from keras import ops
+
+    return ops.clip(x * 0.2 + 0.5, 0.0, 1.0)
+
+
+def _fused_batch_normalization() -> Any:
+    """Return a BatchNormalization that raises its epsilon where TensorFlow up to 2.11 ran the fused operator."""
+    import keras
+
+    class FusedBatchNormalization(keras.layers.BatchNormalization):
+        def __init__(self, fused_ranks: list[int], fused_axes: list[int], **config: Any) -> None:
+            super().__init__(**config)
+            self.epsilon: float
+            self.fused_ranks, self.fused_axes = fused_ranks, fused_axes
+
+        def build(self, input_shape: Any) -> None:
+            rank = len(input_shape)
+            if rank in self.fused_ranks and self.axis % rank in {axis % rank for axis in self.fused_axes}:
+                self.epsilon = max(self.epsilon, MIN_FUSED_EPSILON)
+            super().build(input_shape)
+
+    return FusedBatchNormalization
+
+
+def _holding_bidirectional() -> Any:
+    """Return a Bidirectional whose sequences hold the output before a masked step, where Keras 3 has zeros."""
+    import keras
+
+    class HoldingBidirectional(keras.layers.Bidirectional):
+        def __init__(self, *layers: Any, **config: Any) -> None:
+            super().__init__(*layers, **config)
+            for part in (self.forward_layer, self.backward_layer):
+                if hasattr(part, "zero_output_for_mask"):
+                    part.zero_output_for_mask = False
+
+    return HoldingBidirectional
+
+
+def _corner_upsampling() -> Any:
+    """Return an UpSampling2D that interpolates between upper left corners, as TensorFlow 1's resize_bilinear did."""
+    import keras
+    import tensorflow as tf
+
+    class CornerUpSampling2D(keras.layers.UpSampling2D):
+        def call(self, inputs: Any) -> Any:
+            first = self.data_format == "channels_first"
+            x = tf.transpose(inputs, (0, 2, 3, 1)) if first else inputs
+            sizes = tf.shape(x)[1:3] * tf.constant(self.size)
+            y = tf.compat.v1.image.resize_bilinear(x, sizes, align_corners=False, half_pixel_centers=False)
+            return tf.transpose(y, (0, 3, 1, 2)) if first else y
+
+    return CornerUpSampling2D
+
+
+def _strict_merge(name: str) -> Any:
+    """Return a merging layer whose mask keeps what all inputs keep: in Keras 3 it is what any input keeps.
+
+    Of inputs without a mask Keras 2 keeps everything, where Keras 3 drops the masks of the others too.
+    """
+    import keras
+
+    class StrictMerge(getattr(keras.layers, name)):  # type: ignore[misc]
+        def __init__(self, **config: Any) -> None:
+            super().__init__(**config)
+            # One layer with a name of its own: operations would be named like layers of the file.
+            self.joined_mask = _joined_mask()(getattr(self, "axis", None), name=f"{self.name}_mask")
+
+        def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+            if mask is None or all(m is None for m in mask):
+                return None
+            return self.joined_mask(inputs, [m for m in mask if m is not None], present=[m is not None for m in mask])
+
+    StrictMerge.__name__ = MERGES[name].partition(">")[2]
+    return StrictMerge
+
+
+def _joined_mask() -> Any:
+    """Return a layer that makes one mask of those that are present: of a concatenation if it has an axis."""
+    import keras
+    from keras import ops
+
+    class JoinedMask(keras.layers.Layer):
+        def __init__(self, axis: int | None, **config: Any) -> None:
+            super().__init__(**config)
+            self.axis = axis
+            self.supports_masking = True  # inputs may have some
+
+        def compute_mask(self, inputs: Any, previous_mask: Any) -> None:
+            return None
+
+        def call(self, inputs: Any, masks: Any, present: list[bool]) -> Any:
+            if self.axis is None:
+                return reduce(ops.logical_and, masks)
+            left = iter(masks)
+            whole = []
+            for x, has_mask in zip(inputs, present, strict=True):
+                everything = ops.ones_like(x, dtype="bool")
+                mask = next(left) if has_mask else everything
+                wide = ops.expand_dims(mask, -1) if len(mask.shape) < len(x.shape) else mask
+                whole.append(ops.logical_and(wide, everything))
+            return ops.all(ops.concatenate(whole, axis=self.axis), axis=-1)
+
+    return JoinedMask
