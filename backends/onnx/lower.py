@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
@@ -14,6 +15,7 @@ from convert.passes import run_passes
 from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.clean import clean
 from convert.passes.layout.assign import assign_layout
+from convert.passes.opset.adapters import Adapter
 from convert.passes.opset.convert import convert_opset
 from convert.passes.size_checks import write_size_checks_as_reshapes
 
@@ -61,7 +63,7 @@ def lower(model: ir.Model, opset: int, dump: Path | None = None) -> None:
     old = opset <= NEWEST_OLD
 
     def to_opset(model: ir.Model) -> bool:
-        convert_opset(model, opset, forms={**SAME_WINDOWS, **forms_of(opset)})
+        convert_opset(model, opset, forms=_chained(SAME_WINDOWS, forms_of(opset)))
         return True
 
     if not OLDEST <= opset <= NEWEST:
@@ -85,6 +87,15 @@ def lower(model: ir.Model, opset: int, dump: Path | None = None) -> None:
     model.ir_version = ir_version(model)
     if model.ir_version < _WEIGHTS_APART:
         model.graph.inputs.extend(v for v in model.graph.initializers.values() if not v.is_graph_input())
+
+
+def _chained(first: Mapping[str, Adapter], second: Mapping[str, Adapter]) -> Mapping[str, Adapter]:
+    """Return adapters by operator that ask `second` where `first` leaves a node as it is."""
+
+    def chain(a: Adapter, b: Adapter) -> Adapter:
+        return lambda g, node, target: a(g, node, target) or b(g, node, target)
+
+    return {**first, **second, **{name: chain(first[name], second[name]) for name in first.keys() & second.keys()}}
 
 
 def _name_apart(model: ir.Model) -> None:

@@ -1,91 +1,112 @@
-"""Writes pools and convolutions whose windows lie further apart than they reach, with their `same` pads as a Pad.
+"""Writes convolutions and pools whose windows lie further apart than they reach, padded so that sizes stay the `same`.
 
-What `auto_pad` puts around them is less than nothing where the last window reaches over fewer elements than lie between
-two. onnxruntime 1.32 ends there with "padding values must be non-negative" for pools, and cuts elements off for
-convolutions, which gives other numbers than TensorFlow's SAME.
+`auto_pad` puts less than nothing around such a window where the last one reaches over fewer elements than lie between
+two. TensorFlow puts nothing there. onnxruntime 1.32 ends a pool with "padding values must be non-negative", and cuts
+the input of a convolution: where 2 elements or more are missing, all windows begin too late. Sizes that are known give
+pads as numbers; open ones are padded by a Pad.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
+from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.graph.values import known_dims
 from convert.passes.opset.adapters import Adapter
+from convert.semantics.windows import same_pads
 
 _COMPUTED_PADS = 11
 """The opset that made the pads of Pad an input."""
+_CONVOLUTIONS = {"Conv": None, "ConvInteger": 2, "QLinearConv": 2}
+"""Convolutions with the input that holds the level of zero."""
+_WEIGHTS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}
 
 
-def _same_pads(g: Graph, node: ir.Node, kernel: Sequence[int], target: int) -> tuple[ir.Value, ir.Value] | None:
-    """Return the spatial sizes and the pads of SAME_UPPER or SAME_LOWER over [batch, channels, *spatial].
+def padded_window(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+    """Return a window with SAME_UPPER or SAME_LOWER over [batch, channels, *spatial] in another form, or None for it.
 
-    int64, [spatial] and [2 * (2 + spatial)]. None where `auto_pad` is not SAME or puts no negative pads.
+    None where the operator itself pads right. Raises `Unsupported` where the target's opset has no other form.
     """
-    side = node.attributes.get_string("auto_pad", "NOTSET")
-    x = node.inputs[0]
-    if side not in ("SAME_UPPER", "SAME_LOWER") or x is None or x.shape is None or len(node.outputs) > 1:
+    side, x = node.attributes.get_string("auto_pad", "NOTSET"), node.inputs[0]
+    kernel = _kernel(node)
+    if side not in ("SAME_UPPER", "SAME_LOWER") or x is None or kernel is None:
         return None
-    strides = np.array(node.attributes.get_ints("strides", [1] * len(kernel)), np.int64)
-    dilations = np.array(node.attributes.get_ints("dilations", [1] * len(kernel)), np.int64)
-    reach = (np.array(kernel, np.int64) - 1) * dilations + 1
-    if target < _COMPUTED_PADS or (strides <= reach).all():
+    rank = len(kernel)
+    strides, dilations = (list(node.attributes.get_ints(key, [1] * rank)) for key in ("strides", "dilations"))
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    harmless = 1 if node.op_type in _CONVOLUTIONS else 0  # one element is cut off at the end, which no window meets
+    if all(s <= r + harmless for s, r in zip(strides, reach, strict=True)):
         return None
-    sizes = g.Slice(g.dims(x), [2], [2 + len(kernel)], [0])
+    kept = {k: a for k, a in node.attributes.items() if k not in ("auto_pad", "pads", "ceil_mode")}
+    sizes = [n for n in (x.shape or ())[2:] if isinstance(n, int)]
+    if len(sizes) == rank:
+        pairs = [same_pads(n, r, s, side) for n, r, s in zip(sizes, reach, strides, strict=True)]
+        pads = [before for before, _ in pairs] + [after for _, after in pairs]
+        outputs = g.node(node.op_type, node.inputs, {**kept, "pads": pads}, outputs=len(node.outputs))
+        return [outputs] if len(node.outputs) == 1 else outputs
+    if target < _COMPUTED_PADS or len(node.outputs) > 1:
+        what = "places of the largest elements" if len(node.outputs) > 1 else f"opset {target}"
+        raise Unsupported(f"padding by open sizes, with strides beyond the kernel, is not possible for {what}")
+    computed = _computed_pads(g, x, np.array(reach, np.int64), np.array(strides, np.int64), side)
+    return [_PADDED.get(node.op_type, _padded_pool)(g, node, x, computed, kept)]
+
+
+def _kernel(node: ir.Node) -> list[int] | None:
+    """Return the spatial sizes of a window, or None where they are not known."""
+    if node.op_type not in _CONVOLUTIONS:
+        return list(node.attributes.get_ints("kernel_shape"))
+    weight = node.inputs[_WEIGHTS[node.op_type]]
+    dims = list(weight.shape)[2:] if weight is not None and weight.shape is not None else []
+    known = [d for d in dims if isinstance(d, int)]
+    return known if known and len(known) == len(dims) else None
+
+
+def _computed_pads(g: Graph, x: ir.Value, reach: np.ndarray, strides: np.ndarray, side: str) -> ir.Value:
+    """Return the pads of all dims, none of them negative, computed from the sizes of `x`."""
+    sizes = _spatial_sizes(g, x, len(reach))
     steps = g.Div(g.Add(sizes, strides - 1), strides)
     total = g.Sub(g.Add(g.Mul(g.Sub(steps, 1), strides), reach), sizes)
-    total = g.Where(g.Less(total, 0), np.zeros(len(kernel), np.int64), total)
+    total = g.Where(g.Less(total, 0), np.zeros(len(reach), np.int64), total)
     half, none = g.Div(total, 2), np.zeros(2, np.int64)
     before, after = (half, g.Sub(total, half))[:: 1 if side == "SAME_UPPER" else -1]
-    return sizes, g.Concat(none, before, none, after, axis=0)
+    return g.Concat(none, before, none, after, axis=0)
 
 
-def _without_pads(node: ir.Node) -> dict[str, ir.Attr]:
-    return {k: a for k, a in node.attributes.items() if k not in ("auto_pad", "pads", "ceil_mode")}
+def _spatial_sizes(g: Graph, x: ir.Value, rank: int) -> ir.Value:
+    return g.Slice(g.dims(x), [2], [2 + rank], [0])
 
 
-def padded_convolution(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """Pad with zeros, or the zero point of integers, and convolve without pads; None for all other convolutions."""
-    x, weight = node.inputs[0], node.inputs[3 if node.op_type == "QLinearConv" else 1]
-    dims = known_dims(weight) if weight is not None else None
-    kernel = node.attributes.get_ints("kernel_shape") or [d for d in (dims or ())[2:] if isinstance(d, int)]
-    if dims is None or len(kernel) != len(dims) - 2:
-        return None
-    found = _same_pads(g, node, kernel, target)
-    if found is None:
-        return None
-    zero = {"QLinearConv": 2, "ConvInteger": 2}.get(node.op_type)
-    point = node.inputs[zero] if zero is not None and len(node.inputs) > zero else None
-    padded = g.Pad(x, found[1]) if point is None else g.Pad(x, found[1], point)
-    return [g.node(node.op_type, [padded, *node.inputs[1:]], _without_pads(node))]
+Attributes = Mapping[str, ir.Attr]
 
 
-def padded_pool(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """Pad with what does not count, and pool without pads; None for all other pools."""
-    kernel = node.attributes.get_ints("kernel_shape") or ()
-    found = _same_pads(g, node, kernel, target)
-    if found is None:
-        return None
-    sizes, pads = found
-    kept, x = _without_pads(node), node.inputs[0]
-    assert x is not None
+def _padded_convolution(g: Graph, node: ir.Node, x: ir.Value, pads: ir.Value, kept: Attributes) -> ir.Value:
+    place = _CONVOLUTIONS[node.op_type]
+    zero = node.inputs[place] if place is not None and place < len(node.inputs) else None
+    padded = g.Pad(x, pads) if zero is None else g.Pad(x, pads, g.Reshape(zero, np.zeros(0, np.int64)))
+    return g.node(node.op_type, [padded, *node.inputs[1:]], kept)
+
+
+def _padded_max_pool(g: Graph, node: ir.Node, x: ir.Value, pads: ir.Value, kept: Attributes) -> ir.Value:
     dtype = g.dtype(x)
-    if node.op_type == "MaxPool":
-        lowest = -np.inf if dtype.is_floating_point() else np.iinfo(dtype.numpy()).min
-        return [g.node("MaxPool", [g.Pad(x, pads, g.const(np.array(lowest, dtype.numpy()), dtype))], kept)]
+    lowest = -np.inf if dtype.is_floating_point() else np.iinfo(dtype.numpy()).min
+    return g.node("MaxPool", [g.Pad(x, pads, g.const(np.array(lowest, dtype.numpy()), dtype))], kept)
+
+
+def _padded_pool(g: Graph, node: ir.Node, x: ir.Value, pads: ir.Value, kept: Attributes) -> ir.Value:
     pooled = g.node(node.op_type, [g.Pad(x, pads)], kept)
     if node.op_type == "LpPool" or node.attributes.get_int("count_include_pad", 0) != 0:
-        return [pooled]
+        return pooled
     # The mean is of the elements that are there alone.
-    ones = g.Expand(g.const(1.0, dtype), g.Concat(np.ones(2, np.int64), sizes, axis=0))
-    return [g.Div(pooled, g.node("AveragePool", [g.Pad(ones, pads)], kept))]
+    sizes = _spatial_sizes(g, x, len(node.attributes.get_ints("kernel_shape")))
+    ones = g.Expand(g.const(1.0, g.dtype(x)), g.Concat(np.ones(2, np.int64), sizes, axis=0))
+    return g.Div(pooled, g.node("AveragePool", [g.Pad(ones, pads)], kept))
 
 
-FORMS: Mapping[str, Adapter] = {
-    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), padded_pool),
-    **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv"), padded_convolution),
+_PADDED: dict[str, Callable[[Graph, ir.Node, ir.Value, ir.Value, Attributes], ir.Value]] = {
+    **dict.fromkeys(_CONVOLUTIONS, _padded_convolution),
+    "MaxPool": _padded_max_pool,
 }
-"""Operators with windows that are padded to the `same` sizes and have gaps between them, as onnxruntime takes them."""
+FORMS: Mapping[str, Adapter] = dict.fromkeys((*_CONVOLUTIONS, "MaxPool", "AveragePool", "LpPool"), padded_window)
