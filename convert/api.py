@@ -82,6 +82,7 @@ def convert(
         report.note(f"one graph, as one file is named for it: a folder as output gets {', '.join(parts)}")
     report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(place), form.name
     _check_narrowing(chosen, form)
+    chosen = replace(chosen, one_size_way=form.one_size_way)
     _note_unread_options(chosen, opened, report, form)
     chosen = _with_wider_dtypes(chosen, form)
     if not dry_run:
@@ -101,7 +102,7 @@ def convert(
         from convert.passes.dump import make_dump_folder
 
         chosen = replace(chosen, dump_passes=make_dump_folder(Path(dump_passes)))
-    from convert.graph.metadata import COMPANIONS_KEY, FILES_KEY
+    from convert.graph.metadata import COMPANIONS_KEY, FILES_KEY, WAYS_KEY
 
     backend = plugin.backend_for(form.name)
     verified = not dry_run and verify is not False
@@ -113,6 +114,8 @@ def convert(
     check_apart(place, read := [*read, *model.meta.get(FILES_KEY, [])])
     _note_differences(model, report, form.kind)
     graph = model.clone() if verified else None
+    if graph is not None and WAYS_KEY in model.meta:  # which a clone lacks
+        graph.meta[WAYS_KEY] = model.meta[WAYS_KEY]
     _apply_layout(model, chosen, report)
     if dry_run:
         with report.stage("check"), hold_against_read_file(opened, chosen, model):
@@ -213,6 +216,8 @@ def verify(
         return verify_parts(verify, left, right, chosen, {"rules": rules, **options}, method, report)
     report.source, report.kind, report.target, report.format = left.label, left.kind, right.label, right.kind
     _note_unread_options(chosen, left, report)
+    forms = [form for form in plugin.formats().values() if form.kind == right.kind]
+    chosen = replace(chosen, one_size_way=bool(forms) and all(form.one_size_way for form in forms))
     _warm_up(report, left.kind, target=right.kind)
     with report.stage("read", _size(left)), paused_garbage_collection():
         graph = read_model(left, chosen, report)

@@ -93,6 +93,7 @@ class Options:
     calibrate: samples by input name, whose ranges say how `quantize` stores activations in 8 bits too.
     rules: Python files with rules for custom operators, by their whole paths.
     dump_passes: the folder that gets the graph after each pass (`passes.run_passes`).
+    one_size_way: read one way of a model that decides on sizes, for a format without branches on sizes.
     extra: values of other options that frontends and backends declare (`plugin.Option.of` reads them), by name.
     """
 
@@ -113,6 +114,7 @@ class Options:
     calibrate: Mapping[str, Any] = field(default_factory=dict)
     rules: tuple[str, ...] = ()
     dump_passes: Path | None = None
+    one_size_way: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

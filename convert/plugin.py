@@ -51,6 +51,8 @@ class Format:
     aliases: tuple[str, ...] = ()
     """What else people call it after `--to`: in lower case, words joined by "-"."""
     suffix_needed: bool = False  # its framework reads it under no other
+    one_size_way: bool = False
+    """Whether it lacks branches on sizes: of a model that decides on sizes it gets one way, and refuses other sizes."""
 
 
 T = TypeVar("T", str, int, float, bool, dict[str, Any])

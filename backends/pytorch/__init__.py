@@ -53,6 +53,7 @@ FORMATS = {
         "TorchScript archive with trainable parameters, for torch.jit.load",
         kind="torchscript",
         names=_NAMES,
+        one_size_way=True,
         aliases=("torchscript", "jit", "pt"),
     ),
     "torch-code": Format(
@@ -61,6 +62,7 @@ FORMATS = {
         True,
         "readable PyTorch code with its weights: model.py, model.safetensors",
         kind="torch-code",
+        one_size_way=True,  # a size of 1 or 0 is taken for one of 2 and more, so that an If on it would have one way
         entries=("model.py", "model.safetensors", "__pycache__/*.pyc"),
         never_lacking=("model.py", "model.safetensors"),
         marks=(("model.py", USAGE.partition(";")[0].encode()),),

@@ -9,6 +9,9 @@ DIMS_KEY, GUARDS_KEY = "convert.dims", "convert.guards"
 """Metadata of the model, JSON: bounds of dynamic dims, {"batch": [1, null]}, and conditions on their sizes,
 ["h % 8 == 0"]."""
 
+WAYS_KEY = "convert.ways"
+"""In the `meta` of the model: lists of conditions on sizes, one for each way that its Ifs take: [["h % 8 != 0"], …]."""
+
 RANGE_KEY = "convert.range"
 """Metadata of an input of integers, JSON: the least and the greatest that it may hold, ints or names of dims,
 [1, "time"], and behind them "descending" where they have to be in that order, or "partition" where they have to add up

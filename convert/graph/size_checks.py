@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -42,11 +42,14 @@ def holds(g: Graph, condition: str, sizes: Mapping[str, ir.Value]) -> ir.Value |
         return None
 
 
-def check_sizes(g: Graph, x: ir.Value, fits: ir.Value, conditions: Sequence[str]) -> ir.Value:
+def check_sizes(
+    g: Graph, x: ir.Value, fits: ir.Value, conditions: Sequence[str], noted: Callable[[str], str] = str
+) -> ir.Value:
     """`x`, which fails when the model runs where `fits`, boolean [1], does not hold.
 
     A Split in two of which the second has no element: no pass and no runtime takes it away, because what it does
-    depends on numbers that only a run knows.
+    depends on numbers that only a run knows. noted: gives a condition as it is for the whole model, where the check
+    stands behind an If.
     """
     shape, dtype = g.shape(x), g.dtype(x)
     with g.at(Location("size check", "only_if_" + "_and_".join(map(_spelled, conditions)))):
@@ -57,7 +60,7 @@ def check_sizes(g: Graph, x: ir.Value, fits: ir.Value, conditions: Sequence[str]
         checked, rest = g.Split(lifted, g.Concat(first, [0], axis=0), axis=axis, outputs=2)
         node = checked.producer()
         assert node is not None
-        node.metadata_props[SIZE_CHECK_KEY] = " and ".join(conditions)
+        node.metadata_props[SIZE_CHECK_KEY] = " and ".join(map(noted, conditions))
         g.facts(rest, dtype, [0 if i == axis else d for i, d in enumerate(shape or (1,))])
         g.facts(checked, dtype, shape or (1,))
         return checked if shape else g.Squeeze(checked, [0])

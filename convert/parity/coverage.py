@@ -7,14 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from convert.graph.metadata import WAYS_KEY
 from convert.graph.tensors import widened_array
 from convert.parity.inputs import Feed
+from convert.parity.size_ways import ways_left
 
 
 def describe_coverage(graph: ir.Model, feeds: Sequence[Feed]) -> str:
     """Return what the feeds cover, such as `5 input sets; batch 1–9; x from -3.1e+03 to 1.0e+03`.
 
-    Sizes are those of dynamic dims, by name or as `input.axis`; values the finite ones of each input.
+    Sizes are those of dynamic dims, by name or as `input.axis`; values the finite ones of each input. Where the graph
+    takes other ways for other sizes, how many of them the feeds take follows.
     """
     count = f"{len(feeds)} input set{'' if len(feeds) == 1 else 's'}"
     sizes: dict[str, set[int]] = {}
@@ -26,7 +29,9 @@ def describe_coverage(graph: ir.Model, feeds: Sequence[Feed]) -> str:
                 found.update(shape[axis] for shape in shapes)
     dims = [f"{name} {_span(min(found), max(found))}" for name, found in sizes.items() if found]
     values = [_values(str(value.name), feeds) for value in graph.graph.inputs]
-    return "; ".join(part for part in (count, ", ".join(dims), ", ".join(filter(None, values))) if part)
+    ways, left = len(graph.meta.get(WAYS_KEY, [])), len(ways_left(graph, feeds))
+    taken = f"{ways - left} of {ways} ways that depend on sizes" if ways else ""
+    return "; ".join(part for part in (count, ", ".join(dims), ", ".join(filter(None, values)), taken) if part)
 
 
 def _span(low: int, high: int) -> str:

@@ -15,6 +15,7 @@ from convert.parity.inputs import Feed
 from convert.parity.judge import VerifyMethod
 from convert.parity.long_sizes import long_feeds
 from convert.parity.saved import input_sets
+from convert.parity.size_ways import way_feeds
 from convert.parity.uneven import far_feed, longest_feed, offset_feed, uneven_feed, with_unusual_rows
 
 _EDGES = 3
@@ -57,7 +58,8 @@ def default_feeds(
     offset = offset_feed(graph, method.seeds + 4) if whole and large else None
     long = long_feeds(graph, method.seeds + 5) if whole else []
     edges = (special, far, offset, uneven, longest, *long, inputs.smallest_feed(graph, method.seeds))
-    return _common_feeds([*feeds, *(edge for edge in edges if edge is not None)], method)
+    every = [*feeds, *(edge for edge in edges if edge is not None)]
+    return _common_feeds([*every, *way_feeds(graph, every, method.seeds + 7)], method)
 
 
 def _common_feeds(feeds: Sequence[Feed], method: VerifyMethod) -> list[Feed]:

@@ -151,6 +151,29 @@ def fit_sizes(
     return found if not broken_guards(guards, found) else dict(sizes)
 
 
+def sizes_meeting(
+    sizes: Mapping[str, int], guards: Sequence[str], bounds: Mapping[str, Sequence[int | None]]
+) -> dict[str, int] | None:
+    """Return `sizes` changed so that they meet the guards, beside a number in one of them if need be; None without."""
+    for start in (sizes, *_beside_numbers(sizes, guards, bounds)):
+        found = fit_sizes(start, guards, bounds)
+        if not broken_guards(guards, found):
+            return found
+    return None
+
+
+def _beside_numbers(
+    sizes: Mapping[str, int], guards: Sequence[str], bounds: Mapping[str, Sequence[int | None]]
+) -> Iterable[dict[str, int]]:
+    """Sizes of which one is beside a number in a guard, where that is beyond the reach of a search."""
+    for node in (node for guard in guards for node in ast.walk(ast.parse(guard, mode="eval"))):
+        number = node.value if isinstance(node, ast.Constant) and type(node.value) is int else 0
+        for name, size in sizes.items() if number > _REACH else ():
+            low, high = bounds.get(name, (1, None))
+            if abs(number - size) > _REACH - 2 and (low or 0) <= number + 1 <= (number + 1 if high is None else high):
+                yield {**sizes, name: number + 1}
+
+
 def _nearby_sizes(size: int, bounds: Sequence[int | None], most: int) -> list[int]:
     """The sizes around this one that are allowed, the nearest `most` of them."""
     low, high = bounds[0] or 1, bounds[1]

@@ -8,15 +8,15 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 from convert.graph.metadata import SIZE_CHECK_KEY
-from convert.graph.values import dims
+from convert.graph.values import dims, nodes_of
 from convert.report import Report
 
 _NO_SIZE = -7
 
 
 def size_checks(model: ir.Model) -> list[ir.Node]:
-    """The nodes of a model that fail for sizes outside of its contract."""
-    return [node for node in model.graph if SIZE_CHECK_KEY in node.metadata_props and node.op_type == "Split"]
+    """The nodes of a model, behind Ifs too, that fail for sizes outside of its contract."""
+    return [node for node in nodes_of(model.graph) if SIZE_CHECK_KEY in node.metadata_props and node.op_type == "Split"]
 
 
 def write_size_checks_as_reshapes(model: ir.Model, *, by_dims: bool = False) -> bool:
@@ -69,7 +69,8 @@ def note_lost_checks(lost: Sequence[str], target: str, report: Report) -> None:
 
 
 def _replace(model: ir.Model, node: ir.Node, value: ir.Value, g: Graph | None) -> None:
-    old = node.outputs[0]
+    old, graph = node.outputs[0], node.graph
+    assert isinstance(graph, ir.Graph)
     if g is not None:
         for name, constant in list(g.graph.initializers.items()):
             g.graph.initializers.pop(name)
@@ -81,14 +82,14 @@ def _replace(model: ir.Model, node: ir.Node, value: ir.Value, g: Graph | None) -
             new.name = node.name if new.op_type == "Reshape" else f"{node.name}.{i}"
             for output in new.outputs:
                 output.name = f"{node.name}.value{i}"
-        model.graph.insert_before(node, made)
+        graph.insert_before(node, made)
     elif old.is_graph_output():
         identity = ir.Node("", "Identity", [value], num_outputs=1, name=f"{node.name}.same")
         identity.outputs[0].type, identity.outputs[0].shape = value.type, value.shape
         identity.outputs[0].name = f"{node.name}.same"
-        model.graph.insert_before(node, [identity])
+        graph.insert_before(node, [identity])
         value = identity.outputs[0]
     if old.is_graph_output():
         old.name, value.name = None, old.name
     ir.convenience.replace_all_uses_with(old, value, replace_graph_outputs=True)
-    model.graph.remove(node, safe=True)
+    graph.remove(node, safe=True)

@@ -33,6 +33,7 @@ from .export.patches.counts import fixed_counts
 from .export.patches.hits import loops_over_hits, places_of_hits
 from .export.patches.lengths import symbolic_numbers
 from .export.prepare import OneSizeOnly
+from .export.size_ways import read_size_ways
 from .export.static_dims import Place, read_with_static_dims
 from .files.hugging_face import (
     is_hugging_face,
@@ -177,7 +178,7 @@ def _read_all_ways(
     def read_path(path: list[bool]) -> ir.Model:
         with deciding(path) as made:
             try:
-                return _read_one_way(thing, options, static, Report("another way") if path else report)
+                return _read_one_way(thing, options, static, Report("another way") if path else report, False)
             finally:
                 lines.update(line for each in made for line in each.lines)
 
@@ -195,20 +196,28 @@ def _read_all_ways(
     return model
 
 
-def _read_one_way(thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report) -> ir.Model:
+def _read_one_way(
+    thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report, size_ways: bool = True
+) -> ir.Model:
+    """The graph of one capture, with the ways that forward takes for other sizes unless `size_ways` is False."""
     before = list(report.notes)
     done = capture(thing, options, report, static)
+    read = partial(read_size_ways, thing) if size_ways and not options.one_size_way else _lower_capture
     try:
-        return _lower_capture(done, report)
+        return read(done, _wanted_names(done), report)
     except OneSizeOnly:
         if lengthened_call(done.call, every=True) is None:
             raise
         report.notes[:] = before
-        return _lower_capture(capture(thing, options, report, static, longer=True), report)
+        done = capture(thing, options, report, static, longer=True)
+        return read(done, _wanted_names(done), report)
 
 
-def _lower_capture(done: Capture, report: Report) -> ir.Model:
-    names = {(n, p): w.name for n, e in done.call.items() for p, w in e.wishes.items() if w.name}
+def _wanted_names(done: Capture) -> dict[Place, str]:
+    return {(n, p): w.name for n, e in done.call.items() for p, w in e.wishes.items() if w.name}
+
+
+def _lower_capture(done: Capture, names: Mapping[Place, str], report: Report) -> ir.Model:
     return lower(done.program, report, names, done.branches)
 
 

@@ -15,7 +15,6 @@ from typing import Any
 import onnx_ir as ir
 
 from convert.errors import Unsupported
-from convert.graph.values import known_dims
 
 from .both_ways import (
     DECISION_KEY,
@@ -24,10 +23,12 @@ from .both_ways import (
     branch_of,
     content_key,
     decisions_of,
+    ends_of,
     equal_values,
     free_names,
     is_comparable,
     join_equal_nodes,
+    joined,
     read_each_way,
     take_over,
 )
@@ -103,8 +104,7 @@ def _merged(
 
 
 def _check_ends(model: ir.Model, other: ir.Model, count: int) -> None:
-    ends = [[(v.name, v.dtype) for v in (*m.graph.inputs, *m.graph.outputs)] for m in (model, other)]
-    if ends[0] != ends[1] or model.metadata_props != other.metadata_props:
+    if ends_of(model) != ends_of(other) or model.metadata_props != other.metadata_props:
         raise Unsupported("the ways have other inputs or outputs, or hold for other sizes")
     if len(decisions_of(other)) != count or len(decisions_of(model)) != count:
         raise Unsupported("one decision leads to others")
@@ -214,10 +214,10 @@ def _write(model: ir.Model, place: int, seam: Seam, answer: bool, later: Iterabl
             if value is not None and value in seam.same:
                 node.replace_input_with(i, seam.same[value])
     seam.other.graph.remove(seam.moved, safe=False)
-    take_over(model, seam.moved)
+    take_over(model, seam.other, seam.moved)
     own = list(seam.theirs)
     others = [seam.same.get(b, b) for b in seam.theirs.values()]
-    results = [_joined(a, b) for a, b in zip(own, others, strict=True)]
+    results = [joined(a, b) for a, b in zip(own, others, strict=True)]
     made = dict(zip(own, results, strict=True))
     inside = {*seam.kept}
     for a, result in made.items():
@@ -242,11 +242,3 @@ def _write(model: ir.Model, place: int, seam: Seam, answer: bool, later: Iterabl
     node = ir.Node("", "If", [decided.outputs[0]], branches, outputs=results)
     node.metadata_props.update({k: v for k, v in decided.metadata_props.items() if k != DECISION_KEY})
     model.graph.append(node)
-
-
-def _joined(a: ir.Value, b: ir.Value) -> ir.Value:
-    """What is one of two values; raises `Unsupported` where they are of other dtypes or ranks."""
-    first, second = known_dims(a), known_dims(b)
-    if a.type != b.type or first is None or second is None or len(first) != len(second):
-        raise Unsupported("the two ways of a decision give other dtypes or ranks")
-    return ir.Value(type=a.type, shape=ir.Shape([x if x == y else None for x, y in zip(first, second, strict=True)]))

@@ -1,11 +1,12 @@
-"""One graph of two captures that took a decision on data one way and the other: an If over what differs.
+"""One graph of two captures that took a decision one way and the other: an If over what differs.
 
 Nodes that are equal in both, with equal inputs, stay before it; those of one capture only go into its branch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ import onnx_ir as ir
 import torch
 
 from convert.errors import Unsupported
-from convert.graph import Graph, register_initializer
-from convert.graph.values import draws_numbers, known_dims, nodes_of
+from convert.graph import Dim, Graph, register_initializer
+from convert.graph.metadata import DIM_KEY, SIZE_CHECK_KEY
+from convert.graph.trainable import add_non_trainable, non_trainable
+from convert.graph.values import draws_numbers, known_dims, names_in_use, nodes_of
 
 from .decisions import HOLDS, decision_of
 
@@ -60,34 +63,51 @@ def decisions_of(model: ir.Model) -> dict[int, ir.Node]:
 
 def _merge(model: ir.Model, other: ir.Model, place: int) -> None:
     """Change `model`, which took the decision as true, into one that does what `other` does where it is false."""
-    ends = [[(v.name, v.dtype) for v in (*m.graph.inputs, *m.graph.outputs)] for m in (model, other)]
-    if ends[0] != ends[1] or model.metadata_props != other.metadata_props:
+    if ends_of(model) != ends_of(other) or model.metadata_props != other.metadata_props:
         raise Unsupported("the two ways have other inputs or outputs, or hold for other sizes")
+    decided = decisions_of(model)[place]
     for each in (model, other):
         join_equal_nodes(each)
     same = equal_values(model, other)
+    if all(same.get(b, b) is a for a, b in zip(model.graph.outputs, other.graph.outputs, strict=True)):
+        return
+    if decided.outputs[0] not in same.values():
+        raise Unsupported("what decides is computed in another way on each way")
+    places = {k: v for k, v in decided.metadata_props.items() if k != DECISION_KEY}
+    join_ways(model, other, same, [decided], places)
+
+
+def ends_of(model: ir.Model) -> list[tuple[str | None, ir.DataType | None]]:
+    """The names and dtypes of the inputs and outputs, which both ways have to have alike."""
+    return [(v.name, v.dtype) for v in (*model.graph.inputs, *model.graph.outputs)]
+
+
+def join_ways(
+    model: ir.Model,
+    other: ir.Model,
+    same: Mapping[ir.Value, ir.Value],
+    deciding: Sequence[ir.Node],
+    metadata: Mapping[str, str],
+) -> None:
+    """Change `model` into one that does what `other` does where the last of the nodes `deciding` gives false.
+
+    same: the `equal_values`; deciding: nodes that stay before the If; metadata: that of the If. Raises `Unsupported`
+    where an output has another dtype or rank on the other way.
+    """
+    _join_facts(same)
+    _rename_dims(model, other, same)
     own_outputs, theirs = list(model.graph.outputs), [same.get(v, v) for v in other.graph.outputs]
+    differs = [i for i, (a, b) in enumerate(zip(own_outputs, theirs, strict=True)) if a is not b]
+    results = [joined(own_outputs[i], theirs[i]) for i in differs]
     other.graph.outputs.clear()
     for value, own in same.items():
         ir.convenience.replace_all_uses_with(value, own)
-    differs = [i for i, (a, b) in enumerate(zip(own_outputs, theirs, strict=True)) if a is not b]
-    decided = decisions_of(model)[place]
-    if not differs:
-        return
+    common, before = set(same.values()), set(deciding)
     moved = [n for n in other.graph if not all(o in same for o in n.outputs)]
-    common = {id(v) for v in same.values()}
-    kept = [n for n in model.graph if not all(id(o) in common for o in n.outputs) and n is not decided]
-    if id(decided.outputs[0]) not in common:
-        raise Unsupported("what decides is computed in another way on each way")
-    take_over(model, moved)
-    results = []
-    for i in differs:
-        a, b = own_outputs[i], theirs[i]
-        if a.type != b.type or len(known_dims(a) or ()) != len(known_dims(b) or ()):
-            raise Unsupported(f"the output {a.name} has another dtype or rank on the other way")
-        dims = [x if x == y else None for x, y in zip(known_dims(a) or (), known_dims(b) or (), strict=True)]
-        results.append(ir.Value(name=a.name, type=a.type, shape=ir.Shape(dims)))
+    kept = [n for n in model.graph if n not in before and not all(o in common for o in n.outputs)]
+    take_over(model, other, moved)
     for i, value in zip(differs, results, strict=True):
+        value.name = own_outputs[i].name
         model.graph.outputs[i] = value
     model.graph.remove(kept, safe=False)
     other.graph.remove(moved, safe=False)
@@ -98,9 +118,64 @@ def _merge(model: ir.Model, other: ir.Model, place: int) -> None:
         "then_branch": branch_of("then_branch", kept, [own_outputs[i] for i in differs], names),
         "else_branch": branch_of("else_branch", moved, [theirs[i] for i in differs], names),
     }
-    node = ir.Node("", "If", [decided.outputs[0]], [ir.AttrGraph(n, g) for n, g in branches.items()], outputs=results)
-    node.metadata_props.update({k: v for k, v in decided.metadata_props.items() if k != DECISION_KEY})
+    holds = deciding[-1].outputs[0]
+    node = ir.Node("", "If", [holds], [ir.AttrGraph(n, g) for n, g in branches.items()], outputs=results)
+    node.metadata_props.update(metadata)
     model.graph.append(node)
+
+
+def joined(a: ir.Value, b: ir.Value) -> ir.Value:
+    """What is one of two values; raises `Unsupported` where they are of other dtypes or ranks."""
+    first, second = known_dims(a), known_dims(b)
+    if a.type != b.type or first is None or second is None or len(first) != len(second):
+        raise Unsupported(f"{a.name} has another dtype or rank on the other way")
+    return ir.Value(type=a.type, shape=ir.Shape(_dims_of_both(first, second)))
+
+
+def _dims_of_both(first: Sequence[Dim], second: Sequence[Dim]) -> list[Dim]:
+    return [x if x == y else None for x, y in zip(first, second, strict=True)]
+
+
+def _join_facts(same: Mapping[ir.Value, ir.Value]) -> None:
+    """Leave of each value's shape what both captures say: each says what is so on its way.
+
+    A check of sizes that both have checks what either says.
+    """
+    for theirs, own in same.items():
+        node, twin = own.producer(), theirs.producer()
+        first, second = known_dims(own), known_dims(theirs)
+        if node is None or twin is None:
+            continue
+        if first is not None and second is not None and len(first) == len(second):
+            own.shape = ir.Shape(_dims_of_both(first, second))
+        if own.meta.get(DIM_KEY) != theirs.meta.get(DIM_KEY):
+            own.meta.pop(DIM_KEY, None)
+        texts = {n.metadata_props[SIZE_CHECK_KEY]: None for n in (node, twin) if SIZE_CHECK_KEY in n.metadata_props}
+        if len(texts) > 1:
+            node.metadata_props[SIZE_CHECK_KEY] = " and ".join(f"({text})" for text in texts)
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*\b(?!\()")
+"""A name in a dim that is an expression, such as `2*height`, but none of a function."""
+
+
+def _rename_dims(model: ir.Model, other: ir.Model, same: Mapping[ir.Value, ir.Value]) -> None:
+    """Give dims of `other` that no input has, such as `u0`, names that `model` has not: each capture counts them."""
+    inputs = (d for m in (model, other) for v in m.graph.inputs for d in known_dims(v) or ())
+    known = {name for d in inputs for name in _NAME.findall(str(d))}
+    taken = " ".join(str(d) for n in nodes_of(model.graph) for v in n.outputs for d in known_dims(v) or ())
+    mark = next(f"_way{i}" for i in range(1 << 30) if f"_way{i}" not in taken)
+
+    def renamed(dim: Dim) -> Dim:
+        return _NAME.sub(lambda m: m[0] if m[0] in known else m[0] + mark, dim) if isinstance(dim, str) else dim
+
+    for node in nodes_of(other.graph):
+        for value in node.outputs:
+            dims = known_dims(value)
+            if value not in same and dims is not None:
+                value.shape = ir.Shape([renamed(d) for d in dims])
+            if value not in same and DIM_KEY in value.meta:
+                value.meta[DIM_KEY] = renamed(value.meta[DIM_KEY])
 
 
 def branch_of(name: str, nodes: list[ir.Node], outputs: list[ir.Value], names: Iterator[str]) -> ir.Graph:
@@ -126,20 +201,32 @@ def free_names(model: ir.Model, besides: Sequence[ir.Node] = ()) -> Iterator[str
     return (n for n in (f"way_{i}" for i in range(1 << 30)) if n not in taken)
 
 
-def take_over(model: ir.Model, nodes: list[ir.Node]) -> None:
-    """Give what `nodes` of another model make and read names of their own in this one, weights among them."""
-    names = free_names(model)
+def take_over(model: ir.Model, other: ir.Model, nodes: list[ir.Node]) -> None:
+    """Give what `nodes` of `other` make names of their own in the model, and the model the weights that they read.
+
+    A weight keeps its name, which is its path in the module, where nothing else has it.
+    """
+    taken, fixed = set(names_in_use(model)), non_trainable(other)
+    free = free_names(model)
+
+    def new_name(wanted: str | None = None) -> str:
+        name = wanted if wanted and wanted not in taken else next(n for n in free if n not in taken)
+        taken.add(name)
+        return name
+
     weights: dict[ir.Value, ir.Value] = {}
     for node in nodes:
         for inner in _with_inner(node):
             for output in inner.outputs:
-                output.name = next(names)
+                output.name = new_name()
             for i, value in enumerate(inner.inputs):
                 if value is None or not value.is_initializer() or value.graph is model.graph:
                     continue
                 if value not in weights:
                     assert value.const_value is not None
-                    weights[value] = register_initializer(model.graph, next(names), value.const_value)
+                    weights[value] = register_initializer(model.graph, new_name(value.name), value.const_value)
+                    if value in fixed:
+                        add_non_trainable(model, weights[value], ())
                 inner.replace_input_with(i, weights[value])
 
 

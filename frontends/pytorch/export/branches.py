@@ -34,6 +34,7 @@ class Branch:
     dynamic dims for so long. Nor does it make one of what an operator has asked already: that is about them all the
     same, because the operator of the target may take other sizes.
     ties: whether the symbols that are left say it: a dim has the symbol of another one, or an expression of it.
+    number: whether Python wanted a number, for a range() say, of which there may be as many ways as sizes.
     """
 
     condition: sympy.Basic
@@ -41,6 +42,7 @@ class Branch:
     line: str
     guarded: bool = field(default=True, compare=False)
     ties: bool = field(default=False, compare=False)
+    number: bool = field(default=False, compare=False)
 
     @property
     def taken_way(self) -> sympy.Basic:
@@ -66,7 +68,8 @@ def record_branches() -> Iterator[list[Branch]]:
             asked = sympy.Eq(asked, result)  # Python wanted the number itself, for a range() say
         if isinstance(asked, sympy.logic.boolalg.Boolean) and asked.free_symbols and (line := asking_line()):
             guarded = asked is not condition or not _holds_for_long(self, asked)
-            branch = Branch(asked, asked is not condition or bool(result), line, guarded)
+            is_number = asked is not condition
+            branch = Branch(asked, is_number or bool(result), line, guarded, number=is_number)
             if branch not in found:
                 found.append(branch)
                 environments.append(self)

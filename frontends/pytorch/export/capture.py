@@ -93,6 +93,15 @@ def capture(
     ) from first
 
 
+def capture_sizes(module: nn.Module, call: Call, report: Report) -> Capture:
+    """Capture a module for sizes that decide as those of the call do. Raises what forward or torch.export raises."""
+    with inference(module), record_size_messages():
+        done = _export(module, call, report)
+        if uses_vmap(done.program):
+            raise Unsupported("associative_scan is written out for one length")
+        return without_immaterial(module, done)
+
+
 @contextmanager
 def inference(module: nn.Module | None) -> Iterator[None]:
     """Eval mode without gradients and without fused attention kernels; everything is as before afterwards."""

@@ -42,7 +42,7 @@ from .decisions import decision_of
 from .dynamic_split import is_counted, lower_counted_split
 from .facts import annotate_result
 from .prepare import INLINED, SKIPPED, check, is_only_checked, operator_key, prepare_program
-from .size_conditions import SizeConditions
+from .size_conditions import SizeConditions, Way
 
 
 @dataclass
@@ -63,12 +63,14 @@ def lower(
     report: Report,
     wanted: Mapping[tuple[str, int], str] | None = None,
     branches: Sequence[Branch] | None = None,
+    way: Way | None = None,
 ) -> ir.Model:
     """The shared graph of a captured program, which fails when it runs for sizes that the capture does not hold for.
 
     `wanted` names dynamic dims by input name and place; `branches` are the decisions on sizes that forward made, None
-    where nobody saw them. Inputs keep the names that torch.export gave them, which are those of forward's arguments;
-    outputs are named by `names.output_names`. Raises `Unsupported` with every operator that has no rule.
+    where nobody saw them; `way` has the sizes that the graph is for, where it is one of several. Inputs keep the names
+    that torch.export gave them, which are those of forward's arguments; outputs are named by `names.output_names`.
+    Raises `Unsupported` with every operator that has no rule.
     """
     with report.stage("prepare"):
         program = prepare_program(program, report)
@@ -89,7 +91,7 @@ def lower(
     with report.stage("lower"):
         g = Graph()
         env: Values = {node: _add_input(walk, g, node) for node in inputs}
-        sizes = SizeConditions(program, inputs, walk.dims, branches)
+        sizes = SizeConditions(program, inputs, walk.dims, branches, way)
         sizes.check_inputs(g, env)
         _add_state(walk, g, program, env, states)
         _lower_nodes(walk, g, program.graph_module, env)

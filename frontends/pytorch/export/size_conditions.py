@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import product
 from typing import Any
 
 import onnx_ir as ir
@@ -18,14 +21,14 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
 from convert.graph.size_checks import check_sizes, conditions_of, holds
-from convert.parity.size_guards import evaluate
+from convert.parity.size_guards import broken_guards, evaluate
 from convert.report import Report
 
 from . import dims as naming
 from .branches import Branch, short_lengths, ties_inputs
 from .dims import Dims, is_fixed
 from .dynamic_split import unused_counts
-from .guards import BUILT_IN, guards_of
+from .guards import BUILT_IN, Place, guards_of
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _FUNCTIONS = frozenset(("min", "max", "Min", "Max", "abs", "round", "and", "or", "not"))
@@ -46,14 +49,18 @@ class SizeConditions:
         inputs: Sequence[torch.fx.Node],
         dims: Dims,
         branches: Sequence[Branch] | None = None,
+        way: Way | None = None,
     ) -> None:
+        self.way = way or Way()
         self.inputs = [n for n in inputs if isinstance(n.meta.get("val"), torch.Tensor)]
         shapes = [n.meta["val"].shape for n in self.inputs]
         self.bounds: dict[str, list[int | None]] = json.loads(
             naming.bounds_json(dims, program.range_constraints, shapes)
         )
         self.guards = [text for text in guards_of(program, inputs, dims) if not _always_holds(text)]
-        decided = [] if branches is None else list(_decided(branches, dims))
+        asked = {} if branches is None else decided_conditions(branches, dims)
+        asked = {c: branch for c, branch in asked.items() if not self.way.settles(c)}
+        decided = [(text, branch.line) for c, branch in asked.items() for text in condition_texts(c)]
         self.decided = {text for text, _ in decided}
         self.lines = list(dict.fromkeys(line for _, line in decided))
         built_in = (t for t in self.guards if BUILT_IN.match(t) and not _holds_within(t, self.bounds))
@@ -74,12 +81,14 @@ class SizeConditions:
         if branches is None:
             self.checks = conditions_of(self.bounds, self.guards)
         else:
-            self.checks = conditions_of({n: pair for n, pair in self.bounds.items() if n in known}, others)
-        self.tied = _dependent_dims(self.inputs, dims) if ties_inputs(branches or ()) else []
+            checks = conditions_of({n: pair for n, pair in self.bounds.items() if n in known}, others)
+            self.checks = [text for text in checks if not self.way.implies(text)]
+        self.tied = _dependent_dims(self.inputs, dims, self.way) if way or ties_inputs(branches or ()) else []
         self.dims = dims
         self.checked: list[ir.Value] = []
         self.fits: ir.Value | None = None
         self.texts: list[str] = []
+        self.untold: set[str] = set()
         self.unchecked: list[str] = []
 
     def _is_bound(self, text: str) -> bool:
@@ -100,11 +109,12 @@ class SizeConditions:
 
     def note(self, report: Report) -> None:
         """Tell the user what the converted model refuses."""
-        if self.texts:
+        if shown := [text for text in self.texts if text not in self.untold]:
             at = f", at {', '.join(self.lines)}" if self.lines else ""
+            where = f" with {self.way.text}" if self.way.known else ""
             report.note(
-                f"the way that forward takes depends on sizes{at}: the converted model takes that for "
-                f"{', '.join(self.texts)}, and fails when it runs for others"
+                f"the way that forward takes depends on sizes{where}{at}: the converted model takes that for "
+                f"{', '.join(shown)}, and fails when it runs for others"
             )
         if self.unchecked:
             report.note(
@@ -113,7 +123,7 @@ class SizeConditions:
 
     def check_inputs(self, g: Graph, env: dict[torch.fx.Node, Any]) -> None:
         """Let inputs in `env` fail for other sizes."""
-        asked = [*self.checks, *(text for _, text in self.tied)]
+        asked = [*self.checks, *(text for _, text, _ in self.tied)]
         wanted = {name for text in asked for name in _NAME.findall(text)} - _FUNCTIONS
         places = {name: place for name, place in self._places(env).items() if name in wanted}
         sizes = {name: g.Shape(env[node], start=i, end=i + 1) for name, (node, i) in places.items()}
@@ -121,31 +131,34 @@ class SizeConditions:
             made = holds(g, text, sizes)
             if made is not None:
                 self._require(g, made, text)
+                self.untold |= {text} if self.way.known and self.way.seems_to_imply(text) else set()
             elif text in self.decided:
                 raise self._refusal(text)
             else:
                 self.unchecked.append(text)
-        for (node, i), text in self.tied:
+        for (node, i), text, is_told in self.tied:
             size = g.Shape(env[node], start=i, end=i + 1)
             made = holds(g, f"{_OWN_SIZE} == {text}", {**sizes, _OWN_SIZE: size})
             other = f"{places[text][0].name}.shape[{places[text][1]}]" if text in places else text
-            condition = f"{node.name}.shape[{i}] == {other}"
+            own = self.way.names.get((node.name, i))
+            condition = f"{own} == {text}" if own else f"{node.name}.shape[{i}] == {other}"
             if made is None:
                 raise self._refusal(condition)
             self._require(g, made, condition)
+            self.untold |= set() if is_told else {condition}
         if self.fits is None:
             return
-        touched = {node for node, _ in places.values()} | {node for (node, _), _ in self.tied}
+        touched = {node for node, _ in places.values()} | {node for (node, _), _, _ in self.tied}
         for node in self.inputs:
             if node in touched:
-                env[node] = check_sizes(g, env[node], self.fits, self.texts)
+                env[node] = check_sizes(g, env[node], self.fits, self.texts, self.way.only_there)
                 self.checked.append(env[node])
 
     def check_output(self, g: Graph, value: ir.Value) -> ir.Value:
         """`value`, which fails too where it depends on no input that does."""
         if self.fits is None or _depends(value, {id(v) for v in self.checked}):
             return value
-        return check_sizes(g, value, self.fits, self.texts)
+        return check_sizes(g, value, self.fits, self.texts, self.way.only_there)
 
     def write_metadata(self, model: ir.Model) -> None:
         """Note bounds and conditions in the model, for the report and for the inputs of a verification."""
@@ -177,12 +190,13 @@ class SizeConditions:
         return found
 
 
-def _decided(branches: Iterable[Branch], dims: Dims) -> Iterable[tuple[str, str]]:
-    """The conditions under which forward decides as it did, in the names of the dims, each with its line.
+def decided_conditions(branches: Iterable[Branch], dims: Dims) -> dict[sympy.Basic, Branch]:
+    """Return the conditions under which forward decides as it did, in the names of the dims, each with its decision.
 
     Raises `Unsupported` for one on sizes that no input tells. What data decide is not among them: PyTorch refuses to
     decide on data, and what decides all the same (`patches/checks.py`, torch._check) says so itself.
     """
+    found: dict[sympy.Basic, Branch] = {}
     for branch in branches:
         if branch.ties or (not branch.guarded and not short_lengths(branch)):
             continue  # the dims of the inputs say it, or it goes this way for all lengths
@@ -195,15 +209,114 @@ def _decided(branches: Iterable[Branch], dims: Dims) -> Iterable[tuple[str, str]
                 f"{', '.join(sorted(map(str, unknown)))}",
                 hint=_ONE_SIZE,
             )
-        text = _printed(branch.taken_way.xreplace(dims.symbols))
-        yield from ((part, branch.line) for part in _as_bounds(text))
+        found.setdefault(in_order(branch.taken_way.xreplace(dims.symbols)), branch)
+    return found
 
 
 _OF_DATA = (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT)
 """Symbols of numbers that a run computes, such as the count of nonzero elements."""
 
 
-def _printed(expression: sympy.Basic) -> str:
+def in_order(condition: sympy.Basic) -> sympy.Basic:
+    """Return the condition with the sides of an equation in one order, so that it equals others that say the same."""
+    if isinstance(condition, (sympy.Eq, sympy.Ne)):
+        return condition.func(*sorted(condition.args, key=lambda side: (side.is_number, sympy.default_sort_key(side))))
+    return condition
+
+
+@lru_cache(1 << 10)
+def condition_texts(condition: sympy.Basic) -> list[str]:
+    """Return a condition in the names of the dims as Python has it, as bounds where it says no more."""
+    return _as_bounds(printed(condition))
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of several that forward takes: the sizes that a graph is for, where an If leads to it.
+
+    known: conditions that hold there, in `names`, which are those of the dims of the inputs by their places. given:
+    equal dims that operators ask for, which no check needs to tell.
+    """
+
+    known: tuple[sympy.Basic, ...] = ()
+    names: Mapping[Place, str] = field(default_factory=dict)
+    given: frozenset[sympy.Basic] = frozenset()
+
+    @property
+    def texts(self) -> list[str]:
+        """The conditions as Python has them."""
+        return [text for c in self.known for text in condition_texts(c)]
+
+    @property
+    def text(self) -> str:
+        """All conditions as one, without those that the others on the same dim imply."""
+        left = self.texts
+        for text in self.texts:
+            if _follows(text, others := [t for t in left if t != text]):
+                left = others
+        return " and ".join(f"({text})" for text in left) if len(left) > 1 else "".join(left)
+
+    @cached_property
+    def all_known(self) -> set[sympy.Basic]:
+        """What is known, and what that makes of it that a dim is a number or another's."""
+        found = set(self.known)
+        for equal in self.known:
+            if isinstance(equal, sympy.Eq):
+                pairs = [(a, b) for a, b in (equal.args, equal.args[::-1]) if a.is_symbol and a not in b.free_symbols]
+                found |= {in_order(c.xreplace({a: b})) for a, b in pairs for c in self.known if c is not equal}
+        return found
+
+    def settles(self, condition: sympy.Basic, least: int = 0) -> bool:
+        """Return whether the condition holds wherever this way is taken, for sizes of no less than `least`."""
+        if condition in self.all_known or condition in self.given:
+            return True
+        return all(self.implies(text, least) for text in condition_texts(condition))
+
+    def implies(self, text: str, least: int = 0) -> bool:
+        """Return whether all sizes of this way from `least` on meet a condition; False for one on several dims.
+
+        Every size is tried, as `_as_bounds` does.
+        """
+        return _follows(text, [t for c in self.all_known for t in condition_texts(c)], least)
+
+    def seems_to_imply(self, text: str, least: int = 1) -> bool:
+        """Return whether the sizes of this way from `least` on meet a condition, as far as small ones tell."""
+        known = [t for t in self.texts if names_in(t) & names_in(text)]
+        names = sorted(names_in(text).union(*map(names_in, known)))
+        if len(names) > _MOST_NAMES:
+            return False
+        for sizes in product(range(least, _SMALL), repeat=len(names)):
+            found = dict(zip(names, sizes, strict=True))
+            if broken_guards([text], found) and not broken_guards(known, found):
+                return False
+        return True
+
+    def only_there(self, text: str) -> str:
+        """Return a condition that says `text` of the sizes of this way, and nothing of others."""
+        return f"not ({self.text}) or ({text})" if self.known else text
+
+
+_SMALL, _MOST_NAMES = 10, 3
+
+
+def _follows(text: str, known: Iterable[str], least: int = 0) -> bool:
+    """Whether sizes of no less than `least` that meet what is known of a dim all meet a condition on that dim alone."""
+    names = names_in(text)
+    about = [sizes_met(t) for t in known if names_in(t) == names] if len(names) == 1 else []
+    if not about:
+        return False
+    return {size for size in frozenset.intersection(*about) if size >= least} <= sizes_met(text)
+
+
+@lru_cache(1 << 10)
+def sizes_met(text: str) -> frozenset[int]:
+    """Return those of `SIZES` that meet a condition on one dim; one that it cannot be computed for does not."""
+    (name,) = names_in(text)
+    return frozenset(size for size in SIZES if not broken_guards([text], {name: size}))
+
+
+def printed(expression: sympy.Basic) -> str:
+    """Return an expression of sizes as Python has it."""
     try:
         return PythonPrinter().doprint(expression)
     except NotImplementedError:  # of a function that PyTorch itself does not print
@@ -219,7 +332,7 @@ def _counted(program: ExportedProgram, dims: Dims) -> Iterable[str]:
         length, each = (sympy.sympify(n if isinstance(n, int) else n.node.expr) for n in (length, each))
         if (length.free_symbols | each.free_symbols) <= set(dims.symbols):
             for condition in (length >= each * (count - 1) + 1, length <= each * count):
-                yield _printed(condition.xreplace(dims.symbols))
+                yield printed(condition.xreplace(dims.symbols))
 
 
 def _squeezed(program: ExportedProgram, dims: Dims) -> Iterable[str]:
@@ -293,23 +406,28 @@ def _as_bounds(text: str) -> list[str]:
 
     Every size up to 4096 is tried, and powers of 2 beyond: `int(t * 0.5) > 2` is `t >= 6`.
     """
-    names = set(_NAME.findall(re.sub(r"\b(math|torch)\.\w+", "", text))) - _FUNCTIONS
+    names = names_in(text)
     if len(names) != 1 or not _FRACTIONS.search(text):
         return [text]
     (name,) = names
-    sizes = [*range(_TRIED), *(2**k for k in range(12, 40))]
     try:
-        fits = [size for size in sizes if evaluate(text, {name: size})]
+        fits = [size for size in SIZES if evaluate(text, {name: size})]
     except ValueError:
         return [text]
     low, high = (fits[0], fits[-1]) if fits else (0, -1)
-    if not fits or len(fits) != len([s for s in sizes if low <= s <= high]) or _TRIED <= high < sizes[-1]:
+    if not fits or len(fits) != len([s for s in SIZES if low <= s <= high]) or _TRIED <= high < SIZES[-1]:
         return [text]
     return [*([f"{name} >= {low}"] if low > 0 else []), *([f"{name} <= {high}"] if high < _TRIED else [])]
 
 
 _TRIED = 4096
+SIZES = (*range(_TRIED), *(2**k for k in range(12, 40)))
 _FRACTIONS = re.compile(r"[^/]/[^/]|\d\.\d|\*\*|\b(math|torch)\.|\bround\(")
+
+
+def names_in(text: str) -> set[str]:
+    """The names of dims in a condition."""
+    return set(_NAME.findall(re.sub(r"\b(math|torch)\.\w+", "", text))) - _FUNCTIONS
 
 
 def _always_holds(text: str) -> bool:
@@ -336,21 +454,39 @@ def _holds_within(text: str, bounds: Mapping[str, Sequence[int | None]]) -> bool
 
 
 _OWN_SIZE = "_own_size"
-Tie = tuple[tuple[torch.fx.Node, int], str]
-"""A dim of an input, and what it is in the names of other dims."""
+Tie = tuple[tuple[torch.fx.Node, int], str, bool]
+"""A dim of an input, what it is in the names of other dims, and whether a size of 1 or more may be another."""
 
 
-def _dependent_dims(inputs: Sequence[torch.fx.Node], dims: Dims) -> list[Tie]:
-    """Dims that have the symbol of an earlier one, or an expression of symbols."""
+def _dependent_dims(inputs: Sequence[torch.fx.Node], dims: Dims, way: Way) -> list[Tie]:
+    """Dims that have the symbol of an earlier one, or an expression of symbols, or one size on this way only."""
     seen: set[sympy.Expr] = set()
     found: list[Tie] = []
     for node in inputs:
         for i, dim in enumerate(node.meta["val"].shape):
-            if not is_fixed(dim) and (dim.node.expr in seen or not dim.node.expr.is_symbol):
-                found.append(((node, i), _printed(dim.node.expr.xreplace(dims.symbols))))
+            fact = dim_fact(dim, (node.name, i), dims, way.names)
+            if fact is not None and way.settles(fact):
+                continue
+            is_told = fact is None or not way.settles(fact, 1)
+            if is_fixed(dim):
+                found += [((node, i), str(int(dim)), is_told)] if fact is not None else []
+            elif dim.node.expr in seen or not dim.node.expr.is_symbol:
+                found.append(((node, i), printed(dim.node.expr.xreplace(dims.symbols)), is_told))
             elif not is_fixed(dim):
                 seen.add(dim.node.expr)
     return found
+
+
+def dim_fact(dim: int | torch.SymInt, place: Place, dims: Dims, names: Mapping[Place, str]) -> sympy.Basic | None:
+    """Return what a capture says of a dim that has a name of its own in `names`: that it is one number, or another's.
+
+    None where it says nothing.
+    """
+    if place not in names:
+        return None
+    own = sympy.Symbol(names[place], integer=True, positive=True)
+    fact = sympy.Integer(dim) if isinstance(dim, int) else dim.node.expr.xreplace(dims.symbols)
+    return None if fact == own else in_order(sympy.Eq(own, fact))
 
 
 def _depends(value: ir.Value, on: set[int]) -> bool:

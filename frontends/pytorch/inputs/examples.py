@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -337,7 +337,7 @@ def lengthened_call(call: Call, every: bool = False) -> Call | None:
     wishes = [w for e in call.values() for i, w in e.wishes.items() if is_short(e, i, w)]
     if not wishes or any((w.high or _LONGER) < _LONGER for w in wishes):
         return None
-    return _with_sizes(call, lambda *dim: _LONGER if is_short(*dim) else None)
+    return _with_sizes(call, lambda name, *dim: _LONGER if is_short(*dim) else None)
 
 
 _LONGER = 24
@@ -353,10 +353,19 @@ def long_call(call: Call) -> Call | None:
     wishes = [(e.tensor.shape[i], w) for e in call.values() for i, w in e.wishes.items() if w.asked]
     if not wishes or any(w.high is not None and w.high < _long(size) for size, w in wishes):
         return None
-    return _with_sizes(call, lambda e, place, wish: _long(e.tensor.shape[place]) if wish.asked else None)
+    return _with_sizes(call, lambda name, e, place, wish: _long(e.tensor.shape[place]) if wish.asked else None)
 
 
-def _with_sizes(call: Call, size_of: Callable[[Example, int, DynamicDim], int | None]) -> Call:
+def resized_call(call: Call, sizes: Mapping[tuple[str, int], int], fixed: Collection[tuple[str, int]]) -> Call:
+    """The same call with dims of these sizes, by input and place, those at `fixed` not dynamic."""
+    made = _with_sizes(call, lambda name, example, place, wish: sizes.get((name, place)))
+    return {
+        name: replace(e, wishes={p: w for p, w in e.wishes.items() if (name, p) not in fixed})
+        for name, e in made.items()
+    }
+
+
+def _with_sizes(call: Call, size_of: Callable[[str, Example, int, DynamicDim], int | None]) -> Call:
     """The same call with dims of other sizes; None leaves one as it is, and so an example with its numbers.
 
     What is named as a sum of others (`past+new`) is that of their new sizes.
@@ -368,7 +377,7 @@ def _with_sizes(call: Call, size_of: Callable[[Example, int, DynamicDim], int | 
         if _is_sum(wish.name):
             shapes[name][place] = _sum(str(wish.name), lengths, f"the dim {wish.name} of {name}")
         else:
-            shapes[name][place] = size_of(example, place, wish) or shapes[name][place]
+            shapes[name][place] = size_of(name, example, place, wish) or shapes[name][place]
             lengths[wish.name or ""] = shapes[name][place]
     for name, shape in shapes.items():
         if shape != list(call[name].tensor.shape):
