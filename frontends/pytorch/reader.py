@@ -73,7 +73,7 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
         report.notes[:] = before
         call, _ = next(candidate_calls(thing, options))
         model = read_with_static_dims(partial(_read_captured, thing, options), call, report, error)
-    widen_graph(model, options, report)
+    widen_graph(thing, model, options, report)
     if is_hugging_face(source):
         rename_cache_inputs(model)
         note_ranges(model)

@@ -15,15 +15,16 @@ _DTYPES = {"float16": ir.DataType.FLOAT16, "bfloat16": ir.DataType.BFLOAT16}
 _TORCH_DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
-def widen_graph(model: ir.Model, options: Options, report: Report) -> None:
-    """Give what the graph holds and computes in `options.widen` float32, in place, with a note.
+def widen_graph(module: Any, model: ir.Model, options: Options, report: Report) -> None:
+    """Give what the graph of a module holds and computes in `options.widen` float32, in place, with a note.
 
-    Weights are widened when they are written.
+    Only of a module whose own weights, or whose inputs, are in such a dtype: what a float32 module computes in it, as
+    under autocast, stays. Weights are widened when they are written.
     """
     wanted = {_DTYPES[name]: ir.DataType.FLOAT for name in options.widen}
-    values = [v for graph in model.graphs() for v in (*graph.inputs, *graph.initializers.values())]
-    values += [v for node in model.graph.all_nodes() for v in node.outputs]
-    found = sorted({v.dtype.name.lower() for v in values if v.dtype in wanted and v.dtype is not None})
+    own = narrow_dtypes(module, options)
+    inputs = {name for name in options.widen if any(v.dtype == _DTYPES[name] for v in model.graph.inputs)}
+    found = sorted(own | inputs)
     if not found:
         return
     widen_graphs(model.graphs(), wanted)
@@ -31,11 +32,17 @@ def widen_graph(model: ir.Model, options: Options, report: Report) -> None:
     report.note(f"{' and '.join(found)} of the source becomes float32, which onnxruntime computes in{ask}")
 
 
+def narrow_dtypes(module: Any, options: Options) -> set[str]:
+    """Return which dtypes of `options.widen` the parameters and buffers of a module have; none of a program."""
+    plain = isinstance(module, torch.nn.Module) and not isinstance(module, torch.jit.ScriptModule)
+    found = {t.dtype for t in (*module.parameters(), *module.buffers())} if plain else set()
+    return {name for name in options.widen if _TORCH_DTYPES[name] in found}
+
+
 def widened_for_run(module: Any, options: Options, *, owned: bool) -> Any:
     """Return a module whose parameters and buffers in `options.widen` are float32: itself if it is `owned`."""
-    narrow = {_TORCH_DTYPES[name] for name in options.widen}
-    tensors = [*module.parameters(), *module.buffers()] if isinstance(module, torch.nn.Module) else []
-    if isinstance(module, torch.jit.ScriptModule) or not any(t.dtype in narrow for t in tensors):
+    narrow = {_TORCH_DTYPES[name] for name in narrow_dtypes(module, options)}
+    if not narrow:
         return module
     if not owned:
         import copy
@@ -44,7 +51,7 @@ def widened_for_run(module: Any, options: Options, *, owned: bool) -> Any:
     return module._apply(lambda tensor: tensor.float() if tensor.dtype in narrow else tensor)
 
 
-def widened_output(value: Any, options: Options) -> Any:
-    """Return an output tensor in float32 where it is in a dtype of `options.widen`."""
-    narrow = {_TORCH_DTYPES[name] for name in options.widen}
+def widened_output(value: Any, dtypes: set[str]) -> Any:
+    """Return an output tensor in float32 where it is in one of the dtypes."""
+    narrow = {_TORCH_DTYPES[name] for name in dtypes}
     return value.float() if isinstance(value, torch.Tensor) and value.dtype in narrow else value

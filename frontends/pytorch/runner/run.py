@@ -27,7 +27,7 @@ from ..common.locate import TORCH
 from ..common.modes import chooses_kernels_by_gradients
 from ..common.state import override_buffers, state_inputs, state_output
 from ..common.weights import array_of, tensor_from
-from ..common.wider import widened_for_run, widened_output
+from ..common.wider import narrow_dtypes, widened_for_run, widened_output
 from ..export.capture import inference
 from ..export.gradients import call_with_gradients_if_asked
 from ..files.hugging_face import is_hugging_face, parameter_name
@@ -59,6 +59,7 @@ def run(
         options = replace(options, inputs=tuple(InputSpec(name) for name in feeds[0]))
     keep_mode = as_used and source.kind in _SCRIPTS
     thing = _loaded(source, options, double=precision == "float64", keep_mode=keep_mode)
+    narrow = narrow_dtypes(thing, options)
     if precision != "float64":
         thing = widened_for_run(thing, options, owned=source.path is not None)
     paired = complex_inputs(thing, options)
@@ -71,7 +72,7 @@ def run(
             tensors |= {name: torch.view_as_complex(tensors[name]) for name in paired & tensors.keys()}
             try:
                 outputs = call(tensors)
-                results.append({name: _as_array(widened_output(value, options)) for name, value in outputs.items()})
+                results.append({name: _as_array(widened_output(value, narrow)) for name, value in outputs.items()})
             except AssertionError as error:
                 if double and "float64" in str(error):  # torchao's tensors compute above what `Float64Mode` sees
                     raise Unsupported(f"the source does not run in float64: {error}") from error
