@@ -130,6 +130,8 @@ def lost_part(
 ) -> str:
     """Describe the first part of an output that the target made one value and that varies in the reference, or ''.
 
+    Also says so where the parts cannot be told apart, because the graph does not run up to them.
+
     feeds, references, targets: inputs, and the output of the reference and of the target, for each set of inputs.
     """
     parts = find_parts(output)
@@ -137,8 +139,8 @@ def lost_part(
         return ""
     try:
         labels = [label_parts(model, output, parts, arrays) for arrays in feeds]
-    except ConvertError:
-        return ""
+    except ConvertError as error:
+        return f"its joined parts could not be told apart ({error.message})"
     if any(a.shape != t.shape for a, t in zip(labels, targets, strict=True)):
         return ""
     for part in parts:

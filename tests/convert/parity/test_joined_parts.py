@@ -10,6 +10,7 @@ import onnx_ir as ir
 import pytest
 
 import convert
+from convert.errors import ConvertError
 from convert.graph import Graph
 from convert.parity.joined_parts import find_parts, label_parts, lost_part
 from convert.verdict import INCONCLUSIVE, PASS
@@ -84,6 +85,15 @@ def test_a_part_that_is_one_value_in_the_source_too_is_no_loss() -> None:
     model = built(joined)
     both = np.concatenate([200 * X["x"], np.full((2, 3, 4), 0.25)], 1)
     assert lost_part(model, model.graph.outputs[0], [X], [both], [both]) == ""
+
+
+def test_parts_that_cannot_be_told_apart_are_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> np.ndarray:
+        raise ConvertError("no kernel")
+
+    monkeypatch.setattr("convert.parity.joined_parts.label_parts", fails)
+    model = built(joined)
+    assert "no kernel" in lost_part(model, model.graph.outputs[0], [X], [BOTH], [BOTH])
 
 
 @pytest.mark.slow
