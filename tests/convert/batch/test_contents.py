@@ -321,6 +321,7 @@ def test_modules_that_are_imported(modules: Path, what: str) -> None:
         key = changed
 
 
+@pytest.mark.not_core
 def test_a_module_that_is_named_in_a_pickle(modules: Path) -> None:
     import torch
 
