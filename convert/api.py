@@ -102,7 +102,7 @@ def convert(
         from convert.passes.dump import make_dump_folder
 
         chosen = replace(chosen, dump_passes=make_dump_folder(Path(dump_passes)))
-    from convert.graph.metadata import COMPANIONS_KEY, FILES_KEY, WAYS_KEY
+    from convert.graph.metadata import COMPANIONS_KEY, FILES_KEY
 
     backend = plugin.backend_for(form.name)
     verified = not dry_run and verify is not False
@@ -114,8 +114,8 @@ def convert(
     check_apart(place, read := [*read, *model.meta.get(FILES_KEY, [])])
     _note_differences(model, report, form.kind)
     graph = model.clone() if verified else None
-    if graph is not None and WAYS_KEY in model.meta:  # which a clone lacks
-        graph.meta[WAYS_KEY] = model.meta[WAYS_KEY]
+    if graph is not None:
+        graph.meta.update(model.meta)  # which a clone lacks
     _apply_layout(model, chosen, report)
     if dry_run:
         with report.stage("check"), hold_against_read_file(opened, chosen, model):

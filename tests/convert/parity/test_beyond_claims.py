@@ -11,6 +11,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 import convert
+from convert import plugin
+from convert.errors import ParityError
 from convert.graph.claims import claims_in_force
 from convert.verdict import FAIL, INCONCLUSIVE, PASS
 
@@ -102,6 +104,18 @@ def test_no_file_chooses_its_inputs(
     assert verdict is not None
     assert verdict.status == status, verdict.reason
     assert reason in verdict.reason
+
+
+def test_a_conversion_is_judged_beyond_its_source_s_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = saved(tmp_path / "a.onnx", RIGHT, {"dims": {"n": [1, 2]}})
+
+    def write_wrong(model: object, path: Path, *_: object) -> None:
+        saved(path, PAST_TWO, {"dims": {"n": [1, 2]}})
+
+    monkeypatch.setattr(plugin.backend_for("onnx"), "write", write_wrong)
+    with pytest.raises(ParityError, match="beyond n ≤ 2, which the source declares"):
+        convert.convert(source, "onnx", tmp_path / "b.onnx")
+    assert not (tmp_path / "b.onnx").exists()
 
 
 def test_bounds_of_the_user_are_no_claims(tmp_path: Path) -> None:
