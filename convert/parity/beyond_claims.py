@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import product
 from math import prod
 
 import onnx_ir as ir
@@ -26,6 +27,9 @@ Sizes = Mapping[str, int]
 
 _MOST_ELEMENTS = 1 << 21
 """Elements of all inputs at sizes past a bound; a set of more is not drawn."""
+_MOST_SETS = 8
+_SMALL, _MOST_DIMS = 9, 3
+"""Sizes up to here are tried of as many dims, to find some that break a condition."""
 
 
 def compare_beyond_claims(
@@ -40,10 +44,14 @@ def compare_beyond_claims(
         return verdict
     whose = " and ".join(f"{each.describe()}, which {each.by} declares" for each in claims)
     with _without(graph, claims):
-        sizes = _sizes_beyond(graph, claims)
-        spans = _spans_beyond(graph, claims, sizes[0]) if sizes else {}
+        sizes = _breaking_sizes(graph, claims)
+        if not sizes and not any(each.ranges for each in claims):
+            return verdict  # conditions that all sizes meet
+        candidates = sizes or feed_sizes(graph, 3)
+        sizes = [each for each in candidates if _elements(graph, each) <= _MOST_ELEMENTS][:_MOST_SETS]
         if not sizes:
             return _only_within(verdict, whose, "beyond that inputs are too large")
+        spans = _spans_beyond(graph, claims, sizes[0])
         try:
             beyond = judge(sizes, spans)
         except ConvertError as error:  # of the source, whose limits are real then
@@ -87,8 +95,8 @@ def _without(graph: ir.Model, claims: Sequence[Claims]) -> Iterator[None]:
             value.metadata_props[RANGE_KEY] = text
 
 
-def _sizes_beyond(graph: ir.Model, claims: Sequence[Claims]) -> list[Sizes]:
-    """Return sets of sizes that break a claim, and the usual ones where no claim is about sizes."""
+def _breaking_sizes(graph: ir.Model, claims: Sequence[Claims]) -> list[Sizes]:
+    """Return sets of sizes that break a claim: the usual ones that do, those next to a bound, and small ones."""
     usual = list(feed_sizes(graph, 3))
     free = {name: usual[0][name] for name in free_dims(graph)}
     tried = [*usual, *({**free, name: size + 1} for name, size in free.items())]
@@ -96,11 +104,11 @@ def _sizes_beyond(graph: ir.Model, claims: Sequence[Claims]) -> list[Sizes]:
         for name, (low, high) in each.bounds.items():
             tried += [{**free, name: high + 1}] if high is not None else []
             tried += [{**free, name: low - 1}] if low is not None and low > 1 else []
+    small = product(range(1, _SMALL + 1), repeat=min(len(free), _MOST_DIMS))
+    tried += [{**free, **dict(zip(free, sizes, strict=False))} for sizes in small]
     whole = [complete_sizes(graph, {n: sizes[n] for n in free}) for sizes in tried]
-    about_sizes = any(each.bounds or each.guards for each in claims)
-    found = [sizes for sizes in whole if any(_breaks(sizes, each) for each in claims)] if about_sizes else usual
-    fitting = [sizes for sizes in found if _elements(graph, sizes) <= _MOST_ELEMENTS]
-    return [sizes for place, sizes in enumerate(fitting) if sizes not in fitting[:place]]
+    found = [sizes for sizes in whole if any(_breaks(sizes, each) for each in claims)]
+    return [sizes for place, sizes in enumerate(found) if sizes not in found[:place]]
 
 
 def _breaks(sizes: Sizes, claims: Claims) -> bool:

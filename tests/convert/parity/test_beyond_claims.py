@@ -89,6 +89,8 @@ ROWS = [
     (PAST_TWO, {}, {"dims": {"n": [1, 2]}}, None, FAIL, "beyond n ≤ 2, which the target declares: y: error"),
     (PAST_TWO, {"dims": {"n": [1, 2]}}, {}, None, FAIL, "beyond n ≤ 2, which the source declares: y: error"),
     (NOT_BY_TWO, {"guards": ["n % 2 == 0"]}, {}, None, FAIL, "beyond n % 2 == 0, which the source declares"),
+    (RIGHT, {"guards": ["(6*n) % (3*n) == 0"]}, {}, None, PASS, ""),  # which all sizes meet
+    (PAST_TWO, {"guards": ["n < 3"]}, {}, None, FAIL, "beyond n < 3, which the source declares"),
     (LARGE_IDS, {}, {}, [0, 8], FAIL, "beyond ids in [0, 8], which the source declares"),
     (REFUSES, {}, {"dims": {"n": [1, 2]}}, None, INCONCLUSIVE, "compared at n ≤ 2, which the target declares, only"),
 ]
