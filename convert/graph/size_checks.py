@@ -34,10 +34,15 @@ def conditions_of(bounds: Mapping[str, Sequence[int | None]], guards: Sequence[s
 def holds(g: Graph, condition: str, sizes: Mapping[str, ir.Value]) -> ir.Value | None:
     """A condition as a boolean of shape [1], given sizes as int64 of shape [1] by their names.
 
-    None where it has other names, or more than the arithmetic of `convert.parity.size_guards`.
+    None where it has other names, or more than the arithmetic of `convert.parity.size_guards`. A condition that divides
+    by zero does not hold.
     """
+    divisors: list[ir.Value] = []
     try:
-        return _lower(g, ast.parse(condition, mode="eval").body, sizes)
+        found = _lower(g, ast.parse(condition, mode="eval").body, sizes, divisors)
+        for divisor in divisors:
+            found = g.And(found, g.Not(g.Equal(divisor, g.const([0], ir.DataType.INT64))))
+        return found
     except (Unsupported, SyntaxError, RecursionError):
         return None
 
@@ -77,7 +82,12 @@ def _spelled(condition: str) -> str:
     return "_".join("".join(c if c.isalnum() or c == "_" else " " for c in condition).split())
 
 
-def _lower(g: Graph, node: ast.expr, sizes: Mapping[str, ir.Value]) -> ir.Value:
+def _lower(g: Graph, node: ast.expr, sizes: Mapping[str, ir.Value], divisors: list[ir.Value]) -> ir.Value:
+    """The value of a part of a condition; adds to `divisors` what has not to be zero."""
+
+    def part(inner: ast.expr) -> ir.Value:
+        return _lower(g, inner, sizes, divisors)
+
     match node:
         case ast.Constant(value=int(number)):
             return g.const([int(number)], ir.DataType.INT64)
@@ -86,36 +96,38 @@ def _lower(g: Graph, node: ast.expr, sizes: Mapping[str, ir.Value]) -> ir.Value:
         case ast.Name(id=name) if name in sizes:
             return sizes[name]
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _FLOATING:
-            return g.node(
-                _FLOATING[type(op)], [_double(g, _lower(g, left, sizes)), _double(g, _lower(g, right, sizes))]
-            )
+            return g.node(_FLOATING[type(op)], [_double(g, part(left)), _double(g, part(right))])
         case ast.BinOp(left=left, op=op, right=right) if type(op) in (*_BINARY, ast.FloorDiv, ast.Mod):
-            return _arithmetic(g, op, _lower(g, left, sizes), _lower(g, right, sizes))
+            divisor = part(right)
+            if type(op) not in _BINARY and not divisor.is_initializer():
+                divisors.append(divisor)
+                divisor = g.Where(g.Equal(divisor, [0]), [1], divisor)
+            return _arithmetic(g, op, part(left), divisor)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return g.Neg(_lower(g, operand, sizes))
+            return g.Neg(part(operand))
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return g.Not(_lower(g, operand, sizes))
+            return g.Not(part(operand))
         case ast.Compare(left=left, ops=[op], comparators=[right]):
-            a, b = _alike(g, _lower(g, left, sizes), _lower(g, right, sizes))
+            a, b = _alike(g, part(left), part(right))
             return g.Not(g.Equal(a, b)) if isinstance(op, ast.NotEq) else g.node(_COMPARED[type(op)], [a, b])
         case ast.BoolOp(op=op, values=values):
-            first, *others = (_lower(g, v, sizes) for v in values)
+            first, *others = (part(v) for v in values)
             for other in others:
                 first = g.And(first, other) if isinstance(op, ast.And) else g.Or(first, other)
             return first
         case ast.Call(func=ast.Name(id=name), args=arguments) if name in ("min", "max", "Min", "Max"):
-            found = [_lower(g, a, sizes) for a in arguments]
+            found = [part(a) for a in arguments]
             whole_ones = all(g.dtype(v) == ir.DataType.INT64 for v in found)
             return g.node(name.capitalize(), found if whole_ones else [_double(g, v) for v in found])
         case ast.Call(func=ast.Name(id="abs"), args=[argument]):
-            return g.Abs(_lower(g, argument, sizes))
+            return g.Abs(part(argument))
         case ast.Call(func=function, args=[argument]) if (name := ast.unparse(function)) in _ROUNDED:
-            whole, rounded = _double(g, _lower(g, argument, sizes)), _ROUNDED[name]
+            whole, rounded = _double(g, part(argument)), _ROUNDED[name]
             return g.Cast(g.node(rounded, [whole]) if rounded else whole, to=ir.DataType.INT64)
         case ast.Call(func=function, args=[argument]) if ast.unparse(function) in _ROOTS:
-            return g.Sqrt(_double(g, _lower(g, argument, sizes)))
+            return g.Sqrt(_double(g, part(argument)))
         case ast.Call(func=function, args=[argument]) if ast.unparse(function) == "torch.sym_float":
-            return _double(g, _lower(g, argument, sizes))
+            return _double(g, part(argument))
     raise Unsupported(f"{ast.unparse(node)!r} is no arithmetic on sizes")
 
 
