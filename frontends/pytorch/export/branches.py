@@ -17,13 +17,16 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from ..common.locate import TORCH, shown_path
 
+_HERE = __file__
 _OWN = f"{Path(__file__).parent}/"
 # What lies between an `if` and the place that decides it; any other frame of PyTorch is a decision of its own.
 _BETWEEN = (
     *(f"{TORCH}{name}" for name in ("__init__.py", "fx/experimental/", "utils/_stats.py")),
-    *(f"{_OWN}patches/{name}.py" for name in ("copies", "checks")),
+    *(f"{_OWN}patches/{name}.py" for name in ("copies", "checks", "size_texts")),
     "<frozen ",  # of Python's own modules that are written in Python: `in`, say
 )
+# What lies between a call of a tensor's method and PyTorch's code in C++, which asks for itself.
+_CALLING = (f"{TORCH}_export/non_strict_utils.py", f"{_OWN}patches/replacements.py")
 
 
 @dataclass(frozen=True)
@@ -50,20 +53,41 @@ class Branch:
         return self.condition if self.taken else sympy.Not(self.condition)
 
 
+@dataclass
+class Decided:
+    """What was decided on sizes while a module was captured.
+
+    branches: the decisions of code outside of PyTorch. guarded_at: the lines of that code at which PyTorch's own code
+    made guards, by the guards. settled: the lines that asked what PyTorch takes for true or false of all lengths of 2
+    and more, such as whether a transposed tensor is contiguous.
+    """
+
+    branches: list[Branch] = field(default_factory=list)
+    guarded_at: dict[sympy.Basic, str] = field(default_factory=dict)
+    settled: dict[str, None] = field(default_factory=dict)
+
+
 @contextmanager
-def record_branches() -> Iterator[list[Branch]]:
+def record_branches() -> Iterator[Decided]:
     """Records the decisions on sizes that code outside of PyTorch makes while it is captured.
 
     At the end they are in the symbols that are left: of two lengths that turned out to be equal, one.
     """
-    found: list[Branch] = []
+    made = Decided()
+    found = made.branches
     environments: list[Any] = []
     shape_env: Any = ShapeEnv
     original = shape_env.evaluate_expr
 
     def evaluate(self: Any, condition: Any, *args: Any, **kwargs: Any) -> Any:
+        known = len(self.guards)
         result = original(self, condition, *args, **kwargs)
+        if len(self.guards) > known:
+            made.guarded_at.setdefault(self.guards[-1].expr, calling_line())
         asked = condition
+        is_settled = len(self.guards) == known and isinstance(asked, (sympy.logic.boolalg.Boolean, bool))
+        if is_settled and (line := asking_line((*_BETWEEN, *_CALLING))):
+            made.settled[line] = None
         if not isinstance(asked, sympy.logic.boolalg.Boolean) and getattr(result, "is_number", False):
             asked = sympy.Eq(asked, result)  # Python wanted the number itself, for a range() say
         if isinstance(asked, sympy.logic.boolalg.Boolean) and asked.free_symbols and (line := asking_line()):
@@ -77,7 +101,7 @@ def record_branches() -> Iterator[list[Branch]]:
 
     shape_env.evaluate_expr = evaluate
     try:
-        yield found
+        yield made
         found[:] = dict.fromkeys(map(_in_symbols_left, found, environments))
     finally:
         shape_env.evaluate_expr = original
@@ -102,12 +126,24 @@ def _in_symbols_left(branch: Branch, environment: Any) -> Branch:
 
 def asking_line(between: tuple[str, ...] = _BETWEEN) -> str:
     """file:line of whoever asked, "" where that is PyTorch itself; `between` are files that only hand on."""
+    frame = asking_frame(between)
+    return "" if frame is None else f"{shown_path(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def asking_frame(between: tuple[str, ...] = _BETWEEN) -> FrameType | None:
+    """Return the frame of whoever asked, None where that is PyTorch itself; `between` are files that only hand on."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith(between):
+    while frame is not None and frame.f_code.co_filename.startswith((*between, _HERE)):
         frame = frame.f_back
-    if frame is None or _is_of_pytorch(frame):
-        return ""
-    return f"{shown_path(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return None if frame is None or _is_of_pytorch(frame) else frame
+
+
+def calling_line() -> str:
+    """file:line of the innermost code that is not PyTorch's, "" where there is none."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and (frame.f_code.co_filename.startswith("<frozen ") or _is_of_pytorch(frame)):
+        frame = frame.f_back
+    return "" if frame is None else f"{shown_path(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
 def _is_of_pytorch(frame: FrameType) -> bool:

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -43,6 +44,7 @@ from .patches.module_casts import casts_that_change_nothing
 from .patches.pools import infer_line_pools
 from .patches.repeats import RepeatsDiffer, repeated_blocks
 from .patches.replacements import CaptureReplacements
+from .patches.size_texts import sizes_as_text
 from .patches.sound_codecs import pads_as_numbers
 from .patches.sparse import dense_weights
 from .patches.stack_frames import short_stacks
@@ -50,6 +52,7 @@ from .patches.state_space import scans_of_any_length
 from .patches.weights_as_described import unwatched_weights
 from .patches.whole_rnn import infer_rnn_shapes
 from .prepare import uses_vmap
+from .shown_by_runs import with_what_runs_show
 from .static_dims import Place, with_static_dims
 
 # A size that is computed from another and has to be one number: a piece of a chunk, say, of length 1.
@@ -84,7 +87,7 @@ def capture(
             note_fixed_dims(wished, options, report)
             if dtype_hint(module, call):  # without content PyTorch multiplies float32 by float16
                 check_runs(module, call)
-            return without_immaterial(module, done)
+            return _settled(module, done)
     assert first is not None
     raise UsageError(
         f"no size was found for the inputs of this {type(module).__name__}; "
@@ -99,7 +102,13 @@ def capture_sizes(module: nn.Module, call: Call, report: Report) -> Capture:
         done = _export(module, call, report)
         if uses_vmap(done.program):
             raise Unsupported("associative_scan is written out for one length")
-        return without_immaterial(module, done)
+        return _settled(module, done)
+
+
+def _settled(module: nn.Module, done: Capture) -> Capture:
+    """The capture with those decisions on sizes that runs of the module show to matter."""
+    again = partial(_export, module, report=Report("again"))
+    return with_what_runs_show(module, without_immaterial(module, done, again))
 
 
 @contextmanager
@@ -252,7 +261,7 @@ def _export(module: nn.Module, call: Call, report: Report) -> Capture:
         warnings.catch_warnings(),
         without_checks() as checks,  # before branches are recorded, which looks at who asks
         track_assignments(module) as assigned,
-        record_branches() as branches,
+        record_branches() as decided,
         watch_seeds() as seeds,
         plain_outputs(module),
         pads_as_numbers(module),
@@ -260,13 +269,24 @@ def _export(module: nn.Module, call: Call, report: Report) -> Capture:
     ):
         warnings.simplefilter("ignore")
         program = export_program(module, args, kwargs, dynamic)
+    _erase_failed_calls(program)
     restore_names(program, module, call)
     for note in checks:
         report.note(note)
     refuse_assignments(program, assigned, report)
     if seeds:
         refuse_seeded(program)
-    return Capture(program, call, tuple(branches))
+    return Capture(program, call, tuple(decided.branches), decided)
+
+
+def _erase_failed_calls(program: ExportedProgram) -> None:
+    """Take out calls that raised an exception, which forward caught: nothing was noted of their results."""
+    graph = program.graph_module.graph
+    for node in reversed(graph.nodes):
+        schema = getattr(node.target, "_schema", None)
+        gives_tensors = schema is not None and schema.returns and not schema.is_mutable
+        if gives_tensors and not node.users and "tensor_meta" not in node.meta:
+            graph.erase_node(node)
 
 
 @contextmanager
@@ -336,6 +356,7 @@ def _replacements(module: nn.Module) -> Iterator[None]:
         casts_that_change_nothing(),
         without_choices_of_place(),
         without_partial_graphs(),
+        sizes_as_text(),
         # opt_einsum compares sizes, and the capture would hold for these sizes only.
         torch.backends.opt_einsum.flags(enabled=False),
     ):

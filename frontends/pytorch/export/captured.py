@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from io import StringIO
 from typing import Any
 
+import sympy
 import torch
 from torch import nn
 from torch.export import ExportedProgram
@@ -18,9 +20,9 @@ from convert.parity.size_guards import evaluate
 
 from ..common.state import track_assignments
 from ..inputs.arguments import arrange_arguments
-from ..inputs.examples import Call, example_tensor
+from ..inputs.examples import Call, example_tensor, resized_call
 from ..inputs.output_names import plain_containers
-from .branches import Branch, short_lengths
+from .branches import Branch, Decided, short_lengths
 from .dims import finite_bound, is_fixed
 from .guards import sized_guards
 
@@ -34,8 +36,14 @@ class Capture:
     program: ExportedProgram
     call: Call
     branches: Sequence[Branch] = ()
+    decided: Decided = field(default_factory=Decided, compare=False, repr=False)
     admitted: dict[Any, list[int]] = field(default_factory=dict, compare=False, repr=False)
     """What `admitted_sizes` found: a decoder with a cache has its three symbols in two inputs for each layer."""
+
+    @cached_property
+    def callable(self) -> Callable[..., Any]:
+        """The program as a module that takes any sizes."""
+        return self.program.module(check_guards=False)
 
 
 def short_branches(done: Capture) -> list[Branch]:
@@ -76,7 +84,7 @@ def _admitted_sizes(done: Capture, dim: Any, at: tuple[str, int]) -> list[int]:
     low, high = (None, None) if known is None else (finite_bound(known.lower), finite_bound(known.upper))
     low = 1 if low is None or low <= 2 else low
     sizes = {(n, p): size for n, e in done.call.items() for p, size in enumerate(e.tensor.shape)}
-    same = _places(done).get(dim.node.expr, [at])
+    same = places_of_symbols(done).get(dim.node.expr, [at])
     around = range(max(sizes[at] - _AROUND, _SHORT + 1), sizes[at] + _AROUND + 1)
     return [
         size
@@ -99,12 +107,13 @@ def _is_met(text: str) -> bool:
         return True
 
 
-def without_immaterial(module: nn.Module, done: Capture) -> Capture:
+def without_immaterial(module: nn.Module, done: Capture, again: Callable[[Call], Capture]) -> Capture:
     """The capture without decisions on short lengths that change nothing, as runs of both for such lengths show.
 
-    Models take a short cut for one row or one step (no mask, say) that gives the same.
+    Models take a short cut for one row or one step (no mask, say) that gives the same. Where a capture for such a
+    length, which `again` makes, decides on other sizes as well, runs for the example's tell nothing of others.
     """
-    places = _places(done)
+    places = places_of_symbols(done)
     open_ = {symbol for symbol, found in places.items() if all(1 in admitted_sizes(done, *p) for p in found)}
     short = [b for b in short_branches(done) if b.condition.free_symbols <= open_]
     symbols = {s for b in short for s in b.condition.free_symbols}
@@ -112,10 +121,23 @@ def without_immaterial(module: nn.Module, done: Capture) -> Capture:
     lengths = sorted({length for b in short for length in short_lengths(b)})
     if not short or not all(_agree_for(module, done, group, length) for length in lengths for group in groups):
         return done
+    if any(_decides_more(done, group, again) for group in groups):
+        return done
     return replace(done, branches=tuple(b for b in done.branches if b not in short))
 
 
-def _places(done: Capture) -> dict[Any, list[tuple[str, int]]]:
+def _decides_more(done: Capture, short: list[tuple[str, int]], again: Callable[[Call], Capture]) -> bool:
+    """Whether a capture with a length of 1 at the places `short` decides on sizes that `done` does not decide on."""
+    try:
+        other = again(resized_call(done.call, dict.fromkeys(short, 1), short))
+    except Exception:  # whatever torch.export raises: forward itself has run
+        return False
+    ones = {s: sympy.Integer(1) for s, found in places_of_symbols(done).items() if set(found) <= set(short)}
+    known = {b.taken_way.xreplace(ones) for b in done.branches}
+    return any(b.taken_way not in known for b in other.branches if b.guarded or short_lengths(b))
+
+
+def places_of_symbols(done: Capture) -> dict[Any, list[tuple[str, int]]]:
     """The dims of inputs by their symbol; those that are expressions are left out."""
     found: dict[Any, list[tuple[str, int]]] = {}
     for node in done.program.graph.nodes:
@@ -133,7 +155,7 @@ def _agree_for(module: nn.Module, done: Capture, short: list[tuple[str, int]], l
     be more than there are positions. Of numbers that hide what they meet (zeros as offsets and in masks, floats above
     zero before a relu) others are tried as well. A length of 0 that forward does not take has no numbers.
     """
-    dynamic = {place for found in _places(done).values() for place in found}
+    dynamic = {place for found in places_of_symbols(done).values() for place in found}
     for small in (False, True):
         tensors = {}
         for name, example in done.call.items():
@@ -142,13 +164,13 @@ def _agree_for(module: nn.Module, done: Capture, short: list[tuple[str, int]], l
                 for p, size in enumerate(example.tensor.shape)
             ]
             tensors[name] = example_tensor(shape, example.tensor.dtype)
-        agreed = _gives_same(module, done, tensors)
+        agreed = gives_same(module, done, tensors)
         if agreed is not None:
-            return agreed and all(_gives_same(module, done, other) is not False for other in _other_numbers(tensors))
+            return agreed and all(gives_same(module, done, other) is not False for other in other_numbers(tensors))
     return length == 0
 
 
-def _other_numbers(tensors: dict[str, torch.Tensor]) -> Iterator[dict[str, torch.Tensor]]:
+def other_numbers(tensors: dict[str, torch.Tensor]) -> Iterator[dict[str, torch.Tensor]]:
     """Ones, and floats on both sides of zero; once with True and once with False where there are booleans."""
     flags = (True, False) if any(t.dtype == torch.bool for t in tensors.values()) else (True,)
     for flag in flags:
@@ -158,9 +180,9 @@ def _other_numbers(tensors: dict[str, torch.Tensor]) -> Iterator[dict[str, torch
         }
 
 
-def _gives_same(module: nn.Module, done: Capture, tensors: dict[str, torch.Tensor]) -> bool | None:
-    """Whether module and program give the same on these inputs; None where forward does not run."""
-    args, kwargs = arrange_arguments(module, tensors)
+def gives_same(module: nn.Module, done: Capture, tensors: dict[str, torch.Tensor]) -> bool | None:
+    """Return whether module and program give the same on these inputs; None where forward does not run."""
+    args, kwargs = _copied_arguments(module, tensors)
     try:
         with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), kept_state(module):
             warnings.simplefilter("ignore")
@@ -168,13 +190,20 @@ def _gives_same(module: nn.Module, done: Capture, tensors: dict[str, torch.Tenso
             want = pytree.tree_leaves(plain_containers(module(*args, **kwargs)))
     except Exception:
         return None
+    args, kwargs = _copied_arguments(module, tensors)
     try:
-        with torch.random.fork_rng(devices=[]), kept_state(module):
+        # torch.fx prints the lines of a graph that raises an exception.
+        with torch.random.fork_rng(devices=[]), kept_state(module), redirect_stderr(StringIO()):
             torch.manual_seed(0)
-            got = pytree.tree_leaves(done.program.module(check_guards=False)(*args, **kwargs))
+            got = pytree.tree_leaves(done.callable(*args, **kwargs))
     except Exception:
         return False
     return len(want) == len(got) and all(_is_alike(a, b) for a, b in zip(want, got, strict=True))
+
+
+def _copied_arguments(module: nn.Module, tensors: dict[str, torch.Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of forward, which may write to them."""
+    return arrange_arguments(module, {name: tensor.clone() for name, tensor in tensors.items()})
 
 
 @contextmanager

@@ -87,12 +87,10 @@ def prepare_program(program: ExportedProgram, report: Report) -> ExportedProgram
     a dynamic dim static meanwhile.
     """
     asked = program
-    if _has_visible_writes(program) or uses_vmap(program) or _has_subclasses(program):
-        program = _functionalize(without_silent_aliases(program))
-        if any(s.kind == OutputKind.USER_INPUT_MUTATION for s in program.graph_signature.output_specs):
-            report.note(
-                "forward writes to one of its inputs in place; the converted model leaves its inputs as they are"
-            )
+    program = with_explicit_writes(program)
+    kinds = {s.kind for s in program.graph_signature.output_specs} if program is not asked else set()
+    if OutputKind.USER_INPUT_MUTATION in kinds:
+        report.note("forward writes to one of its inputs in place; the converted model leaves its inputs as they are")
     for _ in range(8):
         table = _decompositions(program)
         if not table:
@@ -100,6 +98,13 @@ def prepare_program(program: ExportedProgram, report: Report) -> ExportedProgram
         program = _decomposed(program, table)
     if program is not asked:
         _check_dims(asked, program)
+    return program
+
+
+def with_explicit_writes(program: ExportedProgram) -> ExportedProgram:
+    """Return the program with writes that others see made explicit; as it is where it has none."""
+    if _has_visible_writes(program) or uses_vmap(program) or _has_subclasses(program):
+        return _functionalize(without_silent_aliases(program))
     return program
 
 

@@ -21,7 +21,7 @@ from convert.errors import Unsupported
 
 from ...common.markers import PIECES
 from ..dims import is_fixed
-from . import ctc, pools, sparse
+from . import ctc, numbers_of_sizes, pools, sparse
 from .known_numbers import KnownNumbers
 
 
@@ -265,6 +265,7 @@ def _reduce_loss(loss: Tensor, reduction: str) -> Tensor:
 _REPLACED: dict[Any, Callable[..., Any]] = {
     **pools.REPLACED,
     **sparse.REPLACED,
+    **numbers_of_sizes.REPLACED,
     torch.equal: equal,
     Tensor.equal: equal,
     torch.allclose: allclose,

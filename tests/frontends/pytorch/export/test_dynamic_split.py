@@ -85,11 +85,11 @@ def test_any_length(name: str) -> None:
 def test_an_example_of_which_a_slice_leaves_nothing_does_not_stand_for_all() -> None:
     """Of two rows `x[1:-1:2]` has none, which is one number of elements: it was a contract for two rows at the most."""
     model = read(Called(lambda x: x[1:-1:2].flatten(1, 2)), "x:float32[b,n,3]")
-    guards = json.loads(model.metadata_props["convert.guards"])
-    assert not broken_guards(guards, {"b": 6, "n": 4})
-    assert json.loads(model.metadata_props["convert.dims"])["b"] == [5, None]
-    x = noise(6, 4, 3)
-    np.testing.assert_array_equal(run(model, x)[0], x[1:-1:2].reshape(2, 12))
+    guards = json.loads(model.metadata_props.get("convert.guards", "[]"))
+    for b in range(3, 9):
+        assert not broken_guards(guards, {"b": b, "n": 4})
+        x = noise(b, 4, 3)
+        np.testing.assert_array_equal(run(model, x)[0], x[1:-1:2].reshape(-1, 12))
 
 
 def test_pythons_len_is_as_it_was() -> None:

@@ -1,0 +1,217 @@
+"""Decisions on sizes that nobody sees forward make, found by running it and its capture at other sizes.
+
+A capture holds under guards, and for lengths of 2 and more. Most guards are what an operator asks of sizes: for others
+forward raises an exception, and so does the operator of the target. Some are not. A slice beyond the end of a dim is
+shorter; forward may catch the exception; a tensor with a dim of length 1 is contiguous, and a write to what
+`contiguous()` or `flatten()` gives reaches the tensor itself. Where runs at such sizes differ, the guard becomes a
+decision like those that forward makes in Python.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import sympy
+import torch
+from torch import nn
+
+from convert.errors import Unsupported
+from convert.parity.size_guards import broken_guards, sizes_meeting
+
+from ..common.locate import source_of
+from ..inputs.examples import example_tensor
+from .branches import Branch
+from .captured import Capture, gives_same, other_numbers, places_of_symbols
+from .dims import is_fixed
+from .prepare import with_explicit_writes
+from .size_conditions import printed
+
+_MOST_GUARDS, _MOST_PAIRED = 24, 4
+"""Guards that are tried, and dims of which each two are tried at a length of 1 together."""
+_BEYOND = 1
+"""How far beyond a bound sizes are tried."""
+_MOST_TIMES, _SMALL = 4, 2**16
+"""How many times the elements of the example an input may have in a run, and how many in any case."""
+
+Sizes = dict[Any, int]
+"""Lengths by their symbols."""
+
+
+def with_what_runs_show(module: nn.Module, done: Capture) -> Capture:
+    """Return the capture with a decision for each guard, and for lengths of 1, where runs show that it matters."""
+    trial = _Trial(module, done)
+    if not trial.symbols:
+        return done
+    trial.try_guards()
+    trial.try_short_lengths()
+    return replace(done, branches=tuple(trial.branches)) if len(trial.branches) > len(done.branches) else done
+
+
+class _Trial:
+    """Runs of a module and its capture; `branches` grows by what they show."""
+
+    def __init__(self, module: nn.Module, done: Capture) -> None:
+        self.module, self.done, self.branches = module, done, list(done.branches)
+        places = places_of_symbols(done)
+        self.symbols = list(places)
+        self.sizes: Sizes = {s: done.call[found[0][0]].tensor.shape[found[0][1]] for s, found in places.items()}
+        self.bounds: dict[str, Sequence[int | None]] = {}
+        for symbol, found in places.items():
+            wishes = [w for name, place in found if (w := done.call[name].wishes.get(place)) is not None]
+            lows, highs = [w.low for w in wishes if w.low], [w.high for w in wishes if w.high]
+            self.bounds[str(symbol)] = [max(lows, default=1), min(highs, default=None)]
+        self.agreed: dict[tuple[int, ...], bool | None] = {}
+
+    # -- guards -------------------------------------------------------------------------------------------------------
+
+    def try_guards(self) -> None:
+        """Try sizes that break guards: small ones, which are fast, and those around the example's if forward fails."""
+        for guard, line in list(self._open_guards())[:_MOST_GUARDS]:
+            if isinstance(guard, sympy.Eq) and any(side.is_Float for side in guard.args):
+                # An operator has taken the fraction for a number: `eps=1 / n`.
+                self.branches.append(Branch(guard, True, line, number=True))
+                continue
+            for start in (self._small_sizes(), self.sizes):
+                agreed = [self._agree(sizes) for sizes in self._sizes_without(guard, start)]
+                if False in agreed:
+                    self.branches.append(Branch(guard, True, line))
+                if any(each is not None for each in agreed):
+                    break
+
+    def _open_guards(self) -> Iterator[tuple[sympy.Basic, str]]:
+        """The guards that PyTorch's own code made, each with the line that called it.
+
+        That a length in between is not 1, which it asks of every tensor, decides for views and for forward only.
+        """
+        environment = self._environment()
+        asked = {b.taken_way for b in self.branches}
+        for guard, line in self.done.decided.guarded_at.items():
+            condition = environment.replace(guard)
+            is_told = bool(condition.free_symbols) and condition.free_symbols <= set(self.symbols)
+            if is_told and condition not in asked and (self.decides or not _is_about_one(condition)):
+                asked.add(condition)
+                yield condition, line
+
+    def _environment(self) -> Any:
+        for node in self.done.program.graph.nodes:
+            fake = node.meta.get("val")
+            sizes: tuple[Any, ...] = fake.shape if isinstance(fake, torch.Tensor) else ()
+            for dim in sizes:
+                if isinstance(dim, torch.SymInt):
+                    return dim.node.shape_env
+        raise AssertionError("a capture with symbols has a dim with one")
+
+    def _sizes_without(self, guard: sympy.Basic, start: Sizes) -> list[Sizes]:
+        """Sizes near `start` that decide as the example's do and do not meet the guard, and some beyond its bound.
+
+        At a bound itself what forward does otherwise may still be the same: `x[:, :n]` of n rows.
+        """
+        known = [printed(b.taken_way) for b in self.branches if not b.ties]
+        broken = [f"not ({printed(guard)})"]
+        if isinstance(guard, (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt)):
+            broken.append(f"{printed(guard.lts)} >= {printed(guard.gts)} + {_BEYOND}")
+        lows = {n: 1 if high == 1 else 2 for n, (_, high) in self.bounds.items()}
+        bounds = {n: [max(low or 1, lows[n]), high] for n, (low, high) in self.bounds.items()}
+        found: list[Sizes] = []
+        for text in broken:
+            met = sizes_meeting({str(s): n for s, n in start.items()}, [text, *known], bounds)
+            if met is not None and (sizes := {s: met[str(s)] for s in start}) not in found:
+                found.append(sizes)
+        return found
+
+    def _small_sizes(self) -> Sizes:
+        found = {}
+        for i, symbol in enumerate(self.symbols):
+            low, high = self.bounds[str(symbol)]
+            found[symbol] = max(low or 1, 2 + i) if high is None else min(max(low or 1, 2 + i), high)
+        return found
+
+    # -- lengths of 1 -------------------------------------------------------------------------------------------------
+
+    def try_short_lengths(self) -> None:
+        """Try lengths of 1 where forward decides on sizes, or writes: PyTorch takes all dynamic dims to be longer."""
+        if not self.decides:
+            return
+        short = [s for s in self.symbols if (self.bounds[str(s)][0] or 1) == 1]
+        count = len(short)
+        sizes = (1, 2, count) if count <= _MOST_PAIRED else (1, count)
+        found: list[set[Any]] = []
+        for group in (set(g) for n in dict.fromkeys(sizes) if 0 < n <= count for g in combinations(short, n)):
+            if not any(known <= group for known in found) and self._differ_when_short(group):
+                found.append(group)
+                self.branches.append(Branch(_longer(group), True, self._writing_line(), guarded=False))
+
+    def _differ_when_short(self, group: set[Any]) -> bool:
+        """Return whether runs with these lengths 1 differ; with writes, where others are odd and even as well."""
+        small = self._small_sizes()
+        for others in (small, {s: n + 1 for s, n in small.items()}, self.sizes):
+            sizes = {**others, **dict.fromkeys(group, 1)}
+            named = {str(s): n for s, n in sizes.items()}
+            if broken_guards([printed(b.taken_way) for b in self.branches if not b.ties], named):
+                continue
+            agreed = self._agree(sizes)
+            if agreed is False or (agreed and not self.writes):
+                return not agreed
+        return False
+
+    def _writing_line(self) -> str:
+        """The line of the last decision that forward made, or of its last write."""
+        lines = [*(b.line for b in self.done.branches), *self.done.decided.settled]
+        for node in self.done.program.graph.nodes:
+            if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
+                lines.append(source_of(node.meta.get("stack_trace") or ""))
+        return lines[-1] if lines else ""
+
+    # -- runs ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def explicit(self) -> Capture:
+        """The capture with writes made explicit, as it is lowered: PyTorch's own operators write to what they find."""
+        try:
+            return replace(self.done, program=with_explicit_writes(self.done.program))
+        except Unsupported:  # which lowering says
+            return self.done
+
+    @property
+    def writes(self) -> bool:
+        return self.explicit.program is not self.done.program
+
+    @property
+    def decides(self) -> bool:
+        """Whether forward decides on sizes in Python, or writes to what may be a view or a copy."""
+        return bool(self.branches or self.done.decided.settled) or self.writes
+
+    def _agree(self, sizes: Sizes) -> bool | None:
+        """Return whether module and capture give the same at these sizes; None where forward does not run."""
+        key = tuple(sizes[s] for s in self.symbols)
+        if key not in self.agreed:
+            self.agreed[key] = self._run(sizes)
+        return self.agreed[key]
+
+    def _run(self, sizes: Sizes) -> bool | None:
+        tensors = {}
+        for node in self.done.program.graph.nodes:
+            if node.op == "placeholder" and node.name in self.done.call:
+                fake, given = node.meta["val"], self.done.call[node.name].tensor
+                shape = [int(d) if is_fixed(d) else int(d.node.expr.xreplace(sizes)) for d in fake.shape]
+                if math.prod(shape) > max(_MOST_TIMES * given.numel(), _SMALL):
+                    return None
+                tensors[node.name] = given if list(given.shape) == shape else example_tensor(shape, given.dtype)
+        agreed = gives_same(self.module, self.explicit, tensors)
+        if not agreed:
+            return agreed
+        return all(gives_same(self.module, self.explicit, other) is not False for other in other_numbers(tensors))
+
+
+def _is_about_one(condition: sympy.Basic) -> bool:
+    return isinstance(condition, sympy.Ne) and sympy.S.One in condition.args
+
+
+def _longer(group: set[Any]) -> Any:
+    """That not all of these lengths are 1."""
+    return sympy.Or(*(sympy.Ne(symbol, 1) for symbol in sorted(group, key=str)))

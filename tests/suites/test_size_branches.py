@@ -1,0 +1,19 @@
+"""A sample of `size_branches.py`: other sizes give the numbers of PyTorch or an error, and so do all with -m slow."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.suites.size_branches import NUMBERS, ONE, TWO, outcome
+from tests.support.marks import slow_but
+
+FOUND = (
+    "longest", "cut and grown", "sliced", "a sum that fails", "a view that fails", "contiguous", "counted columns",
+    "a whole shape", "a flat row", "a copied row", "every second row, flat", "a key with the size", "halves", "as long",
+    "new_tensor", "as_tensor", "pad value", "isclose", "min",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", slow_but([*ONE, *NUMBERS, *TWO], *FOUND))
+def test_no_size_is_silent(name: str) -> None:
+    assert not outcome(name).silent
