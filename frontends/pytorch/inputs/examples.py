@@ -14,6 +14,7 @@ from convert.options import InputSpec, Options
 from convert.report import Report
 
 from .guess import BATCH, Guess, guesses, parameters_of, required_names
+from .trial_runs import has_rows, takes_length
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def candidate_calls(module: nn.Module, options: Options) -> Iterator[tuple[Call,
         yield from _guessed_calls(module, left[0], specs.get(left[0]))
     elif arrays and not specs:
         tensors = {n: _as_tensor(arrays[n]) for n in names}
-        yield _batched_call(tensors), None
+        yield _batched_call(module, tensors), None
     else:
         yield from _described_calls(names, specs, {n: _as_tensor(a) for n, a in arrays.items()})
 
@@ -144,11 +145,21 @@ def given_names(module: nn.Module, options: Options) -> list[str]:
 def _guessed_calls(module: nn.Module, name: str, spec: InputSpec | None) -> Iterator[tuple[Call, str | None]]:
     for guess in guesses(module):
         dtype = dtype_named(spec.dtype) if spec is not None and spec.dtype else guess.dtype
-        wishes = {place: DynamicDim(label, fixed=None if place else 1) for place, label in guess.dynamic.items()}
-        yield (
-            {name: Example(example_tensor(_distinct_shape(guess), dtype), wishes)},
-            f"the input {name} was taken to be {guess}: {guess.why}",
-        )
+        tensor = example_tensor(_distinct_shape(guess), dtype)
+        free = {p: label for p, label in guess.made_up.items() if takes_length(module, {name: tensor}, name, p)}
+        taken = replace(guess, dynamic={**guess.dynamic, **free})
+        wishes = {
+            place: DynamicDim(label, fixed=None if place or guess.dynamic.get(0) is None else 1)
+            for place, label in taken.dynamic.items()
+        }
+        remark = f"the input {name} was taken to be {taken}: {guess.why}"
+        for place in guess.made_up.keys() - free.keys():
+            other = replace(guess, dynamic={**guess.dynamic, place: "N"})
+            remark += (
+                f"; its dim {place} is fixed at {guess.shape[place]}, because forward does not run at "
+                f"{2 * guess.shape[place]}: --input {name}:{other} with a number for N sets another length"
+            )
+        yield {name: Example(tensor, wishes)}, remark
 
 
 def _distinct_shape(guess: Guess) -> list[int]:
@@ -168,26 +179,32 @@ def _as_tensor(array: Any) -> torch.Tensor:
     return torch.from_numpy(array.astype("float32")).to(getattr(torch, array.dtype.name))
 
 
-def _batched_call(tensors: Mapping[str, torch.Tensor]) -> Call:
+def _batched_call(module: nn.Module, tensors: Mapping[str, torch.Tensor]) -> Call:
     """The user's arrays with dims dynamic; a common first dim of length 1 is doubled, for 1 would be built in.
 
     Where the inputs have another first dim each, the batch is that of the first one, wherever it is among the dims of
     another (the state of a recurrent layer has it second). Besides, lists of integers may have any length, and so may
-    what has a row for each item of such a list: the edges of a graph, and their weights.
+    what has a row for each item of such a list: the edges of a graph, and their weights. Integers of two rows are two
+    texts or a list of edges, which runs tell.
     """
-    length = _batch_length(tensors)
+    lists_at = {name: _list_place(tensor) for name, tensor in tensors.items()}
+    firsts = {t.shape[0] for t in tensors.values() if t.dim() > 1}
+    texts = [n for n, place in lists_at.items() if place == 1 and len(firsts) > 1 and has_rows(module, tensors, n)]
+    length = tensors[texts[0]].shape[0] if texts else _batch_length(tensors)
     with_rows = [t for t in tensors.values() if t.dim() > 1]
     # A state of a recurrent layer has its batch, of 1 as well, in another place.
     alone = any(t.shape[0] == 1 for t in with_rows) and all(t.shape[0] == 1 or 1 not in t.shape for t in with_rows)
-    lists = {t.shape[p] for t in tensors.values() if (p := _list_place(t)) is not None} - {0, 1}
+    lists = {t.shape[p] for n, t in tensors.items() if (p := lists_at[n]) is not None and n not in texts} - {0, 1}
     call = {}
     for name, tensor in tensors.items():
         wishes: dict[int, DynamicDim] = {}
-        place = _list_place(tensor)
+        place = lists_at[name]
         # A vector of one integer is a length or a label of the only row; of one float, a factor for all rows as well.
         rows = tensor.dim() > 1 or not (tensor.is_floating_point() or tensor.is_complex())
         if tensor.dim() > 0 and tensor.shape[0] == length and (length > 1 or (alone and rows)):
             wishes = {0: DynamicDim("batch", fixed=length)}
+            if name in texts and tensor.shape[1] > 1:
+                wishes[1] = DynamicDim(None, fixed=tensor.shape[1])
             if length == 1:
                 tensor = tensor.repeat(BATCH, *[1] * (tensor.dim() - 1))
         elif length > 1 and length in tensor.shape[1:]:

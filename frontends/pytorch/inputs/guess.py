@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -50,12 +50,16 @@ BATCH, SEQUENCE = 2, 7
 
 @dataclass(frozen=True)
 class Guess:
-    """An example shape and dtype, with the dims that may be dynamic and their names."""
+    """An example shape and dtype, with the dims that may be dynamic and their names.
+
+    made_up: the dims whose length no layer tells, with their names: they are dynamic where forward takes other lengths.
+    """
 
     shape: tuple[int, ...]
     dtype: torch.dtype
     dynamic: Mapping[int, str]
     why: str
+    made_up: Mapping[int, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         dims = ",".join(self.dynamic.get(i, str(d)) for i, d in enumerate(self.shape))
@@ -96,6 +100,7 @@ def guesses(module: nn.Module) -> Iterator[Guess]:
                 dtype,
                 _dynamic_dims(module, layer, guess),
                 f"{path or 'the module'} is {_layer_text(layer)}",
+                guess.made_up,
             )
     if not found:
         raise UsageError(
@@ -124,7 +129,7 @@ def _image_guesses(layer: nn.Conv2d | nn.ConvTranspose2d) -> Iterator[Guess]:
 
 def _signal_guesses(layer: nn.Conv1d | nn.ConvTranspose1d) -> Iterator[Guess]:
     for length in LENGTHS:
-        yield Guess((BATCH, layer.in_channels, length), torch.float32, {0: "batch"}, "")
+        yield Guess((BATCH, layer.in_channels, length), torch.float32, {0: "batch"}, "", {2: "length"})
 
 
 def _volume_guesses(layer: nn.Conv3d | nn.ConvTranspose3d) -> Iterator[Guess]:
@@ -135,7 +140,7 @@ def _volume_guesses(layer: nn.Conv3d | nn.ConvTranspose3d) -> Iterator[Guess]:
 def _feature_guesses(layer: nn.Linear | nn.Bilinear) -> Iterator[Guess]:
     features = layer.in_features if isinstance(layer, nn.Linear) else layer.in1_features
     yield Guess((BATCH, features), torch.float32, {0: "batch"}, "")
-    yield Guess((BATCH, SEQUENCE, features), torch.float32, {0: "batch"}, "")
+    yield Guess((BATCH, SEQUENCE, features), torch.float32, {0: "batch"}, "", {1: "sequence"})
 
 
 def _index_guess(layer: nn.Module) -> Iterator[Guess]:
@@ -145,13 +150,14 @@ def _index_guess(layer: nn.Module) -> Iterator[Guess]:
 def _recurrent_guess(layer: nn.RNNBase) -> Iterator[Guess]:
     first = layer.batch_first
     shape = (BATCH, SEQUENCE, layer.input_size) if first else (SEQUENCE, BATCH, layer.input_size)
-    yield Guess(shape, torch.float32, {0 if first else 1: "batch"}, "")
+    yield Guess(shape, torch.float32, {0 if first else 1: "batch"}, "", {1 if first else 0: "sequence"})
 
 
 def _attention_guess(layer: nn.MultiheadAttention | nn.TransformerEncoderLayer) -> Iterator[Guess]:
     attention = layer if isinstance(layer, nn.MultiheadAttention) else layer.self_attn
-    shape = (BATCH, SEQUENCE) if attention.batch_first else (SEQUENCE, BATCH)
-    yield Guess((*shape, attention.embed_dim), torch.float32, {0 if attention.batch_first else 1: "batch"}, "")
+    first = attention.batch_first
+    shape = (BATCH, SEQUENCE, attention.embed_dim) if first else (SEQUENCE, BATCH, attention.embed_dim)
+    yield Guess(shape, torch.float32, {0 if first else 1: "batch"}, "", {1 if first else 0: "sequence"})
 
 
 def _batch_norm_guess(layer: nn.BatchNorm2d) -> Iterator[Guess]:

@@ -1,0 +1,81 @@
+"""Lengths that no layer and no user tells are dynamic where forward takes others; a note says which are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+
+import convert
+
+BARE: dict[str, tuple[Callable[[], nn.Module], Callable[[int, int], tuple[int, ...]]]] = {
+    # A module, and the shape of its input for a batch and a length.
+    "LSTM": (lambda: nn.LSTM(8, 16, batch_first=True), lambda b, n: (b, n, 8)),
+    "GRU, time first": (lambda: nn.GRU(8, 16), lambda b, n: (n, b, 8)),
+    "RNN": (lambda: nn.RNN(4, 6, batch_first=True, bidirectional=True), lambda b, n: (b, n, 4)),
+    "encoder": (
+        lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2),
+        lambda b, n: (b, n, 16),
+    ),
+    "encoder layer, time first": (lambda: nn.TransformerEncoderLayer(16, 2, 32), lambda b, n: (n, b, 16)),
+    "Conv1d and adaptive pooling": (
+        lambda: nn.Sequential(nn.Conv1d(3, 8, 3), nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(8, 2)),
+        lambda b, n: (b, 3, n),
+    ),
+    "Conv1d": (lambda: nn.Sequential(nn.Conv1d(3, 8, 3, 2), nn.ReLU(), nn.MaxPool1d(2)), lambda b, n: (b, 3, n)),
+}
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_made_up_lengths_are_dynamic(name: str, tmp_path: Path) -> None:
+    make, shape = BARE[name]
+    module = make().eval()
+    convert.convert(module, "onnx", tmp_path / "m.onnx", verify=False)
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    draw = np.random.default_rng(0)
+    for batch, length in ((1, 20), (3, 9), (5, 300)):
+        x = draw.standard_normal(shape(batch, length)).astype(np.float32)
+        want = module(torch.from_numpy(x))
+        got = session.run(None, {session.get_inputs()[0].name: x})[0]
+        first = want[0] if isinstance(want, tuple) else want
+        np.testing.assert_allclose(got, first.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_length_that_is_fixed_is_in_a_note_with_the_option_that_sets_it(tmp_path: Path) -> None:
+    module = nn.Sequential(nn.Conv1d(3, 8, 3), nn.Flatten(), nn.Linear(8 * 254, 2)).eval()
+    report = convert.convert(module, "onnx", tmp_path / "m.onnx", verify=False)
+    (note,) = [n for n in report.notes if "was taken to be" in n]
+    assert "its dim 2 is fixed at 256" in note
+    assert "--input input:float32[batch,3,N]" in note
+
+
+class Texts(nn.Module):
+    """Token ids beside the table of their embeddings."""
+
+    def forward(self, ids: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+        return nn.functional.embedding(ids, table).mean(1)
+
+
+class Edges(nn.Module):
+    """A sum over the edges of a graph."""
+
+    def forward(self, edges: torch.Tensor, nodes: torch.Tensor) -> torch.Tensor:
+        return torch.zeros_like(nodes).index_add(0, edges[1], nodes[edges[0]])
+
+
+@pytest.mark.parametrize(("module", "shapes"), [(Texts(), [(5, 7), (1, 3)]), (Edges(), [(2, 9), (2, 30)])])
+def test_two_rows_of_integers_are_texts_or_edges_as_runs_tell(module: nn.Module, shapes: list[Any]) -> None:
+    draw = np.random.default_rng(0)
+    examples = [draw.integers(0, 6, (2, 5)), draw.standard_normal((6, 4)).astype(np.float32)]
+    proto = convert.to_onnx(module, examples, verify=False)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    for shape in shapes:
+        feeds = [draw.integers(0, 6, shape), examples[1]]
+        got = session.run(None, {i.name: x for i, x in zip(session.get_inputs(), feeds, strict=True)})[0]
+        np.testing.assert_allclose(got, module(*map(torch.from_numpy, feeds)).numpy(), rtol=1e-5, atol=1e-5)
