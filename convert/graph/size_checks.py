@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir as ir
@@ -74,8 +75,17 @@ def check_sizes(
 _WORDS = {">=": "at_least", "<=": "at_most", "==": "is", "!=": "is_not", "<": "below", ">": "above", "%": "modulo"}
 
 
+def in_words(condition: str) -> str:
+    """Return a condition with `n % 8 == 0` as "n is a multiple of 8", which says what to feed."""
+    return _MULTIPLE.sub(lambda m: f"{m[1]} is {'a' if m[3] == '==' else 'no'} multiple of {m[2]}", condition)
+
+
+_MULTIPLE = re.compile(r"(?<![\w*+/%-] )\(?\b([A-Za-z_]\w*) % (\d+)\)? (==|!=) 0\b(?! [*+/%-])")
+
+
 def _spelled(condition: str) -> str:
     """A condition as part of a node's name, which is what a runtime's error shows."""
+    condition = in_words(condition)
     for sign, word in _WORDS.items():
         condition = condition.replace(sign, f" {word} ")
     condition = condition.replace("//", " over ").replace("*", " times ").replace("-", " minus ").replace("+", " plus ")

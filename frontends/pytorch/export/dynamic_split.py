@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,8 +10,10 @@ import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
 
+from convert.errors import Location
 from convert.graph import Graph
 
+from ..common.locate import source_of
 from ..common.sizes import axis_of, vector
 
 aten = torch.ops.aten
@@ -77,7 +80,10 @@ def lower_counted_split(
         fits = g.Or(fits, g.Equal(length, 0))  # nothing in as many pieces of nothing
     last = g.Where(fits, last, _REFUSED)
     # TensorFlow drops a split in one piece, whatever its size: another piece, which is empty, keeps it.
-    pieces = g.Split(x, g.Concat(*[each] * (count - 1), last, [0], axis=0), axis=axis, outputs=count + 1)
+    sizes = g.Concat(*[each] * (count - 1), last, [0], axis=0)
+    dim = re.sub(r"\W+", "_", str(g.shape(x)[axis] or f"dim_{axis}")).strip("_")
+    with g.at(Location("pieces", f"only_if_{dim}_gives_{count}_pieces", source_of(node.meta.get("stack_trace") or ""))):
+        pieces = g.Split(x, sizes, axis=axis, outputs=count + 1)
     return pieces[:count]
 
 

@@ -20,7 +20,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
-from convert.graph.size_checks import check_sizes, conditions_of, holds
+from convert.graph.size_checks import check_sizes, conditions_of, holds, in_words
 from convert.parity.size_guards import broken_guards, evaluate
 from convert.report import Report
 
@@ -114,7 +114,7 @@ class SizeConditions:
             where = f" with {self.way.text}" if self.way.known else ""
             report.note(
                 f"the way that forward takes depends on sizes{where}{at}: the converted model takes that for "
-                f"{', '.join(shown)}, and fails when it runs for others"
+                f"{', '.join(map(_with_words, shown))}, and fails when it runs for others"
             )
         if self.unchecked:
             report.note(
@@ -294,6 +294,11 @@ class Way:
     def only_there(self, text: str) -> str:
         """Return a condition that says `text` of the sizes of this way, and nothing of others."""
         return f"not ({self.text}) or ({text})" if self.known else text
+
+
+def _with_words(text: str) -> str:
+    """A condition, and in brackets what to feed where that is easier to read: `h % 8 == 0 (h is a multiple of 8)`."""
+    return text if in_words(text) == text else f"{text} ({in_words(text)})"
 
 
 _SMALL, _MOST_NAMES = 10, 3

@@ -243,7 +243,7 @@ def test_artefacts_refuse_other_sizes(tmp_path: Path, form: str, suffix: str, op
     convert.convert(Called(even), form, path, inputs="x:float32[batch,3]", verify=False, **options)
     (right,) = run_target(form, path, [{"x": noise(4, 3)}])
     np.testing.assert_array_equal(right["output"], noise(4, 3) + 1)
-    with pytest.raises(Exception, match="only_if_batch_modulo_2"):
+    with pytest.raises(Exception, match="only_if_batch_is_a_multiple_of_2"):
         run_target(form, path, [{"x": noise(3, 3)}])
 
 
@@ -275,3 +275,13 @@ def test_pytorchs_programs_refuse_other_sizes(form: str, tmp_path: Path) -> None
 def test_what_has_no_way_of_refusing_says_so(tmp_path: Path) -> None:
     report = convert.convert(Called(even), "caffe2", tmp_path / "m.caffe2", inputs="x:float32[b,3]", verify=False)
     assert any("Caffe2 cannot refuse sizes" in note and "(b % 2) == 0" in note for note in report.notes)
+
+
+def test_errors_and_notes_say_what_to_feed() -> None:
+    """A multiple by its name, also where a split counts pieces: not only a size of Split below 0."""
+    report = Report("test")
+    model = read(Called(lambda x: x.chunk(2)[0] * 2), "x:float32[batch,3]", report=report, one_size_way=True)
+    with pytest.raises(Exception, match="only_if_batch_"):
+        run(model, noise(1, 3))
+    read(Called(even), "x:float32[batch,3]", report=(other := Report("test")), one_size_way=True)
+    assert any("batch is a multiple of 2" in note for note in other.notes)
