@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
+from torch.nn.modules.loss import _Loss
 
 from convert.files.pickle_opcodes import Pickle, PickledObject
 from convert.files.pickle_scan import CALLABLE
@@ -120,9 +121,16 @@ def state_dicts(thing: Any, depth: int = 3) -> Iterator[tuple[str, Mapping[str, 
     yield from _nested(thing, _is_state, "", depth, set())
 
 
-def find_nested(thing: Any, wanted: Callable[[Any], bool], depth: int = 3) -> Any:
-    """What is wanted, itself or under one of the usual keys of a checkpoint, then under any; else None."""
-    return next((found for _, found in _nested(thing, wanted, "", depth, set())), None)
+def nested_modules(thing: Any) -> dict[str, torch.nn.Module]:
+    """Return the modules that a checkpoint holds by their places (`ema.module`), likely first; the file itself is "".
+
+    A module that is there twice has its first place. Losses are left out where there is another module.
+    """
+    found: dict[int, tuple[str, torch.nn.Module]] = {}
+    for place, module in _nested(thing, lambda value: isinstance(value, torch.nn.Module), "", 3, set()):
+        found.setdefault(id(module), (place, module))
+    models = {place: module for place, module in found.values() if not isinstance(module, _Loss)}
+    return models or dict(found.values())
 
 
 def _nested(

@@ -175,18 +175,27 @@ def factory(text: str) -> Callable[[], Any]:
 
     Importing it runs the user's own code, which is what `--model` asks for.
     """
+    return named_code(text)[0]
+
+
+def named_code(text: str) -> tuple[Callable[..., Any], Mapping[str, Any]]:
+    """Return the callable that `pkg.mod:name` or `file.py:name` names, and all names of its module.
+
+    Raises `UsageError` if it cannot be found.
+    """
     place, colon, name = text.rpartition(":")
     if not colon or not place or not name:
         raise UsageError(f"--model {text!r} does not name a function", hint="write pkg.mod:factory or file.py:factory")
     try:
         if place.endswith(".py"):
-            found: Any = runpy.run_path(place)[name]
+            names = runpy.run_path(place)
         else:
             if "" not in sys.path and str(Path.cwd()) not in sys.path:
                 sys.path.insert(0, str(Path.cwd()))
-            found = importlib.import_module(place)
-            for part in name.split("."):
-                found = getattr(found, part)
+            names = vars(importlib.import_module(place))
+        found: Any = names[name.split(".")[0]]
+        for part in name.split(".")[1:]:
+            found = getattr(found, part)
     except (ImportError, OSError, KeyError, AttributeError) as error:
         raise UsageError(
             f"--model {text}: {type(error).__name__}: {error}",
@@ -199,7 +208,7 @@ def factory(text: str) -> Callable[[], Any]:
     if not callable(found):
         text = f"--model {text} is a {type(found).__name__}, and nothing to call"
         raise UsageError(text, hint="name a function or class")
-    return found
+    return found, names
 
 
 def _own_code_error(what: str, error: Exception) -> UsageError:

@@ -39,11 +39,14 @@ def with_part_forward(model: Any, part: str, options: Options) -> Any:
     main, *rest = encoder_specs(model)
     masked = any(s.name == "attention_mask" for s in rest)
     layers, width = _sizes(model, main)
-    specs = {
+    known = {
         ENCODER: lambda: [main, *rest],
         DECODER: lambda: _decoder_specs(masked, width),
         WITH_CACHE: lambda: [*_decoder_specs(masked, None), *_past_specs(layers)],
-    }[part]()
+    }
+    if part not in known:
+        raise UsageError(f"{type(model).__name__} has no part {part!r}", hint=f"its parts are {', '.join(known)}")
+    specs = known[part]()
     names = [str(s.name) for s in specs]
 
     def part_forward(self: Any, *tensors: torch.Tensor, **named: torch.Tensor) -> dict[str, torch.Tensor]:

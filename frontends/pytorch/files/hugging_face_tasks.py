@@ -45,8 +45,9 @@ TASK = Option(
 PART = Option(
     "part",
     "",
-    "Of a Hugging Face folder of an encoder with a decoder: this part alone.",
-    choices=("encoder", "decoder", "decoder-with-past"),
+    "The part to convert: encoder, decoder or decoder-with-past of a Hugging Face folder, or the key of one of the"
+    " modules in a checkpoint.",
+    metavar="NAME",
 )
 _WITH_PAST_TOO = "-with-past"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import pickle
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -27,7 +28,7 @@ from convert.source import Source
 
 from ..common.modes import note_training, refuse_cycles
 from ..inputs.fixed_values import fixed_by_name, note_fixed, with_fixed_values, with_keywords, with_structures
-from .checkpoint import find_nested, hyper_parameters, stand_ins, state_dicts
+from .checkpoint import hyper_parameters, stand_ins, state_dicts
 from .code_folder import load_code
 from .custom_operators import declare_operators
 from .factory import build_with_factory
@@ -35,6 +36,7 @@ from .hugging_face import is_hugging_face, load_folder, with_plain_forward
 from .hugging_face_counts import check_counts
 from .hugging_face_safety import check_folder, pickled_weights
 from .legacy import is_legacy, load_legacy
+from .pickled_modules import DAMAGED, chosen_module, missing_class_hint, script_hint, unpickler
 from .pt2_archive import read_exported
 from .torchscript_safety import custom_operators, refuse_damaged_debug_info, refuse_unsafe
 
@@ -123,18 +125,13 @@ def _load_module(source: Source, options: Options, report: Report) -> torch.nn.M
         raise UnsafeInput(
             f"{path} is a pickle that needs {', '.join(refused[:12])}{' …' if len(refused) > 12 else ''}; "
             "loading it would execute code of the file's choice",
-            hint="if you trust it, add --trust; else save the weights alone (module.state_dict()) and give "
-            "--model pkg.mod:factory",
+            hint=f"if you trust it, add --trust{script_hint(found, options, ' and')}; else save the weights alone "
+            "(module.state_dict()) and give --model pkg.mod:factory",
         )
     extra = [(kind, name) for name, kind in classes if kind is not None] + _known_functions(found)
-    thing = _torch_load(path, None if refused else extra)
-    module = find_nested(thing, lambda value: isinstance(value, torch.nn.Module))
-    if module is None:
-        raise BadInput(
-            f"{path} holds no torch.nn.Module", hint="give the factory of the module with --model pkg.mod:factory"
-        )
-    if module is not thing:
-        report.note("the module was taken from inside a checkpoint")
+    code = unpickler(options.model) if refused and options.model else pickle
+    thing = _torch_load(path, None if refused else extra, code, lambda error: missing_class_hint(error, found, options))
+    module = chosen_module(path, thing, options, report)
     if not options.trust:
         _refuse_odd_names(module, path)
     return module
@@ -176,24 +173,31 @@ def _known_functions(names: list[str]) -> list[tuple[Any, str]]:
     return [(known[name], name) for name in names if name in known]
 
 
-def _torch_load(path: Path, allowed: list[tuple[Any, str]] | None) -> Any:
-    """`torch.load` restricted to plain data and the classes `allowed`, or unrestricted for None (trusted)."""
+def _torch_load(
+    path: Path,
+    allowed: list[tuple[Any, str]] | None,
+    pickle_module: Any = pickle,
+    hint: Callable[[Exception], str] = lambda _: DAMAGED,
+) -> Any:
+    """Return what `torch.load` makes of plain data and the classes `allowed`, or of anything for None (trusted).
+
+    pickle_module: what finds the classes of a trusted file. hint: what to do after an exception. Raises `BadInput`.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             legacy = is_legacy(path)
             if allowed is None:
-                return torch.load(path, map_location="cpu", weights_only=False, mmap=not legacy)
+                return torch.load(
+                    path, map_location="cpu", weights_only=False, mmap=not legacy, pickle_module=pickle_module
+                )
             with torch.serialization.safe_globals([*allowed]):
                 if legacy:
                     return load_legacy(path)
                 return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         except Exception as error:
             text = " ".join(str(error).split())[:400]
-            raise BadInput(
-                f"{path} could not be loaded: {type(error).__name__}: {text}",
-                hint="the file may be damaged, or need a module that is not installed",
-            ) from error
+            raise BadInput(f"{path} could not be loaded: {type(error).__name__}: {text}", hint=hint(error)) from error
 
 
 def load_weights(source: Source, options: Options) -> list[tuple[str, Mapping[str, torch.Tensor]]]:
@@ -211,9 +215,9 @@ def _load_checkpoint(
     path = source.file
     if source.kind == "safetensors":
         return [("", _load_safetensors(path))], {}
-    pickle = read_pickle(pickle_scan.torch_pickle_bytes(path))
-    trusted = options.trust and bool(pickle_scan.unsafe_globals(pickle.globals))
-    thing = _torch_load(path, None if trusted else stand_ins(pickle))
+    data = read_pickle(pickle_scan.torch_pickle_bytes(path))
+    trusted = options.trust and bool(pickle_scan.unsafe_globals(data.globals))
+    thing = _torch_load(path, None if trusted else stand_ins(data))
     found = list(state_dicts(thing))
     if not found:
         raise BadInput(f"{path} holds no state dict", hint="save one with torch.save(module.state_dict(), path)")
@@ -222,9 +226,9 @@ def _load_checkpoint(
 
 def _weights_as_data(path: Path) -> list[tuple[str, Mapping[str, torch.Tensor]]]:
     """The dicts of tensors beside a module that cannot be loaded; empty where there are none."""
-    pickle = read_pickle(pickle_scan.torch_pickle_bytes(path))
+    data = read_pickle(pickle_scan.torch_pickle_bytes(path))
     try:
-        return list(state_dicts(_torch_load(path, stand_ins(pickle))))
+        return list(state_dicts(_torch_load(path, stand_ins(data))))
     except BadInput:
         return []
 
