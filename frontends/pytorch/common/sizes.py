@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -121,6 +123,29 @@ def arange(g: Graph, length: int | ir.Value) -> ir.Value:
     if isinstance(length, int):
         return g.const(np.arange(length, dtype=np.int64))
     return g.Range(g.const(0), length, g.const(1))
+
+
+def plus(g: Graph, a: int | ir.Value, b: int | ir.Value) -> int | ir.Value:
+    """Return the sum of two lengths, an int where both are known."""
+    return a + b if isinstance(a, int) and isinstance(b, int) else mark_scalar(g.Add(*_numbers(g, a, b)))
+
+
+def times(g: Graph, *lengths: int | ir.Value) -> int | ir.Value:
+    """Return the product of lengths, an int where all are known."""
+    known = math.prod(n for n in lengths if isinstance(n, int))
+    values = [n for n in lengths if isinstance(n, ir.Value)]
+    if not values:
+        return known
+    return mark_scalar(functools.reduce(g.Mul, values if known == 1 else [*values, g.const(known)]))
+
+
+def quotient(g: Graph, a: int | ir.Value, b: int | ir.Value) -> int | ir.Value:
+    """Return the whole part of a / b of lengths, an int where both are known."""
+    return a // b if isinstance(a, int) and isinstance(b, int) else mark_scalar(g.Div(*_numbers(g, a, b)))
+
+
+def _numbers(g: Graph, *lengths: int | ir.Value) -> list[ir.Value]:
+    return [g.const(n) if isinstance(n, int) else n for n in lengths]
 
 
 def constant_of(g: Graph, x: Any, what: str) -> np.ndarray:

@@ -13,48 +13,52 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..common.sizes import reshape, size, static_sizes
+from ..common.places import Length, Table, combined, places_in_plane, sliding_places, spread
+from ..common.sizes import plus, quotient, reshape, size, static_sizes, times, vector
 from ..common.values import cast, constant_like, lowest
 from ..rules import torch_op
 
-LENGTHS = torch_op.limit("max_pool1d", "convolutions and pools of integers over dims of unknown length")
+LENGTHS = torch_op.limit("convolution", "convolutions of integers by weights of unknown size")
 
 
 @dataclass(frozen=True)
 class SlidingWindow:
-    """How windows go over the dims behind the first two; `pads` are all beginnings, then all ends."""
+    """How windows go over the dims behind the first two; `pads` are all beginnings, then all ends.
+
+    Ends may be computed; the rest is known.
+    """
 
     kernel: Sequence[int]
     strides: Sequence[int]
-    pads: Sequence[int]
+    pads: Sequence[Length]
     dilations: Sequence[int]
 
 
-def _window_tables(lengths: Sequence[int], how: SlidingWindow) -> list[np.ndarray]:
-    """For each dim the places [windows, kernel] that windows read, counted from the start of the padding."""
-    tables = []
+def _lengths(g: Graph, x: ir.Value) -> list[Length]:
+    return [size(g, x, i) for i in range(2, g.rank(x))]
+
+
+def _window_tables(g: Graph, lengths: Sequence[Length], how: SlidingWindow) -> tuple[list[Table], list[Length]]:
+    """The places [windows, kernel] that windows read in each dim, counted from the padding, and how many they are."""
+    tables, counts = [], []
     for i, length in enumerate(lengths):
-        whole = length + how.pads[i] + how.pads[i + len(lengths)]
-        count = (whole - how.dilations[i] * (how.kernel[i] - 1) - 1) // how.strides[i] + 1
-        starts = np.arange(count)[:, None] * how.strides[i]
-        tables.append(starts + np.arange(how.kernel[i]) * how.dilations[i])
-    return tables
-
-
-def _spatial_lengths(g: Graph, x: ir.Value) -> list[int]:
-    return static_sizes(g.shape(x)[2:], LENGTHS)
+        whole = plus(g, length, plus(g, how.pads[i], how.pads[i + len(lengths)]))
+        room = plus(g, whole, -how.dilations[i] * (how.kernel[i] - 1) - 1)
+        counts.append(plus(g, quotient(g, room, how.strides[i]), 1))
+        tables.append(sliding_places(g, counts[-1], how.strides[i], np.arange(how.kernel[i]) * how.dilations[i]))
+    return tables, counts
 
 
 def _gather_windows(g: Graph, x: ir.Value, how: SlidingWindow, fill: int) -> ir.Value:
     """[N, C, …, window] of x [N, C, …], with `fill` in the padding."""
-    tables = _window_tables(_spatial_lengths(g, x), how)
+    tables, out = _window_tables(g, _lengths(g, x), how)
     dims = len(tables)
-    if any(how.pads):
-        x = g.Pad(x, [0, 0, *how.pads[:dims], 0, 0, *how.pads[dims:]], constant_like(g, fill, x))
+    if any(not isinstance(p, int) or p for p in how.pads):
+        pads = vector(g, [0, 0, *how.pads[:dims], 0, 0, *how.pads[dims:]])
+        x = g.Pad(x, pads, constant_like(g, fill, x))
     for i in reversed(range(dims)):
-        x = g.Gather(x, tables[i].astype(np.int64), axis=i + 2)
+        x = g.Gather(x, tables[i], axis=i + 2)
     perm = [0, 1, *range(2, 2 + 2 * dims, 2), *range(3, 3 + 2 * dims, 2)]
-    out = [len(t) for t in tables]
     return reshape(g, g.Transpose(x, perm=perm), [size(g, x, 0), size(g, x, 1), *out, math.prod(how.kernel)])
 
 
@@ -66,9 +70,10 @@ def conv_integers(
     x, weight = cast(g, x, torch.int64), cast(g, weight, torch.int64)
     made, each = static_sizes(g.shape(weight)[:2], LENGTHS)
     read = _gather_windows(g, x, how, 0)
-    out, batch, area = static_sizes(g.shape(read)[2:-1], LENGTHS), size(g, x, 0), math.prod(how.kernel)
-    read = g.Transpose(reshape(g, read, [batch, groups, each, math.prod(out), area]), perm=[0, 1, 3, 2, 4])
-    read = reshape(g, read, [batch, groups, math.prod(out), each * area])
+    out, batch, area = _window_tables(g, _lengths(g, x), how)[1], size(g, x, 0), math.prod(how.kernel)
+    count = times(g, *out)
+    read = g.Transpose(reshape(g, read, [batch, groups, each, count, area]), perm=[0, 1, 3, 2, 4])
+    read = reshape(g, read, [batch, groups, count, each * area])
     matrices = g.Transpose(g.Reshape(weight, [groups, made // groups, each * area]), perm=[0, 2, 1])
     found = reshape(g, g.Transpose(g.MatMul(read, matrices), perm=[0, 1, 3, 2]), [batch, made, *out])
     if bias is not None:
@@ -90,15 +95,15 @@ def conv_transpose_integers(
     weight: [in, out / groups, …]; more: what output_padding adds.
     """
     dims = len(how.kernel)
-    for i, (length, stride) in enumerate(zip(_spatial_lengths(g, x), how.strides, strict=True)):
+    for i, (length, stride) in enumerate(zip(_lengths(g, x), how.strides, strict=True)):
         if stride == 1:
             continue
         axis, rank = i + 2, g.rank(x)
         x = g.Unsqueeze(x, [axis + 1])
         x = g.Pad(x, [0] * (rank + 1 + axis + 1) + [stride - 1] + [0] * (rank - axis - 1), constant_like(g, 0, x))
         lengths = [size(g, x, d) for d in range(rank + 1)]
-        x = reshape(g, x, [*lengths[:axis], length * stride, *lengths[axis + 2 :]])
-        x = g.Slice(x, [0], [(length - 1) * stride + 1], [axis])
+        x = reshape(g, x, [*lengths[:axis], times(g, length, stride), *lengths[axis + 2 :]])
+        x = g.Slice(x, [0], vector(g, plus(g, times(g, length, stride), 1 - stride)), [axis])
     reach = [d * (k - 1) for d, k in zip(how.dilations, how.kernel, strict=True)]
     pads = [r - p for r, p in zip(reach, how.pads, strict=False)]
     ends = [p + m for p, m in zip(pads, more, strict=True)]
@@ -117,24 +122,20 @@ def conv_transpose_integers(
 
 def max_pool_integers(g: Graph, x: ir.Value, how: SlidingWindow) -> tuple[ir.Value, ir.Value]:
     """The maxima of the windows, and their places in the flattened plane."""
-    lengths = _spatial_lengths(g, x)
+    lengths = _lengths(g, x)
     read = _gather_windows(g, x, how, lowest(g.dtype(x)))
     dims, last = len(lengths), g.rank(read) - 1
-    places = np.zeros((1,) * 2 * dims, dtype=np.int64)
-    for i, table in enumerate(_window_tables(lengths, how)):
-        shape = [1] * 2 * dims
-        shape[i], shape[dims + i] = table.shape
-        places = places + (table - how.pads[i]).reshape(shape) * math.prod(lengths[i + 1 :])
-    flat = places.reshape(1, 1, *places.shape[:dims], -1)
+    tables, counts = _window_tables(g, lengths, how)
+    begins = [np.array([[-p]]) for p in how.pads[:dims]]
+    tables = [combined(g, "Add", table, begin) for table, begin in zip(tables, begins, strict=True)]
+    flat = g.Unsqueeze(places_in_plane(g, tables, lengths, counts), [0, 1])
     best = g.Unsqueeze(g.ArgMax(read, axis=last, keepdims=0), [last])
     index = g.GatherElements(g.Expand(flat, g.dims(read)), best, axis=last)
     return g.ReduceMax(read, [last], keepdims=0), g.Squeeze(index, [last])
 
 
-def _sum_of_integers(g: Graph, x: ir.Value) -> ir.Value:
+def _sum_of_integers(g: Graph, x: ir.Value, length: int) -> ir.Value:
     """The sum over the last dim by halves: runtimes have ReduceSum of integers in floats, exact to 2⁵³ only."""
-    length = g.shape(x)[-1]
-    assert isinstance(length, int), "the elements of a window are counted"
     while length > 1:
         half = length // 2
         folded = g.Add(g.Slice(x, [0], [half], [-1]), g.Slice(x, [half], [2 * half], [-1]))
@@ -147,13 +148,21 @@ def average_pool_integers(
     g: Graph, x: ir.Value, how: SlidingWindow, counted: Sequence[int], divisor: int | None
 ) -> ir.Value:
     """Sums of the windows over how many elements they have, rounded towards zero; `counted` padding is counted too."""
-    lengths = _spatial_lengths(g, x)
-    dtype = g.dtype(x)
+    lengths, dtype = _lengths(g, x), g.dtype(x)
     read = _gather_windows(g, cast(g, x, torch.int64), how, 0)
-    counts = np.ones((), dtype=np.int64)
-    for i, table in enumerate(_window_tables(lengths, how)):
-        begin, end = how.pads[i] - counted[i], how.pads[i] + lengths[i] + counted[i]
-        inside = ((table >= begin) & (table < end)).sum(1)
-        counts = counts[..., None] * inside
-    total = _sum_of_integers(g, read)
-    return cast(g, g.Div(total, np.full_like(counts, divisor) if divisor else counts), dtype)
+    counts: Table = np.ones((1,) * len(lengths), dtype=np.int64)
+    for i, table in enumerate(_window_tables(g, lengths, how)[0]):
+        begin = plus(g, how.pads[i], -counted[i])
+        end = plus(g, lengths[i], plus(g, how.pads[i], counted[i]))
+        others = [k for k in range(len(lengths)) if k != i]
+        counts = combined(g, "Mul", counts, spread(g, _number_inside(g, table, begin, end), others))
+    total = _sum_of_integers(g, read, math.prod(how.kernel))
+    return cast(g, g.Div(total, divisor or counts), dtype)
+
+
+def _number_inside(g: Graph, table: Table, begin: Length, end: Length) -> Table:
+    """How many places of each row are in [begin, end)."""
+    if isinstance(table, np.ndarray) and isinstance(begin, int) and isinstance(end, int):
+        return ((table >= begin) & (table < end)).sum(1)
+    inside = g.And(g.GreaterOrEqual(table, begin), g.Less(table, end))
+    return g.ReduceSum(g.Cast(inside, to=ir.DataType.INT64), [1], keepdims=0)

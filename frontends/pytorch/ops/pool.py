@@ -13,8 +13,9 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.tensors import rounded_tensor
 
-from ..common.sizes import dim_name_of, reshape, size, static_sizes, vector
-from ..common.values import constant_like, is_float
+from ..common.places import Length, places_in_plane
+from ..common.sizes import arange, dim_name_of, plus, quotient, reshape, size, times, vector
+from ..common.values import cast, constant_like, is_float
 from ..rules import torch_op
 from .conv import ensure_batch_dim, per_spatial_dim
 from .integer_conv import SlidingWindow, average_pool_integers, max_pool_integers
@@ -47,6 +48,20 @@ def _end_pads(
             windows -= 1
         ends.append(max((windows - 1) * s + reach - length - p, p))
     return ends, False
+
+
+def _computed_end_pads(
+    g: Graph, x: ir.Value, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int]
+) -> list[Length]:
+    """Return the padding at the end that `_end_pads` gives, for lengths that are known at run time."""
+    ends: list[Length] = []
+    for i, (k, s, p, d) in enumerate(zip(kernel, strides, pads, dilations, strict=True)):
+        length, reach = size(g, x, i + 2), d * (k - 1) + 1
+        last = times(g, quotient(g, plus(g, length, 2 * p - reach + s - 1), s), s)
+        beyond = g.Cast(g.GreaterOrEqual(last, plus(g, length, p)), to=ir.DataType.INT64)
+        last = g.Sub(last, g.Mul(beyond, s))
+        ends.append(g.Max(g.Sub(g.Add(last, reach - p), length), p))
+    return ends
 
 
 def _without_whole_dims(
@@ -98,7 +113,8 @@ def _max_pool(dims: int, indices: bool = False) -> Any:
         ends, ceil = _end_pads(g, x, kernel, strides, pads, dilations, ceil_mode)
         # Runtimes refuse padding that is as long as the kernel.
         if not is_float(g, x) or any(end >= k for end, k in zip(ends, kernel, strict=True)):
-            pair = max_pool_integers(g, x, SlidingWindow(kernel, strides, [*pads, *ends], dilations))
+            last = _computed_end_pads(g, x, kernel, strides, pads, dilations) if ceil else ends
+            pair = max_pool_integers(g, x, SlidingWindow(kernel, strides, [*pads, *last], dilations))
             found = [g.Squeeze(v, [0]) if lone else v for v in pair]
             return found if indices else found[0]
         out = g.MaxPool(
@@ -151,22 +167,21 @@ def _avg_pool(dims: int) -> Any:
             if _is_each_element(kernel, strides, pads):
                 return g.Squeeze(x, [0]) if lone else x
         ends, ceil = _end_pads(g, x, kernel, strides, pads, [1] * dims, ceil_mode)
+        last = _computed_end_pads(g, x, kernel, strides, pads, [1] * dims) if ceil else ends
         if not is_float(g, x):
-            how = SlidingWindow(kernel, strides, [*pads, *ends], [1] * dims)
+            how = SlidingWindow(kernel, strides, [*pads, *last], [1] * dims)
             out = average_pool_integers(g, x, how, pads if count_include_pad else [0] * dims, divisor_override)
             return g.Squeeze(out, [0]) if lone else out
         attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": strides}
         counts: dict[int, int | ir.Value] = {}
-        if divisor_override is not None or (count_include_pad and ceil_mode and any(pads)):
-            own = ends if divisor_override is not None else pads
-            rest = [e - o for e, o in zip(ends, own, strict=True)]
-            zeros = [0, 0, *pads, 0, 0, *own]
+        if divisor_override is not None:
+            x = _padded(g, x, [0, 0, *pads, 0, 0, *last])
+        elif count_include_pad and ceil_mode and any(pads):
             if ceil:
                 counts = _window_counts(g, x, kernel, strides, pads)
-            x = g.Pad(x, zeros, constant_like(g, 0, x)) if any(zeros) else x
+            x = _padded(g, x, [0, 0, *pads, 0, 0, *pads])
+            rest = [e - o for e, o in zip(ends, pads, strict=True)]
             attributes |= {"pads": [*[0] * dims, *rest], "ceil_mode": int(ceil) or None}
-            if ceil and divisor_override is not None:
-                raise Unsupported("avg_pool with divisor_override and ceil_mode over dims of unknown length")
         else:
             attributes |= {"pads": [*pads, *ends], "ceil_mode": int(ceil) or None}
             attributes["count_include_pad"] = int(count_include_pad and any(pads)) or None
@@ -178,6 +193,11 @@ def _avg_pool(dims: int) -> Any:
         return g.Squeeze(out, [0]) if lone else out
 
     return rule
+
+
+def _padded(g: Graph, x: ir.Value, zeros: Sequence[Length]) -> ir.Value:
+    is_padded = any(not isinstance(n, int) or n for n in zeros)
+    return g.Pad(x, vector(g, zeros), constant_like(g, 0, x)) if is_padded else x
 
 
 def _window_counts(
@@ -203,15 +223,20 @@ def adaptive_windows(length: int, out: int) -> list[tuple[int, int]]:
     return [(i * length // out, -(-(i + 1) * length // out)) for i in range(out)]
 
 
-def _target_sizes(g: Graph, x: ir.Value, output_size: Any, dims: int) -> list[Any]:
-    """The sizes that are asked for; an axis of unknown length that keeps it has its name."""
-    wanted = per_spatial_dim(output_size, dims)
-    target = [size(g, x, i + 2) if n is None else n for i, n in enumerate(wanted)]
-    return [dim_name_of(g, n) if isinstance(n, ir.Value) else n for n in target]
+def _computed_windows(g: Graph, length: Length, out: Length) -> tuple[ir.Value, ir.Value]:
+    """The starts and ends of the adaptive windows, int64[out] each, of lengths that are known at run time."""
+    i = arange(g, out)
+    return g.Div(g.Mul(i, length), out), g.Div(g.Add(g.Mul(g.Add(i, 1), length), plus(g, out, -1)), out)
 
 
-def _spatial_lengths(g: Graph, x: ir.Value, what: str) -> list[int]:
-    return static_sizes(g.shape(x)[2:], f"{what} to more than one element from dims of unknown length")
+def _target_sizes(g: Graph, x: ir.Value, output_size: Any, dims: int) -> list[Length]:
+    """The sizes that are asked for; None keeps that of the axis."""
+    return [size(g, x, i + 2) if n is None else n for i, n in enumerate(per_spatial_dim(output_size, dims))]
+
+
+def _keeps_length(g: Graph, x: ir.Value, axis: int, out: Length) -> bool:
+    known = g.shape(x)[axis]
+    return known is not None and known == (dim_name_of(g, out) if isinstance(out, ir.Value) else out)
 
 
 def _adaptive_pool(dims: int, operator: str) -> Any:
@@ -223,11 +248,10 @@ def _adaptive_pool(dims: int, operator: str) -> Any:
             out = g.Expand(none, vector(g, [size(g, x, 0), size(g, x, 1), *target]))
         elif all(n == 1 for n in target):
             out = g.node(f"Global{operator}", [x])
-        elif target == list(g.shape(x)[2:]):
+        elif all(_keeps_length(g, x, axis, n) for axis, n in enumerate(target, 2)):
             out = x
         elif 0 in g.shape(x):
-            known = static_sizes(target, "adaptive pool of nothing to a size that is not known")
-            out = g.Expand(constant_like(g, 0, x), vector(g, [size(g, x, 0), size(g, x, 1), *known]))
+            out = g.Expand(constant_like(g, 0, x), vector(g, [size(g, x, 0), size(g, x, 1), *target]))
         else:
             out = _emit_adaptive_pool(g, x, target, operator)
         return g.Squeeze(out, [0]) if lone else out
@@ -235,28 +259,53 @@ def _adaptive_pool(dims: int, operator: str) -> Any:
     return rule
 
 
-def _emit_adaptive_pool(g: Graph, x: ir.Value, target: list[Any], operator: str) -> ir.Value:
+def _emit_adaptive_pool(g: Graph, x: ir.Value, target: list[Length], operator: str) -> ir.Value:
     """One pool where it has equal windows, else axis by axis."""
-    lengths = list(g.shape(x)[2:])
-    what = f"adaptive {operator} to more than one element from dims of unknown length"
-    pairs = list(zip(lengths, target, strict=True))
-    if all(isinstance(n, int) and isinstance(t, int) and n % t == 0 for n, t in pairs):
-        kernel = [n // t for n, t in zip(lengths, target, strict=True)]
+    kernel = _equal_windows(g, x, target)
+    if kernel is not None:
         return g.node(operator, [x], {"kernel_shape": kernel, "strides": kernel})
-    for i, (length, out) in enumerate(pairs):
-        if length == out is not None:
+    for axis, out in enumerate(target, 2):
+        if _keeps_length(g, x, axis, out):
             continue
         if out == 1:
-            x = g.node("ReduceMean" if operator == "AveragePool" else "ReduceMax", [x, [i + 2]])
-            continue
-        windows = adaptive_windows(*static_sizes([length, out], what))
-        x = (_average_axis if operator == "AveragePool" else _max_axis)(g, x, i + 2, windows)
+            x = g.node("ReduceMean" if operator == "AveragePool" else "ReduceMax", [x, [axis]])
+        elif operator == "AveragePool":
+            x = multiply_axis(g, x, axis, adaptive_matrix(g, size(g, x, axis), out))
+        else:
+            rows = g.Gather(x, _window_places(g, size(g, x, axis), out), axis=axis)
+            x = g.ReduceMax(rows, [axis + 1], keepdims=0)
     return x
 
 
-def _average_axis(g: Graph, x: ir.Value, axis: int, windows: list[tuple[int, int]]) -> ir.Value:
-    """Means over windows of one axis, as a product with a constant matrix (averages over boxes factor by axis)."""
-    return multiply_axis(g, x, axis, mean_matrix(windows, windows[-1][1]))
+def _equal_windows(g: Graph, x: ir.Value, target: Sequence[Length]) -> list[int] | None:
+    """How long the adaptive windows of each axis are where all are known to be equal, else None."""
+    pairs = [(n, t) for n, t in zip(g.shape(x)[2:], target, strict=True) if isinstance(n, int) and isinstance(t, int)]
+    return [n // t for n, t in pairs] if len(pairs) == len(target) and all(n % t == 0 for n, t in pairs) else None
+
+
+def adaptive_matrix(g: Graph, length: Length, out: Length) -> np.ndarray | ir.Value:
+    """Return the matrix [length, windows] whose product is the mean of each adaptive window, in float64."""
+    if isinstance(length, int) and isinstance(out, int):
+        return mean_matrix(adaptive_windows(length, out), length)
+    starts, ends = _computed_windows(g, length, out)
+    return g.Div(window_mask(g, starts, ends, length), g.Cast(g.Sub(ends, starts), to=ir.DataType.DOUBLE))
+
+
+def window_mask(g: Graph, starts: ir.Value, ends: ir.Value, length: Length) -> ir.Value:
+    """Return float64[length, windows] with 1 where a place of an axis lies in a window, else 0."""
+    place = g.Unsqueeze(arange(g, length), [1])
+    return g.Cast(g.And(g.GreaterOrEqual(place, starts), g.Less(place, ends)), to=ir.DataType.DOUBLE)
+
+
+def _window_places(g: Graph, length: Length, out: Length) -> np.ndarray | ir.Value:
+    """Return the places int64[out, width] that each adaptive window holds; short ones repeat their last place."""
+    if isinstance(length, int) and isinstance(out, int):
+        windows = adaptive_windows(length, out)
+        width = max(b - a for a, b in windows)
+        return np.array([[min(a + j, b - 1) for j in range(width)] for a, b in windows], dtype=np.int64)
+    starts, ends = (g.Unsqueeze(v, [1]) for v in _computed_windows(g, length, out))
+    width = plus(g, quotient(g, plus(g, length, -1), out), 2)  # no window is longer
+    return g.Min(g.Add(starts, arange(g, width)), g.Sub(ends, 1))
 
 
 def mean_matrix(windows: list[tuple[int, int]], length: int) -> np.ndarray:
@@ -267,23 +316,22 @@ def mean_matrix(windows: list[tuple[int, int]], length: int) -> np.ndarray:
     return matrix
 
 
-def multiply_axis(g: Graph, x: ir.Value, axis: int, matrix: np.ndarray) -> ir.Value:
-    """The product of one axis with a constant matrix, which has as many rows as the axis is long."""
+def multiply_axis(g: Graph, x: ir.Value, axis: int, matrix: np.ndarray | ir.Value) -> ir.Value:
+    """Return the product of one axis with a float64 matrix, which has as many rows as the axis is long."""
     last = g.rank(x) - 1
-    if axis == last:
-        return g.MatMul(x, rounded_tensor(matrix, g.dtype(x)))
     if axis == last - 1:
-        return g.MatMul(rounded_tensor(np.ascontiguousarray(matrix.T), g.dtype(x)), x)
+        turned = np.ascontiguousarray(matrix.T) if isinstance(matrix, np.ndarray) else g.Transpose(matrix, perm=[1, 0])
+        return g.MatMul(_table(g, turned, x), x)
+    if axis == last:
+        return g.MatMul(x, _table(g, matrix, x))
     perm = [i for i in range(last + 1) if i != axis] + [axis]
-    product = g.MatMul(g.Transpose(x, perm=perm), rounded_tensor(matrix, g.dtype(x)))
+    product = g.MatMul(g.Transpose(x, perm=perm), _table(g, matrix, x))
     return g.Transpose(product, perm=[perm.index(i) for i in range(last + 1)])
 
 
-def _max_axis(g: Graph, x: ir.Value, axis: int, windows: list[tuple[int, int]]) -> ir.Value:
-    """Maxima over windows of one axis; short windows repeat their last element."""
-    width = max(b - a for a, b in windows)
-    index = np.array([[min(a + j, b - 1) for j in range(width)] for a, b in windows], dtype=np.int64)
-    return g.ReduceMax(g.Gather(x, index, axis=axis), [axis + 1], keepdims=0)
+def _table(g: Graph, matrix: np.ndarray | ir.Value, x: ir.Value) -> Any:
+    """The matrix in the dtype of `x`."""
+    return rounded_tensor(matrix, g.dtype(x)) if isinstance(matrix, np.ndarray) else cast(g, matrix, g.dtype(x))
 
 
 for _dims in (1, 2, 3):
@@ -297,12 +345,10 @@ def _adaptive_max_pool(dims: int) -> Any:
         """The maxima, and their place inside each channel where ONNX can tell it."""
         x, lone = ensure_batch_dim(g, x, dims)
         target = _target_sizes(g, x, output_size, dims)
-        if all(isinstance(n, int) for n in (*target, *g.shape(x)[2:])):
-            lengths = _spatial_lengths(g, x, "adaptive max pool")
-            if all(n % t == 0 for n, t in zip(lengths, target, strict=True)):
-                kernel = [n // t for n, t in zip(lengths, target, strict=True)]
-                pair = _max_pool(dims, True)(g, x, kernel)
-                return [g.Squeeze(v, [0]) if lone else v for v in pair]
+        kernel = _equal_windows(g, x, target)
+        if kernel is not None:
+            pair = _max_pool(dims, True)(g, x, kernel)
+            return [g.Squeeze(v, [0]) if lone else v for v in pair]
         pair = _greatest(g, x) if target == [1] * dims else _max_with_indices(g, x, target)
         return [g.Squeeze(v, [0]) if lone else v for v in pair]
 
@@ -320,22 +366,13 @@ def _greatest(g: Graph, x: ir.Value) -> list[ir.Value]:
 torch_op.same(_adaptive_max_pool, adaptive_max_pool1d=1, adaptive_max_pool2d=2, adaptive_max_pool3d=3)
 
 
-def _max_with_indices(g: Graph, x: ir.Value, target: list[Any]) -> list[ir.Value]:
+def _max_with_indices(g: Graph, x: ir.Value, target: list[Length]) -> list[ir.Value]:
     """Maxima over windows of any size, and their places in the flattened plane; short windows repeat their end."""
-    lengths = _spatial_lengths(g, x, "adaptive max pool")
-    target = static_sizes(target, "adaptive max pool to a size that is not known")
-    places = np.zeros((1,) * 2 * len(lengths), dtype=np.int64)
-    for i, (length, out) in enumerate(zip(lengths, target, strict=True)):
-        windows = adaptive_windows(length, out)
-        width = max(b - a for a, b in windows)
-        rows = np.array([[min(a + j, b - 1) for j in range(width)] for a, b in windows], dtype=np.int64)
-        shape = [1] * 2 * len(lengths)
-        shape[i], shape[len(lengths) + i] = out, width
-        places = places + rows.reshape(shape) * math.prod(lengths[i + 1 :])
-    table = places.reshape(*target, -1)
+    lengths, last = [size(g, x, i + 2) for i in range(len(target))], len(target) + 2
+    rows = [_window_places(g, length, out) for length, out in zip(lengths, target, strict=True)]
+    table = places_in_plane(g, rows, lengths, target)
     outer = [size(g, x, 0), size(g, x, 1)]
-    windows_ = g.Gather(reshape(g, x, [*outer, math.prod(lengths)]), table, axis=2)
-    last = len(target) + 2
-    best = g.Unsqueeze(g.ArgMax(windows_, axis=last, keepdims=0), [last])
-    index = g.GatherElements(g.Expand(table[None, None], g.dims(windows_)), best, axis=last)
-    return [g.ReduceMax(windows_, [last], keepdims=0), g.Squeeze(index, [last])]
+    windows = g.Gather(reshape(g, x, [*outer, times(g, *lengths)]), table, axis=2)
+    best = g.Unsqueeze(g.ArgMax(windows, axis=last, keepdims=0), [last])
+    index = g.GatherElements(g.Expand(g.Unsqueeze(table, [0, 1]), g.dims(windows)), best, axis=last)
+    return [g.ReduceMax(windows, [last], keepdims=0), g.Squeeze(index, [last])]

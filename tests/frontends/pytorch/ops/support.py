@@ -55,6 +55,29 @@ def check_unknown_sizes(row: Case) -> None:
         compare(np.asarray(result), want[i])
 
 
+def check_other_sizes(row: Case, *inputs: Sequence[Any]) -> None:
+    """Assert that a graph whose dims are unknown gives what PyTorch gives for other `inputs`, by default of other sizes.
+
+    Other inputs replace the first ones of the row, none of which has a weight's sizes.
+    """
+    model, kept = lowered(row, dynamic=row.dynamic_inputs)
+    given = inputs or [[resized(row.inputs[0], more)] for more in (0, 1, 3, 8)]
+    for others in given:
+        other = replace(row, inputs=(*others, *row.inputs[len(others) :]))
+        want = expected(other)
+        assert kept == list(range(len(want)))
+        for result, wanted in zip(run(model, other), want, strict=True):
+            compare(np.asarray(result), wanted)
+
+
+def resized(array: np.ndarray, more: int, keep: int = 0) -> np.ndarray:
+    """The elements in a cycle over dims that are longer by `more`.
+
+    Those of 0 and 1 stay, as they do in a graph, and so do the first dims as many as `keep` says.
+    """
+    return np.resize(array, [n + more if i >= keep and n > 1 else n for i, n in enumerate(array.shape)])
+
+
 def compare(got: np.ndarray, want: np.ndarray) -> None:
     """Assert equal dtype and shape; integers and booleans exact, floats to a few roundings."""
     assert got.dtype == want.dtype

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.frontends.pytorch.ops.support import check, check_unknown_sizes, layers
+from tests.frontends.pytorch.ops.support import check, check_other_sizes, check_unknown_sizes, layers, resized
 from tests.support.cases import Case, case, f32, i64, params
 
 X = f32(2, 4, 6, 7)
@@ -33,12 +33,13 @@ ROWS = [
         case("convolution", X, W, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1),
         case("convolution", X, f32(4, 6, 3, 3), None, [2, 2], [1, 1], [1, 1], True, [1, 1], 1).named("transposed"),
         case("_convolution", X, W, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, False, False, True, True),
+        case("conv1d", i64(2, 4, 9), i64(6, 4, 3), i64(6), [2], [1]).named("int"),
+        case("conv2d", PICTURE, KERNEL, i64(6), [2, 1], [1, 0], [1, 2], 2).named("int"),
+        case("conv3d", i64(1, 2, 4, 5, 3), i64(2, 2, 2, 2, 2)).named("int"),
+        case("conv_transpose1d", i64(1, 2, 4), i64(2, 3, 3), i64(3), [3], [1], [1]).named("int"),
+        case("conv_transpose2d.input", PICTURE, TURNED, None, [2, 3], [2, 0], [1, 0], 2, [1, 2]).named("int"),
     ),
-    case("conv1d", i64(2, 4, 9), i64(6, 4, 3), i64(6), [2], [1]).named("int"),
-    case("conv2d", PICTURE, KERNEL, i64(6), [2, 1], [1, 0], [1, 2], 2).named("int"),
-    case("conv3d", i64(1, 2, 4, 5, 3), i64(2, 2, 2, 2, 2)).named("int"),
-    case("conv_transpose1d", i64(1, 2, 4), i64(2, 3, 3), i64(3), [3], [1], [1]).named("int"),
-    case("conv_transpose2d.input", PICTURE, TURNED, None, [2, 3], [2, 0], [1, 0], 2, [1, 2]).named("int"),
+    case("conv1d", i64(2, 4, 9), i64(6, 4, 3)).named("int, by a kernel of unknown size"),
 ]
 
 
@@ -51,3 +52,9 @@ def test_rule_agrees_with_pytorch(row: Case) -> None:
 @pytest.mark.parametrize("row", params(row for row in ROWS if not row.reason))
 def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
     check_unknown_sizes(row)
+
+
+@pytest.mark.parametrize("row", params(row for row in ROWS if row.dynamic_inputs == 1 and row.inputs[0].ndim > 2))
+def test_rule_agrees_at_other_sizes_than_the_example(row: Case) -> None:
+    keep = 1 if row.label == "single" else 2
+    check_other_sizes(row, *([resized(row.inputs[0], more, keep)] for more in (0, 1, 4)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.frontends.pytorch.ops.support import check, check_unknown_sizes, layers
+from tests.frontends.pytorch.ops.support import check, check_other_sizes, check_unknown_sizes, layers
 from tests.support.cases import Case, boolean, case, f32, i64, params
 
 X = f32(2, 4, 6, 7)
@@ -73,3 +73,8 @@ def test_rule_agrees_with_pytorch(row: Case) -> None:
 @pytest.mark.parametrize("row", params(row for row in ROWS if not row.reason))
 def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
     check_unknown_sizes(row)
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_rule_agrees_at_other_sizes_than_the_example(row: Case) -> None:
+    check_other_sizes(row)
