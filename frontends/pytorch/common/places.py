@@ -1,16 +1,18 @@
-"""Tables of places that windows read: numpy arrays where lengths are known, else computed in the graph."""
+"""Tables of places and weights along an axis: numpy arrays where lengths are known, else computed in the graph."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
+from convert.graph.tensors import rounded_tensor
 
 from .sizes import arange, reshape, times
+from .values import cast
 
 Length: TypeAlias = "int | ir.Value"
 Table: TypeAlias = "np.ndarray | ir.Value"
@@ -49,3 +51,25 @@ def places_in_plane(g: Graph, tables: Sequence[Table], lengths: Sequence[Length]
     if isinstance(total, np.ndarray):
         return g.const(total.reshape(*total.shape[:dims], -1))
     return reshape(g, total, [*counts, -1])
+
+
+def multiply_axis(g: Graph, x: ir.Value, axis: int, matrix: Table) -> ir.Value:
+    """Return the product of one axis with a float64 matrix, which has as many rows as the axis is long."""
+    last = g.rank(x) - 1
+    if axis == last - 1:
+        return g.MatMul(_like(g, transposed(g, matrix), x), x)
+    if axis == last:
+        return g.MatMul(x, _like(g, matrix, x))
+    perm = [i for i in range(last + 1) if i != axis] + [axis]
+    product = g.MatMul(g.Transpose(x, perm=perm), _like(g, matrix, x))
+    return g.Transpose(product, perm=[perm.index(i) for i in range(last + 1)])
+
+
+def transposed(g: Graph, matrix: Table) -> Table:
+    """Return the transposed matrix."""
+    return np.ascontiguousarray(matrix.T) if isinstance(matrix, np.ndarray) else g.Transpose(matrix, perm=[1, 0])
+
+
+def _like(g: Graph, matrix: Table, x: ir.Value) -> Any:
+    """The matrix in the dtype of `x`."""
+    return rounded_tensor(matrix, g.dtype(x)) if isinstance(matrix, np.ndarray) else cast(g, matrix, g.dtype(x))

@@ -11,11 +11,10 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.graph.tensors import rounded_tensor
 
-from ..common.places import Length, places_in_plane
+from ..common.places import Length, multiply_axis, places_in_plane
 from ..common.sizes import arange, dim_name_of, plus, quotient, reshape, size, times, vector
-from ..common.values import cast, constant_like, is_float
+from ..common.values import constant_like, is_float
 from ..rules import torch_op
 from .conv import ensure_batch_dim, per_spatial_dim
 from .integer_conv import SlidingWindow, average_pool_integers, max_pool_integers
@@ -304,8 +303,8 @@ def _window_places(g: Graph, length: Length, out: Length) -> np.ndarray | ir.Val
         width = max(b - a for a, b in windows)
         return np.array([[min(a + j, b - 1) for j in range(width)] for a, b in windows], dtype=np.int64)
     starts, ends = (g.Unsqueeze(v, [1]) for v in _computed_windows(g, length, out))
-    width = plus(g, quotient(g, plus(g, length, -1), out), 2)  # no window is longer
-    return g.Min(g.Add(starts, arange(g, width)), g.Sub(ends, 1))
+    longest = plus(g, quotient(g, plus(g, length, -1), out), 2)
+    return g.Min(g.Add(starts, arange(g, longest)), g.Sub(ends, 1))
 
 
 def mean_matrix(windows: list[tuple[int, int]], length: int) -> np.ndarray:
@@ -314,24 +313,6 @@ def mean_matrix(windows: list[tuple[int, int]], length: int) -> np.ndarray:
     for i, (a, b) in enumerate(windows):
         matrix[a:b, i] = 1 / (b - a)
     return matrix
-
-
-def multiply_axis(g: Graph, x: ir.Value, axis: int, matrix: np.ndarray | ir.Value) -> ir.Value:
-    """Return the product of one axis with a float64 matrix, which has as many rows as the axis is long."""
-    last = g.rank(x) - 1
-    if axis == last - 1:
-        turned = np.ascontiguousarray(matrix.T) if isinstance(matrix, np.ndarray) else g.Transpose(matrix, perm=[1, 0])
-        return g.MatMul(_table(g, turned, x), x)
-    if axis == last:
-        return g.MatMul(x, _table(g, matrix, x))
-    perm = [i for i in range(last + 1) if i != axis] + [axis]
-    product = g.MatMul(g.Transpose(x, perm=perm), _table(g, matrix, x))
-    return g.Transpose(product, perm=[perm.index(i) for i in range(last + 1)])
-
-
-def _table(g: Graph, matrix: np.ndarray | ir.Value, x: ir.Value) -> Any:
-    """The matrix in the dtype of `x`."""
-    return rounded_tensor(matrix, g.dtype(x)) if isinstance(matrix, np.ndarray) else cast(g, matrix, g.dtype(x))
 
 
 for _dims in (1, 2, 3):

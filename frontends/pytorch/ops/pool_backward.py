@@ -10,26 +10,25 @@ import onnx_ir as ir
 
 from convert.graph import Graph
 
-from ..common.sizes import reshape, size, static_sizes, vector
+from ..common.places import Length, Table, multiply_axis, transposed
+from ..common.sizes import arange, plus, reshape, size, vector
 from ..common.values import constant_like
 from ..rules import torch_op
 from .conv import per_spatial_dim
-from .pool import adaptive_windows, mean_matrix, multiply_axis
-
-_MEANS = torch_op.limit("avg_pool2d_backward", "the gradient of an average over windows, of dims of unknown length")
+from .pool import adaptive_matrix, window_mask
 
 
-def _by_axis(g: Graph, grad: ir.Value, matrices: Sequence[np.ndarray]) -> ir.Value:
+def _by_axis(g: Graph, grad: ir.Value, matrices: Sequence[Table]) -> ir.Value:
     """The gradient times the transposed matrix of each of the last axes."""
     first = g.rank(grad) - len(matrices)
     for i, matrix in enumerate(matrices):
-        grad = multiply_axis(g, grad, first + i, np.ascontiguousarray(matrix.T))
+        grad = multiply_axis(g, grad, first + i, transposed(g, matrix))
     return grad
 
 
-def _lengths(g: Graph, grad: ir.Value, x: ir.Value, dims: int) -> list[tuple[int, int]]:
+def _lengths(g: Graph, grad: ir.Value, x: ir.Value, dims: int) -> list[tuple[Length, Length]]:
     """The length and the number of windows of each pooled axis."""
-    return list(zip(*(static_sizes(g.shape(v)[-dims:], _MEANS) for v in (x, grad)), strict=True))
+    return [(size(g, x, axis), size(g, grad, axis)) for axis in range(-dims, 0)]
 
 
 def _avg_pool_backward(dims: int) -> Any:
@@ -46,24 +45,46 @@ def _avg_pool_backward(dims: int) -> Any:
     ) -> ir.Value:
         kernel, pads = per_spatial_dim(kernel_size, dims), per_spatial_dim(padding, dims)
         strides = per_spatial_dim(stride, dims) if stride else kernel
-        matrices = []
-        for (n, out), k, s, p in zip(_lengths(g, grad_output, x, dims), kernel, strides, pads, strict=True):
-            starts = [i * s - p for i in range(out)]
-            inside = [(max(a, 0), min(a + k, n)) for a in starts]
-            matrix = mean_matrix(inside, n)
-            counted = [min(a + k, n + p) - a for a in starts] if count_include_pad else [b - a for a, b in inside]
-            divisors = np.array(counted if divisor_override is None else [1] * out)
-            matrices.append((matrix > 0) / divisors)
+        counted = pads if count_include_pad else [0] * dims
+        one = divisor_override is not None
+        matrices = [
+            _box_matrix(g, n, out, k, s, p, None if one else more)
+            for (n, out), k, s, p, more in zip(
+                _lengths(g, grad_output, x, dims), kernel, strides, pads, counted, strict=True
+            )
+        ]
         grad = _by_axis(g, grad_output, matrices)
         return grad if divisor_override is None else g.Div(grad, constant_like(g, divisor_override, grad))
 
     return rule
 
 
+def _box_matrix(
+    g: Graph, length: Length, out: Length, kernel: int, stride: int, pad: int, counted: int | None
+) -> Table:
+    """Return float64[length, out]: 1 / n where a place lies in a window of n places, of which `counted` may be padding.
+
+    None counts no places: n is 1.
+    """
+    if isinstance(length, int) and isinstance(out, int):
+        starts = np.arange(out) * stride - pad
+        places = np.arange(length)[:, None]
+        inside = ((places >= starts) & (places < starts + kernel)).astype(np.float64)
+        if counted is None:
+            return inside
+        return inside / (np.minimum(starts + kernel, length + counted) - np.maximum(starts, -counted))
+    first = g.Sub(g.Mul(arange(g, out), stride), pad)
+    end = g.Add(first, kernel)
+    mask = window_mask(g, first, end, length)
+    if counted is None:
+        return mask
+    number = g.Sub(g.Min(end, plus(g, length, counted)), g.Max(first, -counted))
+    return g.Div(mask, g.Cast(number, to=ir.DataType.DOUBLE))
+
+
 def _adaptive_avg_pool_backward(dims: int) -> Any:
     def rule(g: Graph, grad_output: ir.Value, x: ir.Value) -> ir.Value:
-        lengths = _lengths(g, grad_output, x, dims)
-        return _by_axis(g, grad_output, [mean_matrix(adaptive_windows(n, out), n) for n, out in lengths])
+        return _by_axis(g, grad_output, [adaptive_matrix(g, *pair) for pair in _lengths(g, grad_output, x, dims)])
 
     return rule
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,14 +22,24 @@ from convert.semantics.interpolation import (
     weight_matrix,
 )
 
-from ..common.sizes import arange, size, static_sizes, vector
+from ..common.places import Length, multiply_axis, transposed
+from ..common.sizes import arange, plus, size, times, vector
 from ..common.values import as_value, cast, constant_like
 from ..rules import torch_op
 from .arithmetic import mul
 from .casts import sym_int
-from .fourier import _matmul_along_axis
+
+_DOUBLE, _INT64 = ir.DataType.DOUBLE, ir.DataType.INT64
 
 # -- interpolation ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """The ratios of lengths that PyTorch takes for the factor itself, and where: True, or a value that tells."""
+
+    ratios: tuple[int, ...] = ()
+    when: bool | ir.Value = True
 
 
 def emit_resize(
@@ -69,16 +80,70 @@ def _resize_by_factors(
     method = Interpolation(
         attributes["mode"], attributes["coordinate_transformation_mode"], attributes.get("nearest_mode", "floor")
     )
-    if all(_is_a_resize(*row, method, output_size is None) for row in zip(lengths, wanted, factors, strict=True)):
+    whole = _whole_factors(g, method, wanted)
+    factors = [_own_factor(*row, whole) for row in zip(lengths, wanted, factors, strict=True)]
+    rows = list(zip(lengths, wanted, factors, strict=True))
+    as_given = not any(_meets_whole(*row, whole) or _may_stay(*row) for row in rows)
+    if as_given and all(_is_a_resize(*row, method, output_size is None) for row in rows):
         return g.Resize(
             x, None, g.const(rounded_tensor(np.array([1.0, 1.0, *factors]), ir.DataType.FLOAT)), **attributes
         )
     for axis, (n, factor) in enumerate(zip(wanted, factors, strict=True), 2):
-        x = _interpolated_axis(g, x, axis, n, factor, method)
+        x = _interpolated_axis(g, x, axis, n, factor, method, whole)
     return x
 
 
-def _scaled_length(g: Graph, length: int | ir.Value, factor: float) -> int | ir.Value:
+def _whole_factors(g: Graph, method: Interpolation, wanted: Sequence[Length]) -> _Whole:
+    """Lines are copied along an axis whose length stays: 3 elements by 1.3.
+
+    `upsample_nearest2d` takes a length that stays or doubles for factors of 1 and 2, in the kernel that it has for
+    planes of at most 128 rows and columns (`_use_vectorized_kernel_cond_2d` of
+    `aten/src/ATen/native/cpu/UpSampleKernel.cpp`).
+    """
+    if method.mode == "linear":
+        return _Whole((1,))
+    if method.mode != "nearest" or method.nearest != "floor" or len(wanted) != 2:
+        return _Whole()
+    rows = plus(g, *wanted)
+    return _Whole((1, 2), rows <= _SMALL if isinstance(rows, int) else g.LessOrEqual(rows, _SMALL))
+
+
+_SMALL = 128
+
+
+def _own_factor(length: Any, wanted: Any, factor: float, whole: _Whole) -> float:
+    """The factor that PyTorch computes with, where that is known."""
+    if not isinstance(length, int) or not isinstance(wanted, int) or whole.when is not True:
+        return factor
+    return next((float(ratio) for ratio in whole.ratios if wanted == ratio * length), factor)
+
+
+def _meets_whole(length: Any, wanted: Any, factor: float, whole: _Whole) -> bool:
+    """Whether it shows at run time only that PyTorch takes a ratio of lengths for the factor."""
+    if isinstance(length, int) and isinstance(wanted, int):
+        return whole.when is not True and any(wanted == r * length and factor != r for r in whole.ratios)
+    return any(r < factor and int(2 * factor) == 2 * r for r in whole.ratios)  # a length of 2 has it, if any has
+
+
+def _may_stay(length: Any, wanted: Any, factor: float) -> bool:
+    """Whether a factor other than 1 may leave a length as it is: onnxruntime 1.32 copies then instead of sampling."""
+    if isinstance(length, int) and isinstance(wanted, int):
+        return length == wanted and factor != 1
+    return factor > 1 and int(2 * factor) == 2
+
+
+def _computed_step(g: Graph, length: Length, out: Length, factor: float, dtype: ir.DataType, whole: _Whole) -> ir.Value:
+    """1 / factor, or of the ratio of the lengths where PyTorch takes that for the factor."""
+    step = as_value(g, 1 / factor, dtype)
+    for ratio in whole.ratios:
+        meets = g.Equal(as_value(g, times(g, length, ratio), _INT64), as_value(g, out, _INT64))
+        if whole.when is not True:
+            meets = g.And(meets, whole.when)
+        step = g.Where(meets, as_value(g, 1 / ratio, dtype), step)
+    return step
+
+
+def _scaled_length(g: Graph, length: Length, factor: float) -> Length:
     """The length times a factor as Python has it, without what is behind the point."""
     if isinstance(length, int):
         return int(length * factor)
@@ -135,21 +200,31 @@ def _nearest_places(wanted: int, length: int, factor: float | None, method: Inte
 
 
 def _interpolated_axis(
-    g: Graph, x: ir.Value, axis: int, wanted: int | ir.Value, factor: float | None, method: Interpolation
+    g: Graph,
+    x: ir.Value,
+    axis: int,
+    wanted: Length,
+    factor: float | None,
+    method: Interpolation,
+    whole: _Whole = _Whole(),
 ) -> ir.Value:
     """One axis: a product with a matrix of weights where its lengths are known, else a sum of what is gathered.
 
     The factor is None where sizes were given, of nearest elements.
     """
     length, nearest = size(g, x, axis), method.mode == "nearest"
-    if isinstance(length, int) and isinstance(wanted, int):
+    decided = factor is None or not isinstance(whole.when, ir.Value) or not _meets_whole(length, wanted, factor, whole)
+    if isinstance(length, int) and isinstance(wanted, int) and decided:
         if nearest:
             return g.Gather(x, _nearest_places(wanted, length, factor, method), axis=axis)
         assert factor is not None
-        return _matmul_along_axis(g, x, axis, weight_matrix(length, wanted, factor, method).T)
+        return multiply_axis(g, x, axis, weight_matrix(length, wanted, factor, method).T)
     dtype = ir.DataType.FLOAT if nearest else ir.DataType.DOUBLE
     half = as_value(g, 0.5 if method.coordinates == "half_pixel" else 0.0, dtype)
-    step = as_value(g, 1 / factor, dtype) if factor is not None else g.Div(_number(g, length), _number(g, wanted))
+    if factor is None:
+        step = g.Div(_number(g, length), _number(g, wanted))
+    else:
+        step = _computed_step(g, length, wanted, factor, dtype, whole)
     where = g.Mul(g.Add(g.Cast(arange(g, wanted), to=dtype), half), step)
     where = g.Sub(where, half)
     where = g.Add(where, half) if nearest else where
@@ -166,7 +241,7 @@ def _interpolated_axis(
     return functools.reduce(g.Add, parts)
 
 
-def _number(g: Graph, length: int | ir.Value) -> ir.Value:
+def _number(g: Graph, length: Length) -> ir.Value:
     return g.Cast(as_value(g, length, ir.DataType.INT64), to=ir.DataType.FLOAT)
 
 
@@ -176,19 +251,13 @@ def _tap_weights(g: Graph, rest: ir.Value, method: Interpolation) -> list[tuple[
     if method.mode == "linear":
         return [(0, g.Sub(one, rest)), (1, rest)]
 
-    def polynomial(t: ir.Value, *coefficients: float) -> ir.Value:
-        found = constant_like(g, coefficients[0], rest)
-        for c in coefficients[1:]:
-            found = g.Add(g.Mul(found, t), constant_like(g, float(c), rest))
-        return found
-
     a, left = method.cubic, g.Sub(one, rest)
     near, far = (a + 2, -(a + 3), 0.0, 1.0), (a, -5 * a, 8 * a, -4 * a)
     return [
-        (-1, polynomial(g.Add(rest, one), *far)),
-        (0, polynomial(rest, *near)),
-        (1, polynomial(left, *near)),
-        (2, polynomial(g.Add(left, one), *far)),
+        (-1, _polynomial(g, g.Add(rest, one), *far)),
+        (0, _polynomial(g, rest, *near)),
+        (1, _polynomial(g, left, *near)),
+        (2, _polynomial(g, g.Add(left, one), *far)),
     ]
 
 
@@ -213,8 +282,11 @@ def _linear_rule(mode: str) -> Any:
         if g.dtype(x) == ir.DataType.UINT8:
             method = Interpolation(mode, place, cubic=-0.75)
 
-            def weights(length: int, out: int, factor: float | None) -> np.ndarray:
-                return weight_matrix(length, out, out / length if align_corners or not factor else factor, method)
+            def weights(length: Length, out: Length, factor: float | None) -> np.ndarray | ir.Value:
+                factor = None if align_corners else factor or None
+                if isinstance(length, int) and isinstance(out, int):
+                    return weight_matrix(length, out, factor if factor and length != out else out / length, method)
+                return _computed_tap_matrix(g, length, out, factor, method)
 
             return _resized_bytes(g, x, output_size, scale_factors, weights)
         return emit_resize(
@@ -230,28 +302,24 @@ def _linear_rule(mode: str) -> Any:
     return vec
 
 
-def _scaled_sizes(g: Graph, x: ir.Value, scale_factors: Sequence[float]) -> list[int]:
-    lengths = static_sizes(g.shape(x)[2:], "interpolation by a factor with align_corners of pictures of unknown size")
-    return [int(n * f) for n, f in zip(lengths, scale_factors, strict=True)]
+def _scaled_sizes(g: Graph, x: ir.Value, scale_factors: Sequence[float]) -> list[Length]:
+    return [_scaled_length(g, size(g, x, i), f) for i, f in enumerate(scale_factors, 2)]
 
 
 def _antialiased_rule(mode: str) -> Any:
     def vec(g: Graph, x: ir.Value, output_size: Any, align_corners: bool, scale_factors: Any = None) -> ir.Value:
-        """A constant matrix for each axis: PyTorch's filter differs from what runtimes make of ONNX's attribute."""
-        if g.dtype(x) == ir.DataType.UINT8:
+        """A matrix for each axis: PyTorch's filter differs from what runtimes make of ONNX's attribute."""
 
-            def weights(length: int, out: int, factor: float | None) -> np.ndarray:
+        def weights(length: Length, out: Length, factor: float | None) -> np.ndarray | ir.Value:
+            if isinstance(length, int) and isinstance(out, int):
                 return _filter_matrix(length, out, mode, align_corners, factor)
+            return _computed_filter_matrix(g, length, out, mode, align_corners, factor)
 
+        if g.dtype(x) == ir.DataType.UINT8:
             return _resized_bytes(g, x, output_size, scale_factors, weights)
         output_size = _scaled_sizes(g, x, scale_factors) if output_size is None else output_size
-        for i, (out, factor) in enumerate(zip(output_size, scale_factors or (None, None), strict=True)):
-            length = g.shape(x)[i + 2]
-            if not isinstance(length, int) or not isinstance(out, int):
-                raise Unsupported("antialiased interpolation of pictures of unknown size")
-            matrix = _filter_matrix(length, out, mode, align_corners, factor)
-            table = rounded_tensor(matrix if i == 0 else np.ascontiguousarray(matrix.T), g.dtype(x))
-            x = g.MatMul(table, x) if i == 0 else g.MatMul(x, table)
+        for axis, (out, factor) in enumerate(zip(output_size, scale_factors or (None, None), strict=True), 2):
+            x = multiply_axis(g, x, axis, transposed(g, weights(size(g, x, axis), out, factor)))
         return x
 
     return vec
@@ -262,7 +330,7 @@ def _resized_bytes(
     x: ir.Value,
     output_size: Any,
     factors: Sequence[float | None] | None,
-    weights: Callable[[int, int, float | None], np.ndarray],
+    weights: Callable[[Length, Length, float | None], np.ndarray | ir.Value],
 ) -> ir.Value:
     """Pictures of bytes, whose columns PyTorch interpolates first and then its rows, each rounded to bytes.
 
@@ -271,21 +339,32 @@ def _resized_bytes(
     """
     if g.rank(x) != 4:
         raise Unsupported("interpolation of bytes in one or three dims", hint="convert them to float32 before")
-    lengths = static_sizes(g.shape(x)[2:], "interpolation of bytes of unknown size")
     known = [f for f in factors or () if f is not None]
     wanted = _scaled_sizes(g, x, known) if output_size is None else output_size
     for i in (1, 0):
-        if not isinstance(wanted[i], int):
-            raise Unsupported("interpolation of bytes to unknown sizes", hint="convert them to float32 before")
-        exact = weights(lengths[i], wanted[i], factors[i] if factors else None)
-        digits = next((p for p in range(22) if int(0.5 + exact.max() * 2 ** (p + 1)) >= 1 << 15), 22)
-        table = np.trunc(exact * 2**digits + np.copysign(0.5, exact)).astype(np.int32)
+        table, scale = _whole_weights(g, weights(size(g, x, i + 2), wanted[i], factors[i] if factors else None))
         whole = cast(g, x, ir.DataType.INT32)
-        whole = g.MatMul(whole, np.ascontiguousarray(table.T)) if i else g.MatMul(table, whole)
-        whole = g.Max(g.Add(whole, constant_like(g, (1 << digits) >> 1, whole)), constant_like(g, 0, whole))
-        whole = g.Min(g.Div(whole, constant_like(g, 1 << digits, whole)), constant_like(g, 255, whole))
+        whole = g.MatMul(whole, transposed(g, table)) if i else g.MatMul(table, whole)
+        whole = g.Max(g.Add(whole, g.Div(scale, constant_like(g, 2, whole))), constant_like(g, 0, whole))
+        whole = g.Min(g.Div(whole, scale), constant_like(g, 255, whole))
         x = cast(g, whole, ir.DataType.UINT8)
     return x
+
+
+def _whole_weights(g: Graph, exact: np.ndarray | ir.Value) -> tuple[np.ndarray | ir.Value, ir.Value]:
+    """The weights as whole numbers of 2^-p, and 2^p, both in int32."""
+    powers = 2.0 ** np.arange(23)
+    if isinstance(exact, np.ndarray):
+        scale = powers[int((np.trunc(0.5 + exact.max() * powers[1:]) < 1 << 15).sum())]
+        table = np.trunc(exact * scale + np.copysign(0.5, exact)).astype(np.int32)
+        return table, g.const(np.int32(scale))
+    fits = g.Less(g.Floor(g.Add(g.Mul(g.ReduceMax(exact, keepdims=0), powers[1:]), 0.5)), float(1 << 15))
+    digits = g.ReduceSum(g.Cast(fits, to=ir.DataType.INT64), keepdims=0)
+    scale = g.Gather(g.const(powers), digits)
+    moved = g.Add(
+        g.Mul(exact, scale), g.Where(g.Less(exact, 0.0), as_value(g, -0.5, _DOUBLE), as_value(g, 0.5, _DOUBLE))
+    )
+    return g.Cast(moved, to=ir.DataType.INT32), g.Cast(scale, to=ir.DataType.INT32)
 
 
 def _filter_matrix(length: int, out: int, mode: str, align_corners: bool, factor: float | None) -> np.ndarray:
@@ -296,7 +375,7 @@ def _filter_matrix(length: int, out: int, mode: str, align_corners: bool, factor
     if align_corners:
         step = (length - 1) / (out - 1) if out > 1 else 0.0
     else:
-        step = length / out if not factor else 1 / factor
+        step = length / out if not factor or length == out else 1 / factor
     wide = max(step, 1.0)
     matrix = np.zeros((out, length))
     for i in range(out):
@@ -314,6 +393,65 @@ def _filter_weights(x: np.ndarray, mode: str) -> np.ndarray:
         return np.maximum(1 - x, 0)
     near, far = (1.5 * x - 2.5) * x * x + 1, ((-0.5 * x + 2.5) * x - 4) * x + 2
     return np.where(x < 1, near, np.where(x < 2, far, 0))
+
+
+def _computed_filter_matrix(
+    g: Graph, length: Length, out: Length, mode: str, align_corners: bool, factor: float | None
+) -> ir.Value:
+    """`_filter_matrix` of lengths that are known at run time, float64[out, length]."""
+    one, half = as_value(g, 1.0, _DOUBLE), as_value(g, 0.5, _DOUBLE)
+    step = _computed_ratio(g, length, out, factor, align_corners)
+    wide = g.Max(step, one)
+    centre = g.Mul(g.Add(g.Unsqueeze(g.Cast(arange(g, out), to=_DOUBLE), [1]), half), step)
+    reach = g.Mul(wide, as_value(g, 2.0 if mode == "cubic" else 1.0, _DOUBLE))
+    first, last = (g.Floor(g.Add(v, half)) for v in (g.Sub(centre, reach), g.Add(centre, reach)))
+    place = g.Cast(arange(g, length), to=_DOUBLE)
+    inside = g.And(g.GreaterOrEqual(place, first), g.Less(place, last))
+    distance = g.Abs(g.Div(g.Add(g.Sub(place, centre), half), wide))
+    if mode == "linear":
+        weights = g.Max(g.Sub(one, distance), as_value(g, 0.0, _DOUBLE))
+    else:
+        near, far = (_polynomial(g, distance, *c) for c in ((1.5, -2.5, 0.0, 1.0), (-0.5, 2.5, -4.0, 2.0)))
+        two, none = as_value(g, 2.0, _DOUBLE), as_value(g, 0.0, _DOUBLE)
+        weights = g.Where(g.Less(distance, one), near, g.Where(g.Less(distance, two), far, none))
+    weights = g.Where(inside, weights, as_value(g, 0.0, _DOUBLE))
+    return g.Div(weights, g.ReduceSum(weights, [1], keepdims=1))
+
+
+def _computed_tap_matrix(
+    g: Graph, length: Length, out: Length, factor: float | None, method: Interpolation
+) -> ir.Value:
+    """`weight_matrix` of lengths that are known at run time, float64[out, length]; no factor of aligned corners."""
+    aligned = method.coordinates == "align_corners"
+    half = as_value(g, 0.0 if aligned else 0.5, _DOUBLE)
+    step = _computed_ratio(g, length, out, factor, aligned)
+    where = g.Sub(g.Mul(g.Add(g.Unsqueeze(g.Cast(arange(g, out), to=_DOUBLE), [1]), half), step), half)
+    floor = g.Floor(where)
+    first, last = g.Cast(floor, to=ir.DataType.INT64), plus(g, length, -1)
+    parts = []
+    for offset, weight in _tap_weights(g, g.Sub(where, floor), method):
+        hit = g.Equal(g.Min(g.Max(g.Add(first, offset), 0), last), arange(g, length))
+        parts.append(g.Mul(g.Cast(hit, to=_DOUBLE), weight))
+    return functools.reduce(g.Add, parts)
+
+
+def _computed_ratio(g: Graph, length: Length, out: Length, factor: float | None, align_corners: bool) -> ir.Value:
+    """How far samples lie apart, as float64; 1 where the length stays."""
+    if factor and not align_corners:
+        return _computed_step(g, length, out, factor, _DOUBLE, _Whole((1,)))
+    if not align_corners:
+        return g.Div(*(g.Cast(as_value(g, n, ir.DataType.INT64), to=_DOUBLE) for n in (length, out)))
+    apart, more = (g.Cast(as_value(g, plus(g, n, -1), ir.DataType.INT64), to=_DOUBLE) for n in (length, out))
+    none, one = as_value(g, 0.0, _DOUBLE), as_value(g, 1.0, _DOUBLE)
+    return g.Where(g.Greater(more, none), g.Div(apart, g.Max(more, one)), none)
+
+
+def _polynomial(g: Graph, x: ir.Value, *coefficients: float) -> ir.Value:
+    """The polynomial in x with these coefficients, the highest first."""
+    found = constant_like(g, coefficients[0], x)
+    for c in coefficients[1:]:
+        found = g.Add(g.Mul(found, x), constant_like(g, float(c), x))
+    return found
 
 
 def _per_dim_overload(vec: Any, dims: int, aligned: bool) -> Any:

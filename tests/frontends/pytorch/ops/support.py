@@ -56,9 +56,9 @@ def check_unknown_sizes(row: Case) -> None:
 
 
 def check_other_sizes(row: Case, *inputs: Sequence[Any]) -> None:
-    """Assert that a graph whose dims are unknown gives what PyTorch gives for other `inputs`, by default of other sizes.
+    """Assert that a graph whose dims are unknown gives what PyTorch gives for other sizes than those of the row.
 
-    Other inputs replace the first ones of the row, none of which has a weight's sizes.
+    Each of `inputs` replaces the first arguments of the row; by default the first one is lengthened.
     """
     model, kept = lowered(row, dynamic=row.dynamic_inputs)
     given = inputs or [[resized(row.inputs[0], more)] for more in (0, 1, 3, 8)]

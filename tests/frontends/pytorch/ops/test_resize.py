@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.frontends.pytorch.ops.support import check, check_unknown_sizes, layers
+from tests.frontends.pytorch.ops.support import check, check_other_sizes, check_unknown_sizes, layers, resized
 from tests.support.cases import Case, case, f32, params
 
 X = f32(2, 4, 6, 7)
@@ -77,8 +77,39 @@ ROWS = [
             case(f"{name}.vec", BYTES[:, :3], None, False, [0.7, 1.4]).named("bytes by factors")
             for name in ("upsample_bilinear2d", "upsample_bicubic2d", *AVERAGED)
         ),
+        *(
+            case(f"{name}.vec", x, None, *aligned, [1.3, 1.1]).named(f"lengths that stay, {aligned} {x.dtype}")
+            for name in ("upsample_bilinear2d", "upsample_bicubic2d", *AVERAGED)
+            for aligned in ([False], [True])
+            for x in (f32(1, 3, 3, 9), BYTES[:1, :3, :3])
+        ),
+        *(
+            case(f"{name}{d}d.vec", f32(1, 2, *[3] * (d - 1), 4), None, factors[:d]).named(f"{factors}")
+            for name in ("upsample_nearest", "_upsample_nearest_exact")
+            for d in (1, 2, 3)
+            for factors in ([1.3, 2.2, 1.3], [2.2, 1.2, 2.2], [40.0, 2.2, 1.0], [1.3, 1.2, 1.3])
+        ),
+        *(
+            case(f"upsample_{n}.vec", f32(1, 2, *[3] * d), None, False, [1.3] * d).named("lengths that stay")
+            for n, d in (("linear1d", 1), ("trilinear3d", 3))
+        ),
+        *(
+            case(f"{name}.vec", BYTES[:, :3], None, *aligned, [1.3, 2.2]).named(f"bytes {aligned}")
+            for name, aligned in (("upsample_nearest2d", []), ("_upsample_nearest_exact2d", []))
+        ),
         *(case(f"_upsample_{n}_aa", X, [3, 4], False) for n in ("bilinear2d", "bicubic2d")),
         *(case(f"_upsample_{n}_aa.vec", X, [3, 4], False, None) for n in ("bilinear2d", "bicubic2d")),
+        *(
+            case(f"{name}.vec", X, None, aligned, [0.6, 1.3]).named(f"by factors, {aligned}")
+            for name in AVERAGED
+            for aligned in (False, True)
+        ),
+        *(case(f"{name}.vec", X, [11, 3], True, None).named("aligned") for name in AVERAGED),
+        *(case(f"{name}.vec", X, [1, 5], True, None).named("aligned, one row") for name in AVERAGED),
+        *(
+            case(f"upsample_{n}.vec", f32(1, 2, *range(3, 3 + d)), None, True, [1.5] * d).named("aligned by factors")
+            for n, d in (("linear1d", 1), ("bilinear2d", 2), ("trilinear3d", 3), ("bicubic2d", 2))
+        ),
     ),
 ]
 
@@ -92,3 +123,15 @@ def test_rule_agrees_with_pytorch(row: Case) -> None:
 @pytest.mark.parametrize("row", params(row for row in ROWS if not row.reason))
 def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
     check_unknown_sizes(row)
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_rule_agrees_at_other_sizes_than_the_example(row: Case) -> None:
+    x = row.inputs[0]
+    others = [resized(x, more, 2) for more in (0, 1, 4)]
+    check_other_sizes(row, *([other if x.dtype == np.uint8 else _smooth(other)] for other in others))
+
+
+def _smooth(x: np.ndarray) -> np.ndarray:
+    """Of the same shape, rising along every dim, so that rounding of a place stays small beside it."""
+    return sum(np.indices(x.shape)[1:], 1).astype(x.dtype)
