@@ -71,6 +71,8 @@ class Decided:
 def record_branches() -> Iterator[Decided]:
     """Records the decisions on sizes that code outside of PyTorch makes while it is captured.
 
+    Numbers that PyTorch itself takes out of sizes are among them: an operator whose argument has to be a number (the
+    window of a pool, as in `avg_pool1d(x, x.shape[-1] // 2)`) has it for good, and that of a target asks for nothing.
     At the end they are in the symbols that are left: of two lengths that turned out to be equal, one.
     """
     made = Decided()
@@ -90,9 +92,12 @@ def record_branches() -> Iterator[Decided]:
             made.settled[line] = None
         if not isinstance(asked, sympy.logic.boolalg.Boolean) and getattr(result, "is_number", False):
             asked = sympy.Eq(asked, result)  # Python wanted the number itself, for a range() say
-        if isinstance(asked, sympy.logic.boolalg.Boolean) and asked.free_symbols and (line := asking_line()):
-            guarded = asked is not condition or not _holds_for_long(self, asked)
-            is_number = asked is not condition
+        is_number = asked is not condition
+        if not isinstance(asked, sympy.logic.boolalg.Boolean) or not asked.free_symbols:
+            return result
+        line = calling_line() if is_number else asking_line()
+        if line or is_number:
+            guarded = is_number or not _holds_for_long(self, asked)
             branch = Branch(asked, is_number or bool(result), line, guarded, number=is_number)
             if branch not in found:
                 found.append(branch)
@@ -144,6 +149,15 @@ def calling_line() -> str:
     while frame is not None and (frame.f_code.co_filename.startswith("<frozen ") or _is_of_pytorch(frame)):
         frame = frame.f_back
     return "" if frame is None else f"{shown_path(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def calling_line() -> str:
+    """file:line of the code outside of PyTorch that called it, "" where there is none."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and (frame.f_code.co_filename.startswith("<frozen ") or _is_of_pytorch(frame)):
+        frame = frame.f_back
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0] if frame is not None else "convert"
+    return "" if frame is None or package == "convert" else f"{shown_path(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
 def _is_of_pytorch(frame: FrameType) -> bool:

@@ -62,7 +62,7 @@ class SizeConditions:
         asked = {c: branch for c, branch in asked.items() if not self.way.settles(c)}
         decided = [(text, branch.line) for c, branch in asked.items() for text in condition_texts(c)]
         self.decided = {text for text, _ in decided}
-        self.lines = list(dict.fromkeys(line for _, line in decided))
+        self.lines = list(dict.fromkeys(line for _, line in decided if line))
         built_in = (t for t in self.guards if BUILT_IN.match(t) and not _holds_within(t, self.bounds))
         found = list(
             dict.fromkeys(

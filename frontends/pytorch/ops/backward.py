@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from convert.errors import Unsupported
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from ..common.sizes import static_sizes
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+
+from ..common.sizes import size, vector
 from ..common.values import constant_like
 from ..rules import torch_op
 
 _NORM = torch_op.limit("_cdist_backward", "the gradient of a distance of another norm than 1 and 2")
-_SIZES = torch_op.limit("convolution_backward", "the gradient of a strided convolution of unknown sizes")
 _WEIGHTS = torch_op.limit("convolution_backward of weights", "gradients of weights")
 
 
@@ -54,15 +59,26 @@ def convolution_backward(
     if transposed:
         out = g.Conv(grad_output, weight, strides=strides, pads=pads * 2, dilations=dilations, group=groups)
         return [out, None, None]
-    more = [0] * dims
-    if any(s != 1 for s in strides):  # lengths that one stride apart give the same number of windows
-        lengths, windows, kernel = (static_sizes(g.shape(x)[2:], _SIZES) for x in (input, grad_output, weight))
-        reached = [
-            (n - 1) * s - 2 * p + d * (k - 1) + 1
-            for n, s, p, d, k in zip(windows, strides, pads, dilations, kernel, strict=True)
-        ]
-        more = [n - r for n, r in zip(lengths, reached, strict=True)]
+    how = {"strides": strides, "dilations": dilations, "group": groups}
+    if all(s == 1 for s in strides):
+        return [g.ConvTranspose(grad_output, weight, pads=pads * 2, output_padding=[0] * dims, **how), None, None]
+    # Lengths that are less than one stride apart give the same number of windows: the input's own is kept.
+    more = _lengths_beyond(g, input, grad_output, weight, how, pads)
+    if more is not None:
+        return [g.ConvTranspose(grad_output, weight, pads=pads * 2, output_padding=more, **how), None, None]
     out = g.ConvTranspose(
-        grad_output, weight, strides=strides, pads=pads * 2, dilations=dilations, group=groups, output_padding=more
+        grad_output, weight, pads=[*pads, *[0] * dims], output_padding=[s - 1 for s in strides], **how
     )
-    return [out, None, None]
+    lengths = vector(g, [size(g, input, i + 2) for i in range(dims)])
+    return [g.Slice(out, [0] * dims, lengths, list(range(2, dims + 2))), None, None]
+
+
+def _lengths_beyond(
+    g: Graph, input: ir.Value, grad: ir.Value, weight: ir.Value, how: Mapping[str, Any], pads: Sequence[int]
+) -> list[int] | None:
+    """How much longer the input is than what its windows reach, or None where a size is not known."""
+    lengths = [g.shape(x)[2:] for x in (input, grad, weight)]
+    rows = list(zip(*lengths, how["strides"], how["dilations"], pads, strict=True))
+    if not all(isinstance(n, int) for row in rows for n in row):
+        return None
+    return [length - ((n - 1) * s - 2 * p + d * (k - 1) + 1) for length, n, k, s, d, p in rows]

@@ -7,9 +7,10 @@ from typing import Any
 
 import onnx_ir as ir
 
+from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..common.sizes import size, static_sizes
+from ..common.sizes import size, static_sizes, vector
 from ..common.values import constant_like, is_float
 from ..rules import torch_op
 from .integer_conv import LENGTHS, SlidingWindow, conv_integers, conv_transpose_integers
@@ -47,6 +48,11 @@ def _convolution(dims: int) -> Any:
         else:
             pads = per_spatial_dim(0 if padding == "valid" else padding, dims) * 2
         strides = per_spatial_dim(stride, dims)
+        if not all(isinstance(n, int) for n in (*strides, *dilations)):
+            raise Unsupported(_COMPUTED)
+        if not all(isinstance(n, int) for n in pads):
+            zeros = vector(g, [0, 0, *pads[:dims], 0, 0, *pads[dims:]])
+            x, pads = g.Pad(x, zeros, constant_like(g, 0, x)), [0] * 2 * dims
         if is_float(g, x):
             out = g.Conv(x, weight, bias, strides=strides, pads=pads, dilations=dilations, group=groups)
         else:
@@ -55,6 +61,9 @@ def _convolution(dims: int) -> Any:
         return g.Squeeze(out, [0]) if lone else out
 
     return rule
+
+
+_COMPUTED = torch_op.limit("conv2d", "a convolution whose stride or dilation is computed from a size")
 
 
 def _transposed_convolution(dims: int) -> Any:

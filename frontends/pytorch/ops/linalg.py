@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import string
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +14,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.semantics.einsum import squeeze_labels
 
-from ..common.sizes import axis_of, reshape, size, vector
+from ..common.sizes import arange, axis_of, reshape, size, times, vector
 from ..common.values import as_value, cast, constant_like, promote_operands, widen_bfloat16
 from ..rules import torch_op
 from .arithmetic import add, mul
@@ -111,22 +110,16 @@ def tensordot(g, x, y, dims_self, dims_other):
     left = [i for i in range(g.rank(x)) if i not in a]
     right = [i for i in range(g.rank(y)) if i not in b]
     summed = [size(g, x, d) for d in a]
-    length = math.prod(summed) if all(isinstance(n, int) for n in summed) else -1
-    if length == 0:  # sums of nothing
+    length = times(g, *summed)
+    if isinstance(length, int) and length == 0:  # sums of nothing
         shape = [*(size(g, x, i) for i in left), *(size(g, y, i) for i in right)]
         return g.Expand(constant_like(g, 0, x), vector(g, shape)) if shape else constant_like(g, 0, x)
-    m = (
-        g.Reshape(g.Transpose(x, perm=left + a), [-1, length])
-        if length != -1
-        else reshape(g, g.Transpose(x, perm=left + a), [1, -1])
-    )
-    n = (
-        g.Reshape(g.Transpose(y, perm=b + right), [length, -1])
-        if length != -1
-        else reshape(g, g.Transpose(y, perm=b + right), [-1, 1])
-    )
-    if length == -1 and (left or right):
-        raise Unsupported("tensordot over dims of unknown length")
+    rows: Any = -1
+    columns: Any = -1
+    if not isinstance(length, int):
+        rows, columns = (times(g, *(size(g, v, i) for i in dims)) for v, dims in ((x, left), (y, right)))
+    m = reshape(g, g.Transpose(x, perm=left + a), [rows, length])
+    n = reshape(g, g.Transpose(y, perm=b + right), [length, columns])
     return reshape(g, g.MatMul(m, n), [*(size(g, x, i) for i in left), *(size(g, y, i) for i in right)])
 
 
@@ -220,11 +213,9 @@ def kron(g, x, y):
     rank = max(g.rank(a), g.rank(b))
     a, b = (g.Unsqueeze(v, list(range(rank - g.rank(v)))) if g.rank(v) < rank else v for v in (a, b))
     lengths = [(size(g, a, i), size(g, b, i)) for i in range(rank)]
-    if not all(isinstance(n, int) for pair in lengths for n in pair):
-        raise Unsupported("kron of dims of unknown length")
     a = g.Unsqueeze(a, [2 * i + 1 for i in range(rank)]) if rank else a
     b = g.Unsqueeze(b, [2 * i for i in range(rank)]) if rank else b
-    return g.Reshape(mul(g, a, b), [p * q for p, q in lengths]) if rank else mul(g, a, b)
+    return reshape(g, mul(g, a, b), [times(g, *pair) for pair in lengths]) if rank else mul(g, a, b)
 
 
 @torch_op("linalg_det", "det")
@@ -264,13 +255,19 @@ def cdist(g, x1, x2, p=2, compute_mode=None):
     return vector_norm(g, gap, p, [g.rank(gap) - 1])
 
 
+def _pairs(g: Graph, count: int | ir.Value) -> tuple[Any, Any]:
+    """The places of every two of `count` rows, in the order of the first."""
+    if isinstance(count, int):
+        return np.triu_indices(count, 1)
+    place = arange(g, count)
+    before = g.NonZero(g.Less(g.Unsqueeze(place, [1]), place))
+    return g.Gather(before, 0, axis=0), g.Gather(before, 1, axis=0)
+
+
 @torch_op("pdist", "_pdist_forward")
 def pdist(g, x, p=2.0):
     """Distances of all pairs of rows, the second behind the first."""
     from .reduce import vector_norm
 
-    rows = g.shape(x)[0]
-    if not isinstance(rows, int):
-        raise Unsupported("pdist of an unknown number of rows")
-    first, second = np.triu_indices(rows, 1)
+    first, second = _pairs(g, size(g, x, 0))
     return vector_norm(g, g.Sub(g.Gather(x, first, axis=0), g.Gather(x, second, axis=0)), p, [1])

@@ -56,7 +56,8 @@ def _crop(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any]) -> ir.Value
 def _pad_circular(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any]) -> ir.Value:
     for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         if not isinstance(begin, int) or not isinstance(end, int):
-            raise Unsupported("circular padding by amounts that are computed at run time")
+            x = _pad_circular_axis(g, x, axis, begin, end)
+            continue
         length = g.shape(x)[axis]
         if isinstance(length, int) and max(begin, end) > length:
             raise Unsupported("circular padding by more than a negative amount leaves: PyTorch gives unwritten memory")
@@ -67,6 +68,14 @@ def _pad_circular(g: Graph, x: ir.Value, begins: list[Any], ends: list[Any]) -> 
             parts.append(g.Slice(x, [0], [end], [axis]))
         x = g.Concat(*parts, axis=axis) if len(parts) > 1 else x
     return x
+
+
+def _pad_circular_axis(g: Graph, x: ir.Value, axis: int, begin: Any, end: Any) -> ir.Value:
+    """By amounts that are known at run time: the elements are gathered, from a place before the first one on."""
+    cut = [g.Max(g.Neg(as_value(g, n, ir.DataType.INT64)), 0) for n in (begin, end)]
+    left = g.Sub(as_value(g, size(g, x, axis), ir.DataType.INT64), g.Add(*cut))
+    place = g.Range(g.Neg(g.Max(begin, 0)), g.Add(left, g.Max(end, 0)), g.const(1))
+    return g.Gather(x, g.Add(g.Mod(place, left), cut[0]), axis=axis)
 
 
 @torch_op("constant_pad_nd")

@@ -224,7 +224,7 @@ def adaptive_windows(length: int, out: int) -> list[tuple[int, int]]:
 
 def _computed_windows(g: Graph, length: Length, out: Length) -> tuple[ir.Value, ir.Value]:
     """The starts and ends of the adaptive windows, int64[out] each, of lengths that are known at run time."""
-    i = arange(g, out)
+    i, out = arange(g, out), g.Max(out, 1)  # where there are none, nothing may be divided by their number
     return g.Div(g.Mul(i, length), out), g.Div(g.Add(g.Mul(g.Add(i, 1), length), plus(g, out, -1)), out)
 
 
@@ -303,7 +303,7 @@ def _window_places(g: Graph, length: Length, out: Length) -> np.ndarray | ir.Val
         width = max(b - a for a, b in windows)
         return np.array([[min(a + j, b - 1) for j in range(width)] for a, b in windows], dtype=np.int64)
     starts, ends = (g.Unsqueeze(v, [1]) for v in _computed_windows(g, length, out))
-    longest = plus(g, quotient(g, plus(g, length, -1), out), 2)
+    longest = plus(g, quotient(g, plus(g, length, -1), out if isinstance(out, int) else g.Max(out, 1)), 2)
     return g.Min(g.Add(starts, arange(g, longest)), g.Sub(ends, 1))
 
 

@@ -60,7 +60,10 @@ def randn_like(g, x, *, dtype=None):
 def _random_integers(g: Graph, dims: Any, low: Any, high: Any, dtype: torch.dtype) -> ir.Value:
     """Integers from low to high - 1."""
     if isinstance(low, ir.Value) or isinstance(high, ir.Value):
-        raise Unsupported("random integers whose bounds are computed at run time")
+        first, end = (cast(g, as_value(g, n, torch.int64), ir.DataType.FLOAT) for n in (low, high))
+        drawn = g.Floor(g.Add(g.Mul(uniform_numbers(g, dims), g.Sub(end, first)), first))
+        last = g.Sub(end, constant_like(g, 1.0, end))
+        return cast(g, g.Max(g.Min(drawn, last), first), dtype)
     drawn = g.Floor(uniform_numbers(g, dims, low, high))
     # Rounding to float32 may reach the end that is excluded.
     return cast(g, g.Clip(drawn, constant_like(g, float(low), drawn), constant_like(g, float(high - 1), drawn)), dtype)

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 
-from ..common.sizes import axes_of, axis_of, reshape, size, vector
+from ..common.sizes import axes_of, axis_of, reshape, size, times, vector
 from ..common.values import as_value, mark_scalar
 from ..rules import torch_op
 
@@ -113,19 +113,15 @@ def ravel(g, x):
 @torch_op("resize")
 def resize(g, x, size):
     """The first elements in their order; more than there are would be undefined."""
-    have, want = g.shape(x), list(size)
-    if not all(isinstance(d, int) for d in (*have, *want)):
-        raise Unsupported("resize from or to a size that is not known")
-    if math.prod(want) > math.prod(have):
+    have, want = list(g.shape(x)), times(g, *size)
+    if isinstance(want, int) and all(isinstance(d, int) for d in have) and want > math.prod(have):
         raise Unsupported("resize to more elements than there are leaves the others undefined")
-    return g.Reshape(
-        g.Slice(flatten(g, x), [0], [math.prod(want)], [0]), g.const(np.array(want, np.int64)), allowzero=1
-    )
+    return g.Reshape(g.Slice(flatten(g, x), [0], vector(g, want), [0]), vector(g, list(size)), allowzero=1)
 
 
 @torch_op("resize_as")
 def resize_as(g, x, the_template):
-    return resize(g, x, list(g.shape(the_template)))
+    return resize(g, x, [size(g, the_template, i) for i in range(g.rank(the_template))])
 
 
 # -- permutations -----------------------------------------------------------------------------------------------------

@@ -7,12 +7,12 @@ import math
 import onnx_ir as ir
 import torch
 
-from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.numerics.factor import lu
 from convert.numerics.matrices import cast_to_float64, identity_matrix, matrix_shape
 from convert.numerics.solve import broadcast_batch, sign_and_log_det, solve_by_lu, solve_triangular, solve_with_factors
 
+from ..common.sizes import reshape, size, times
 from ..common.values import constant_like
 from ..rules import torch_op
 from .lu_cholesky import cast_like, first_pivot_of_zero, pivots_from_lapack, zeros_per_matrix
@@ -104,11 +104,9 @@ def cholesky_inverse(g, x, upper=False):
 
 @torch_op("linalg_tensorinv")
 def linalg_tensorinv(g, x, ind=2):
-    dims = list(g.shape(x))
-    if not all(isinstance(d, int) for d in dims):
-        raise Unsupported("tensorinv of a tensor of unknown size")
-    matrix = g.Reshape(x, [math.prod(dims[:ind]), math.prod(dims[ind:])])
-    return g.Reshape(linalg_inv(g, matrix), [*dims[ind:], *dims[:ind]])
+    dims = [size(g, x, i) for i in range(g.rank(x))]
+    matrix = reshape(g, x, [times(g, *dims[:ind]), times(g, *dims[ind:])])
+    return reshape(g, linalg_inv(g, matrix), [*dims[ind:], *dims[:ind]])
 
 
 # -- determinants -----------------------------------------------------------------------------------------------------

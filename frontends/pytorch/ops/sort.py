@@ -6,10 +6,9 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..common.sizes import axis_of, size, vector
+from ..common.sizes import axis_of, plus, quotient, size, vector
 from ..common.values import cast, constant_like, highest, is_bool, is_float, torch_dtype, widen_bfloat16
 from ..rules import torch_op
 from .index import compress
@@ -52,8 +51,9 @@ def msort(g, x):
 def _kth_element(g: Graph, x: ir.Value, place: int | ir.Value, axis: int, keepdim: bool) -> list[ir.Value]:
     """The element at `place` in ascending order and its index; `place` may differ along the other dims."""
     values, indices = sort(g, x, axis)
-    if isinstance(place, int):
-        found = [g.Gather(v, [place] if keepdim else place, axis=axis) for v in (values, indices)]
+    if isinstance(place, int) or g.rank(place) == 0:
+        at = vector(g, place) if keepdim else place
+        found = [g.Gather(v, at, axis=axis) for v in (values, indices)]
         return [found[0], found[1]]
     found = [g.GatherElements(v, place, axis=axis) for v in (values, indices)]
     return found if keepdim else [g.Squeeze(v, [axis]) for v in found]
@@ -63,9 +63,7 @@ def _kth_element(g: Graph, x: ir.Value, place: int | ir.Value, axis: int, keepdi
 def kthvalue(g, x, k, dim=-1, keepdim=False):
     if g.rank(x) == 0:
         return [x, g.const(0)]
-    if not isinstance(k, int):
-        raise Unsupported("kthvalue with a k that is computed at run time")
-    return _kth_element(g, x, k - 1, axis_of(g, x, dim), keepdim)
+    return _kth_element(g, x, plus(g, k, -1), axis_of(g, x, dim), keepdim)
 
 
 @torch_op("median.dim")
@@ -74,10 +72,8 @@ def median_dim(g, x, dim, keepdim=False):
     if g.rank(x) == 0:
         return [x, g.const(0)]
     axis = axis_of(g, x, dim)
-    length = size(g, x, axis)
-    if not isinstance(length, int):
-        raise Unsupported("median along a dim of unknown length")
-    values, indices = _kth_element(g, _nan_to_infinity(g, x), (length - 1) // 2, axis, keepdim)
+    middle = quotient(g, plus(g, size(g, x, axis), -1), 2)
+    values, indices = _kth_element(g, _nan_to_infinity(g, x), middle, axis, keepdim)
     if not is_float(g, x):
         return [values, indices]
     missing = g.Cast(g.IsNaN(x), to=ir.DataType.INT32)

@@ -70,6 +70,15 @@ def _each(numbers: Any, rank: int) -> list[Any]:
     return found * rank if len(found) == 1 else found
 
 
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """To a length that is computed from sizes: the same pool in two dims takes it, and this one wants a number."""
+    (length,) = output_size if isinstance(output_size, (list, tuple)) else (output_size,)
+    if not isinstance(length, torch.SymInt):
+        return torch.adaptive_avg_pool1d(input, output_size)
+    size: Any = [1, length]
+    return F.adaptive_avg_pool2d(input.unsqueeze(-2), size).squeeze(-2)
+
+
 REPLACED: dict[Any, Callable[..., Any]] = {
     pool: over_whole_dims(pool, rank, is_maximum=is_maximum)
     for is_maximum, pools in (
@@ -78,5 +87,5 @@ REPLACED: dict[Any, Callable[..., Any]] = {
         (False, (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)),
     )
     for rank, pool in enumerate(pools, 1)
-}
-"""PyTorch's pools with windows that may be as long as a dim is."""
+} | {F.adaptive_avg_pool1d: adaptive_avg_pool1d, torch.adaptive_avg_pool1d: adaptive_avg_pool1d}
+"""PyTorch's pools with windows that may be as long as a dim is, and lengths that are computed."""

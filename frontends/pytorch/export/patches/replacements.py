@@ -21,7 +21,7 @@ from convert.errors import Unsupported
 
 from ...common.markers import PIECES
 from ..dims import is_fixed
-from . import ctc, numbers_of_sizes, pools, sparse
+from . import ctc, numbers_of_sizes, pools, sized, sparse
 from .known_numbers import KnownNumbers
 
 
@@ -55,6 +55,8 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """Their number follows from that of the elements: torch.export would not know it."""
+    if isinstance(input.shape[0], torch.SymInt) and r == 2:
+        return sized.pairs(input, with_replacement)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = list(choose(range(input.shape[0]), r))
     return input[torch.tensor(places, dtype=torch.int64).reshape(len(places), r)] if r else input.new_empty(0)
@@ -225,7 +227,9 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 
 
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
-    """As many classes as the data has, where none are given."""
+    """As many classes as the data has, where none are given, or as a size says."""
+    if isinstance(num_classes, torch.SymInt):
+        return (input.unsqueeze(-1) == torch.arange(num_classes)).to(torch.int64)
     if num_classes != -1:
         return F.one_hot(input, num_classes)
     count = input.max().item() + 1
@@ -264,6 +268,7 @@ def _reduce_loss(loss: Tensor, reduction: str) -> Tensor:
 
 _REPLACED: dict[Any, Callable[..., Any]] = {
     **pools.REPLACED,
+    **sized.REPLACED,
     **sparse.REPLACED,
     **numbers_of_sizes.REPLACED,
     torch.equal: equal,

@@ -13,6 +13,7 @@ import onnxruntime
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 import convert
 from convert.report import Report
@@ -76,6 +77,44 @@ def test_sizes_that_take_another_way_are_refused(name: str) -> None:
             continue
         with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match="only_if_"):
             run(model, x)
+
+
+NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    # Arguments that operators of PyTorch have as numbers.
+    "window of a mean": lambda x: functional.avg_pool1d(x[None], x.shape[1] // 2),
+    "window of a mean in two dims": lambda x: functional.avg_pool2d(x[None], (1, x.shape[1] // 2)),
+    "window of a maximum": lambda x: functional.max_pool1d(x[None], x.shape[1] // 2),
+    "window of a norm": lambda x: functional.lp_pool1d(x[None], 2, x.shape[1] // 2),
+    "adaptive mean": lambda x: functional.adaptive_avg_pool1d(x[None], x.shape[1] // 2),
+    "adaptive maximum": lambda x: functional.adaptive_max_pool1d(x[None], x.shape[1] // 2),
+    "patches": lambda x: functional.unfold(x[None, None], (1, x.shape[1] // 2)),
+    "windows": lambda x: x.unfold(1, x.shape[1] // 2, 1),
+    "diagonal": lambda x: x.diagonal(x.shape[1] // 2 - 2),
+    "classes": lambda x: functional.one_hot((x > 0).long(), x.shape[1] // 2 + 2),
+    "bins": lambda x: torch.histc(x, x.shape[1] // 2 + 1, -2, 2),
+    "power": lambda x: torch.linalg.matrix_power(x @ x.mT / 9, x.shape[1] // 2),
+    "padding of a convolution": lambda x: functional.conv1d(x[None, :1], torch.ones(1, 1, 2), None, 1, x.shape[1] // 2),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_that_operators_take_out_of_sizes_are_right_or_refused(name: str) -> None:
+    function = NUMBERS[name]
+    report = Report("test")
+    model = read(Called(function), "x:float32[a,b]", report=report)
+    refused = 0
+    for a, b in [(4, 6), (4, 7), (6, 4), (5, 9), (9, 12), (3, 30)]:
+        x = noise(a, b)
+        want = function(torch.from_numpy(x)).numpy()
+        try:
+            got = run(model, x)[0]
+        except onnxruntime.capi.onnxruntime_pybind11_state.Fail as error:
+            assert "only_if_" in str(error)
+            refused += 1
+            continue
+        assert got.shape == want.shape, (a, b)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, err_msg=f"{a}, {b}")
+    assert (refused > 0) == any("fails when it runs" in note for note in report.notes)
 
 
 WITHOUT_OTHER_WAY = {"squeeze", "squeeze of a dim"}

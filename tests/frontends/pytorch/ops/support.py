@@ -65,9 +65,9 @@ def check_other_sizes(row: Case, *inputs: Sequence[Any]) -> None:
     for others in given:
         other = replace(row, inputs=(*others, *row.inputs[len(others) :]))
         want = expected(other)
-        assert kept == list(range(len(want)))
-        for result, wanted in zip(run(model, other), want, strict=True):
-            compare(np.asarray(result), wanted)
+        assert kept
+        for i, result in zip(kept, run(model, other), strict=True):
+            compare(np.asarray(result), want[i])
 
 
 def resized(array: np.ndarray, more: int, keep: int = 0) -> np.ndarray:

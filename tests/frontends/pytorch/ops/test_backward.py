@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from tests.frontends.pytorch.ops.support import check, check_unknown_sizes, layers
+from tests.frontends.pytorch.ops.support import check, check_other_sizes, check_unknown_sizes, layers, resized
 from tests.support.cases import Case, case, f32, params
 
 RANGE = np.linspace(-8, 8, 33, dtype=np.float32)
@@ -44,3 +46,17 @@ def test_rule_agrees_with_pytorch(row: Case) -> None:
 @pytest.mark.parametrize("row", params(ROWS))
 def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
     check_unknown_sizes(row)
+
+
+@pytest.mark.parametrize("row", params(row for row in ROWS if row.operator == "convolution_backward"))
+def test_convolution_agrees_at_other_sizes_than_the_example(row: Case) -> None:
+    """The input has one more element in each dim, which is beyond the last window or adds one."""
+    _, x, weight, *settings = row.inputs
+    _, strides, pads, dilations, turned, *_ = settings
+    longer = resized(x, 1, 2)
+    out = [
+        (n - 1) * s - 2 * p + d * (k - 1) + 1 if turned else (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, k, s, p, d in zip(longer.shape[2:], weight.shape[2:], strides, pads, dilations, strict=True)
+    ]
+    grad = f32(longer.shape[0], row.inputs[0].shape[1], *out)
+    check_other_sizes(replace(row, dynamic_inputs=2), [grad, longer])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from tests.frontends.pytorch.ops.support import check, check_unknown_sizes
+from tests.frontends.pytorch.ops.support import check, check_other_sizes, check_unknown_sizes, resized
 from tests.support.cases import Case, case, f32, params
 
 DRAWN = (np.arange(12, dtype=np.float32) / 13).reshape(2, 3, 2)
@@ -26,3 +28,10 @@ def test_rule_agrees_with_pytorch(row: Case) -> None:
 @pytest.mark.parametrize("row", params(row for row in ROWS if not row.reason))
 def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
     check_unknown_sizes(row)
+
+
+@pytest.mark.parametrize("row", params(ROWS))
+def test_rule_agrees_at_other_sizes_than_the_example(row: Case) -> None:
+    x = row.inputs[0]
+    keep = 1 if "no batch" in row.label else 2
+    check_other_sizes(replace(row, dynamic_inputs=1), *([resized(x, more, keep)] for more in (0, 1, 5)))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.frontends.pytorch.ops.support import check, check_unknown_sizes, layers
+from tests.frontends.pytorch.ops.support import check, check_other_sizes, check_unknown_sizes, layers
 from tests.support.cases import Case, boolean, case, f32, i64, params
 
 ROWS = [
@@ -69,3 +71,18 @@ def test_rule_agrees_with_pytorch(row: Case) -> None:
 @pytest.mark.parametrize("row", params(row for row in ROWS if not row.reason))
 def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
     check_unknown_sizes(row)
+
+
+@pytest.mark.parametrize(
+    ("row", "others"),
+    [
+        (case("tensordot", f32(2, 3, 4), f32(4, 3, 5), [1, 2], [1, 0]), [[f32(5, 7, 2), f32(2, 7, 3)]]),
+        (case("tensordot", f32(2, 3), f32(3, 5), [1], [0]), [[f32(5, 7), f32(7, 3)]]),
+        (case("kron", f32(2, 3), f32(3, 2)), [[f32(5, 4), f32(2, 7)]]),
+        (case("kron", f32(3), f32(3, 2)), [[f32(4), f32(2, 7)]]),
+        (case("pdist", f32(4, 3), 2.0), [[f32(7, 5)], [f32(2, 3)]]),
+    ],
+    ids=lambda value: value.operator if isinstance(value, Case) else "",
+)
+def test_rule_agrees_at_other_sizes_than_the_example(row: Case, others: list[list[Any]]) -> None:
+    check_other_sizes(row, *others)

@@ -11,6 +11,7 @@ import convert
 from convert.errors import Unsupported
 from tests.frontends.pytorch.ops.support import check, check_unknown_sizes, layers
 from tests.support.cases import Case, case, f32, i64, params
+from tests.support.pytorch_tools import agrees, read
 
 X = f32(2, 4, 6, 7)
 
@@ -57,3 +58,15 @@ def test_circular_padding_by_more_than_is_left(amounts: list[int]) -> None:
 
     with pytest.raises(Unsupported, match="unwritten memory"):
         convert.convert(Padded().eval(), "onnx", "m.onnx", inputs=[torch.ones(2, 3, 3)], dry_run=True)
+
+
+def test_circular_padding_by_amounts_that_are_computed() -> None:
+    class Padded(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            n = x.shape[-1]
+            amounts = ((n // 2, 1), (0, n - 2), (n, n - 1))
+            return tuple(functional.pad(x, pair, mode="circular") for pair in amounts)
+
+    model = read(Padded(), "x:float32[2,3,n=3..]")
+    for length in (3, 4, 5, 8):
+        agrees(Padded(), model, f32(2, 3, length))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.frontends.pytorch.ops.support import check, check_unknown_sizes
+from tests.frontends.pytorch.ops.support import check, check_other_sizes, check_unknown_sizes, resized
 from tests.support.cases import Case, case, f32, params
 
 
@@ -53,3 +54,14 @@ def test_rule_agrees_with_pytorch(row: Case) -> None:
 @pytest.mark.parametrize("row", params(ROWS))
 def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
     check_unknown_sizes(row)
+
+
+@pytest.mark.parametrize("row", params(row for row in ROWS if "avg" in row.operator))
+def test_rule_agrees_at_other_sizes_than_the_example(row: Case) -> None:
+    grad, x, *settings = row.inputs
+    dims = 3 if "3d" in row.operator else 2
+    longer = torch.from_numpy(resized(x, 3, x.ndim - dims))
+    name = row.operator.removesuffix("_backward").removeprefix("_")
+    arguments = settings if settings else [list(grad.shape[-dims:])]
+    pooled = getattr(torch.ops.aten, name)(longer, *arguments)
+    check_other_sizes(replace(row, dynamic_inputs=2), [f32(*pooled.shape), longer.numpy()])

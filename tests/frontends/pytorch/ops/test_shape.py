@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from convert.errors import Unsupported
-from tests.frontends.pytorch.ops.support import check, check_unknown_sizes, layers, lowered
+from tests.frontends.pytorch.ops.support import check, check_other_sizes, check_unknown_sizes, layers, lowered
 from tests.support.cases import Case, case, f32, params
 
 SCALAR = np.array(1.5, dtype=np.float32)
@@ -87,3 +87,7 @@ def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
 def test_reading_the_bytes_of_another_dtype_is_refused() -> None:
     with pytest.raises(Unsupported, match="bytes"):
         lowered(case("view.dtype", np.zeros(2, np.float32), torch.int32))
+
+
+def test_resize_agrees_at_other_sizes_than_the_example() -> None:
+    check_other_sizes(case("resize", f32(3, 4), [2, 3]), [f32(5, 6)], [f32(2, 3)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.frontends.pytorch.ops.support import check, check_unknown_sizes
+from tests.frontends.pytorch.ops.support import check, check_other_sizes, check_unknown_sizes
 from tests.support.cases import Case, case, f32, i64, params
 
 MISSING = np.array([[1, np.nan, 3, 2], [np.nan, np.nan, np.nan, np.nan], [4, 3, 2, 1]], np.float32)
@@ -43,3 +43,11 @@ def test_rule_agrees_with_pytorch(row: Case) -> None:
 @pytest.mark.parametrize("row", params(row for row in ROWS if not row.reason))
 def test_rule_agrees_where_sizes_are_unknown(row: Case) -> None:
     check_unknown_sizes(row)
+
+
+MIDDLE = ("median.dim", "nanmedian.dim", "median", "nanmedian", "kthvalue", "mode", "sort")
+
+
+@pytest.mark.parametrize("row", params(row for row in ROWS if row.operator in MIDDLE))
+def test_rule_agrees_at_other_sizes_than_the_example(row: Case) -> None:
+    check_other_sizes(row)
