@@ -27,7 +27,7 @@ from .export.capture import capture, inference
 from .export.captured import Capture
 from .export.decisions import deciding
 from .export.dims import is_fixed
-from .export.explain import is_about_data
+from .export.explain import is_about_data, loops_in_python
 from .export.lower import lower
 from .export.patches.counts import fixed_counts
 from .export.patches.hits import loops_over_hits, places_of_hits
@@ -72,7 +72,14 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     except (Unsupported, UsageError) as error:
         report.notes[:] = before
         call, _ = next(candidate_calls(thing, options))
-        model = read_with_static_dims(partial(_read_captured, thing, options), call, report, error)
+        try:
+            model = read_with_static_dims(partial(_read_captured, thing, options), call, report, error)
+        except (Unsupported, UsageError) as refused:
+            if not loops_in_python(refused):
+                raise
+            report.notes[:] = before
+            why = "torch.export could not capture what forward loops over"
+            model = _read_compiled(thing, replace(options, fixed={}), report, refused, why)
     widen_graph(thing, model, options, report)
     if is_hugging_face(source):
         rename_cache_inputs(model)
@@ -88,7 +95,7 @@ def _read_captured(thing: torch.nn.Module, options: Options, static: Collection[
         return _read_one_way(thing, options, static, report)
     except (Unsupported, UsageError) as error:
         if not static and any(isinstance(m, torch.nn.RNNBase) for m in thing.modules()):
-            return _read_packed(thing, options, report, error)
+            return _read_compiled(thing, options, report, error, "torch.export could not capture its recurrent layers")
         if not is_about_data(error) and ".numpy() is not supported" not in error.message:
             raise
         if (model := _read_loops_over_hits(thing, options, static, report)) is not None:
@@ -229,16 +236,26 @@ def _read_script(thing: Any, options: Options, report: Report, path: Path | None
     return lower_script(thing, options, report, recorded)
 
 
-def _read_packed(module: torch.nn.Module, options: Options, report: Report, error: Exception) -> ir.Model:
-    """A module with packed sequences, whose number of rows torch.export cannot take for a size, as TorchScript."""
+def _read_compiled(
+    module: torch.nn.Module, options: Options, report: Report, error: ConvertError, why: str
+) -> ir.Model:
+    """The module as TorchScript, whose loops stay loops; else raises `error`.
+
+    torch.export takes the number of rows of packed sequences for none of a size, and writes a loop over a length out.
+    """
+    before = list(report.notes)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = torch.jit.script(module)
     except Exception:
         raise error from None
-    report.note("the module was scripted: torch.export could not capture its recurrent layers")
-    return _read_script(program, options, report)
+    report.note(f"the module was scripted: {why}")
+    try:
+        return _read_script(program, options, report)
+    except (Unsupported, UsageError) as other:
+        report.notes[:] = before
+        raise type(error)(f"{error.sentence}; as TorchScript: {other.sentence}", hint=error.hint) from other
 
 
 def _has_quantized_layers(module: torch.nn.Module) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torch import nn
 
-from convert.errors import Unsupported, UsageError
+from convert.errors import ConvertError, Unsupported, UsageError
 
 from ..common.locate import TORCH, shown_path
 from ..inputs.arguments import arrange_arguments
@@ -70,6 +70,14 @@ def is_about_data(error: Exception) -> bool:
     return bool(names & set(_DATA_DEPENDENT)) or "data-dependent" in str(error) or "_is_tracing" in str(error)
 
 
+_ONE_SIZE = "forward takes only one size"
+
+
+def loops_in_python(error: ConvertError) -> bool:
+    """True for what a loop of Python that a size or data ends is told as; decisions of other kinds are too."""
+    return error.message.startswith(_ONE_SIZE) or is_about_data(error)
+
+
 def explain_error(error: Exception, call: Call, lines: Mapping[Place, str]) -> Exception:
     """What capture could not do, where, and what there is to do about it."""
     where = _user_line(error)
@@ -83,7 +91,7 @@ def explain_error(error: Exception, call: Call, lines: Mapping[Place, str]) -> E
     if "specialized" in str(error) and asked:
         listed = "; ".join(f"{_dim_name(call, n, p)} of {n}{location_suffix(lines[n, p])}" for n, p in asked)
         return Unsupported(
-            f"forward takes only one size of a dim that was to be dynamic: {listed}",
+            f"{_ONE_SIZE} of a dim that was to be dynamic: {listed}",
             hint="give a number for that dim in --input, or rewrite that line so that it does not need the number",
         )
     text = _SIZE.sub(lambda m: _dim_name(call, m["input"], int(m["place"])), short_message(error))
