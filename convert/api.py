@@ -374,8 +374,8 @@ def _note_unread_options(options: Options, source: Source, report: Report, form:
 def _with_wider_dtypes(options: Options, form: plugin.Format) -> Options:
     """Return the options with the dtypes that the source is read in float32 for: all halves with --dtype float32."""
     if options.dtype == "float32":
-        return replace(options, dtype="", widen=("float16", "bfloat16"))
-    return replace(options, widen=form.lacks)
+        return replace(options, dtype="", widen=("float16", "bfloat16"), narrow=form.narrow)
+    return replace(options, widen=form.lacks, narrow=form.narrow)
 
 
 def _check_narrowing(options: Options, form: plugin.Format) -> None:

@@ -19,7 +19,7 @@ READ_OPTIONS = ("model", "outputs", "signature", "trace")
 """Options of sources, each of which some kinds only have a use for: those that a frontend's `READS` names."""
 
 _NOT_KEYWORDS = {
-    "inputs", "examples", "fixed", "structures", "rules", "dump_passes", "widen", "one_size_way", "extra",
+    "inputs", "examples", "fixed", "structures", "rules", "dump_passes", "widen", "narrow", "one_size_way", "extra",
 }  # fmt: skip
 """Fields of `Options` that are no keywords of their own."""
 

@@ -89,6 +89,7 @@ class Options:
     trace: convert the path that the example takes where Python control flow depends on data.
     dtype: `float16` stores floating weights in half precision; empty keeps theirs.
     widen: dtypes of the source that become float32, because the target's usual runtime does not compute in them.
+    narrow: dtypes that the target stores when asked (`Format.narrow`), for hints.
     quantize: `int8` stores weights in 8 bits.
     calibrate: samples by input name, whose ranges say how `quantize` stores activations in 8 bits too.
     rules: Python files with rules for custom operators, by their whole paths.
@@ -110,6 +111,7 @@ class Options:
     trace: bool = False
     dtype: str = ""
     widen: tuple[str, ...] = ()
+    narrow: tuple[str, ...] = ()
     quantize: str = ""
     calibrate: Mapping[str, Any] = field(default_factory=dict)
     rules: tuple[str, ...] = ()

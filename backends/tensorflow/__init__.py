@@ -55,6 +55,7 @@ FORMATS = {
         "TensorFlow Lite model of built-in operators",
         kind="tflite",
         narrow=("float16", "int8"),
+        lacks=("float16", "bfloat16"),
         names=_LITE,
         aliases=("lite", "tf-lite", "tensorflow-lite", "litert"),
     ),

@@ -28,8 +28,13 @@ def widen_graph(module: Any, model: ir.Model, options: Options, report: Report) 
     if not found:
         return
     widen_graphs(model.graphs(), wanted)
-    ask = "" if options.dtype or options.quantize else "; --dtype bfloat16 or float16 stores what stands it narrower"
-    report.note(f"{' and '.join(found)} of the source becomes float32, which onnxruntime computes in{ask}")
+    stored = [name for name in ("bfloat16", "float16") if name in options.narrow]
+    ask = (
+        ""
+        if options.dtype or options.quantize or not stored
+        else (f"; --dtype {' or '.join(stored)} stores what stands it narrower")
+    )
+    report.note(f"{' and '.join(found)} of the source becomes float32, which the target's runtime computes in{ask}")
 
 
 def narrow_dtypes(module: Any, options: Options) -> set[str]:

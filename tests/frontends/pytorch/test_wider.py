@@ -1,4 +1,4 @@
-"""Modules in bfloat16 are written to ONNX in float32, which onnxruntime loads; narrower forms start from there."""
+"""Modules in halves are written in float32 to targets that lack these; narrower forms start from there."""
 
 from __future__ import annotations
 
@@ -99,3 +99,52 @@ def test_other_formats_and_halves_keep_their_dtype(tmp_path: Path) -> None:
     assert str(wide.inputs[0]) == "input: float32[n,64]"
     kept = convert.convert(nn.Linear(64, 8).bfloat16(), "torch", tmp_path / "m.pt2", inputs="input:bfloat16[n,64]")
     assert str(kept.inputs[0]) == "input: bfloat16[n,64]"
+
+
+class Layers(nn.Module):
+    """A convolution, norms, an attention and a recurrent layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm, self.batch = nn.Conv1d(4, 6, 3, padding=1), nn.LayerNorm(6), nn.BatchNorm1d(6)
+        self.attention = nn.MultiheadAttention(6, 2, batch_first=True)
+        self.steps, self.out = nn.LSTM(6, 5, batch_first=True), nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.norm(self.batch(self.conv(x)).relu().transpose(1, 2))
+        x = x + self.attention(x, x, x, need_weights=False)[0]
+        return self.out(self.steps(x)[0]).softmax(-1)
+
+
+TARGETS = {
+    "onnx": (".onnx", ("bfloat16",)),
+    "tf": (".savedmodel", ()),
+    "keras": (".keras", ()),
+    "tflite": (".tflite", ("float16", "bfloat16")),
+    "caffe2": (".caffe2", ("bfloat16",)),
+    "torch": (".pt2", ()),
+}
+"""Suffixes, and the dtypes that become float32."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_halves_convert_to_every_target(target: str, dtype: str, tmp_path: Path) -> None:
+    suffix, lacking = TARGETS[target]
+    torch.manual_seed(0)
+    module = Layers().eval().to(getattr(torch, dtype))
+    report = convert.convert(module, target, tmp_path / f"m{suffix}", inputs=f"x:{dtype}[2,4,7]")
+    assert report.verdict is not None
+    assert report.verdict.status == PASS, report.verdict.reason
+    assert [v.dtype for v in report.outputs] == ["float32" if dtype in lacking else dtype]
+    notes = [note for note in report.notes if f"{dtype} of the source becomes float32" in note]
+    assert len(notes) == (dtype in lacking)
+
+
+def test_a_target_is_told_only_what_it_stores(tmp_path: Path) -> None:
+    module = nn.Linear(3, 2).eval().bfloat16()
+    report = convert.convert(module, "tflite", tmp_path / "m.tflite", inputs="input:bfloat16[2,3]")
+    (note,) = [note for note in report.notes if "becomes float32" in note]
+    assert "--dtype float16 stores" in note
+    assert "bfloat16 or" not in note
