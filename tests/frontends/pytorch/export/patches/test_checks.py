@@ -132,13 +132,13 @@ def chooses(x: torch.Tensor) -> None:
 
 def goes_on(x: torch.Tensor) -> None:
     while x.abs().max() > 1:
-        x /= 2
+        x /= next(iter([2]))  # which TorchScript does not compile
 
 
 def counts_one_way(x: torch.Tensor) -> None:
     if x.sum() > 3:
         for _ in range(int(x.argmax())):
-            x.add_(1)
+            x.add_(next(iter([1])))
 
 
 def catches(x: torch.Tensor) -> None:
