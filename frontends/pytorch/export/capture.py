@@ -115,6 +115,7 @@ def _settled(module: nn.Module, done: Capture) -> Capture:
 def inference(module: nn.Module | None) -> Iterator[None]:
     """Eval mode without gradients and without fused attention kernels; everything is as before afterwards."""
     training = [m for m in module.modules() if getattr(m, "training", False)] if module is not None else []
+    renormed = _renormed_weights(module)
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     for m in training:
@@ -126,6 +127,15 @@ def inference(module: nn.Module | None) -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast)
         for m in training:
             m.training = True
+        with torch.no_grad():
+            for weight, before in renormed:
+                weight.copy_(before)
+
+
+def _renormed_weights(module: nn.Module | None) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """The weights that layers with a `max_norm` write to when they are called, each with its content."""
+    layers = [m for m in module.modules() if isinstance(m, (nn.Embedding, nn.EmbeddingBag))] if module else []
+    return [(m.weight, m.weight.detach().clone()) for m in layers if m.max_norm is not None]
 
 
 # -- sizes of the example ---------------------------------------------------------------------------------------------

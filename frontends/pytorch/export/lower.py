@@ -175,6 +175,11 @@ def _add_state(walk: ExportWalk, g: Graph, program: ExportedProgram, env: Values
         tensor = program.state_dict.get(name)
         if tensor is None:
             tensor = program.constants.get(name)
+        if isinstance(tensor, torch.Generator):
+            raise Unsupported(
+                f"forward draws from a torch.Generator ({name}), whose state a graph does not have",
+                hint="draw without generator= in forward, or draw once in __init__ and keep the numbers in a buffer",
+            )
         if not isinstance(tensor, torch.Tensor):
             raise Unsupported(
                 f"{name} is a {type(tensor).__name__} that forward uses, which has no equivalent in a graph"

@@ -9,7 +9,7 @@ import torch
 from convert.errors import Unsupported
 from convert.graph import Graph
 
-from ..common.sizes import size
+from ..common.sizes import quotient, reshape, size
 from ..common.values import cast
 from ..rules import torch_op
 
@@ -56,9 +56,10 @@ def ps_roi_align(g, input, rois, spatial_scale, pooled_height, pooled_width, sam
     """Each bin is read from a group of channels of its own: of all bins of all groups, those that belong together."""
     bins = pooled_height * pooled_width
     every = _emit_roi_align(g, input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, True)
-    pairs = g.Reshape(every, g.const(np.array([0, -1, bins * bins])), allowzero=0)
+    count, groups = size(g, rois, 0), quotient(g, size(g, input, 1), bins)
+    pairs = reshape(g, every, [count, groups, bins * bins])
     own = g.Gather(pairs, g.const(np.arange(bins) * (bins + 1)), axis=2)
-    return [g.Reshape(own, g.const(np.array([0, -1, pooled_height, pooled_width]))), None]
+    return [reshape(g, own, [count, groups, pooled_height, pooled_width]), None]
 
 
 @torch_op("torchvision::roi_pool")

@@ -237,6 +237,40 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     return (input.unsqueeze(-1) == torch.arange(count)).to(torch.int64)
 
 
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    *rest: Any,
+    **named: Any,
+) -> Tensor:
+    """Rows of the weight, no longer than `max_norm`: PyTorch shortens them in the weight before it reads them."""
+    table = weight if max_norm is None else _renormed(weight, max_norm, norm_type)
+    return F.embedding(input, table, padding_idx, None, norm_type, *rest, **named)
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    *rest: Any,
+    **named: Any,
+) -> Tensor:
+    """Sums of rows of the weight, no longer than `max_norm` each."""
+    table = weight if max_norm is None else _renormed(weight, max_norm, norm_type)
+    return F.embedding_bag(input, table, offsets, None, norm_type, *rest, **named)
+
+
+def _renormed(weight: Tensor, most: float, order: float) -> Tensor:
+    """As `embedding_renorm_` leaves the rows that are read: those that are longer at nearly the length `most`."""
+    length = weight.norm(order, dim=1, keepdim=True)
+    return torch.where(length > most, weight * (most / (length + 1e-7)), weight)
+
+
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -294,6 +328,8 @@ _REPLACED: dict[Any, Callable[..., Any]] = {
     torch.tensor_split: tensor_split,
     Tensor.tensor_split: tensor_split,
     F.one_hot: one_hot,
+    F.embedding: embedding,
+    F.embedding_bag: embedding_bag,
     F.gaussian_nll_loss: gaussian_nll_loss,
     F.linear_cross_entropy: linear_cross_entropy,
     F.ctc_loss: ctc.ctc_loss,

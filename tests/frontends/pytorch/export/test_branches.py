@@ -109,7 +109,8 @@ def test_numbers_that_operators_take_out_of_sizes_are_right_or_refused(name: str
         try:
             got = run(model, x)[0]
         except onnxruntime.capi.onnxruntime_pybind11_state.Fail as error:
-            assert "only_if_" in str(error)
+            if "only_if_" not in str(error):
+                raise
             refused += 1
             continue
         assert got.shape == want.shape, (a, b)

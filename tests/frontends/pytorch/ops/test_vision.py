@@ -27,14 +27,15 @@ from convert.graph import Graph
 RANDOM = np.random.default_rng(0)
 
 
-def applied(name: str, *args: Any) -> list[np.ndarray]:
-    """The rule for an operator on arrays and numbers, run by onnxruntime."""
+def applied(name: str, *args: Any, known: bool = True) -> list[np.ndarray]:
+    """The rule for an operator on arrays and numbers, run by onnxruntime; only `known` sizes are in the graph."""
     g, feeds = Graph(), {}
     values = []
     for arg in args:
         if isinstance(arg, np.ndarray):
             feeds[f"x{len(feeds)}"] = arg
-            values.append(g.input(f"x{len(feeds) - 1}", onnx_dtype(torch.from_numpy(arg).dtype), arg.shape))
+            shape = arg.shape if known or arg.ndim == 4 else [f"d{len(feeds)}", *arg.shape[1:]]
+            values.append(g.input(f"x{len(feeds) - 1}", onnx_dtype(torch.from_numpy(arg).dtype), shape))
         else:
             values.append(arg)
     schema = torch._C.parse_schema(f"torchvision::{custom_operators._SCHEMAS[f'torchvision::{name}']}")
@@ -161,6 +162,12 @@ def test_nms(threshold: float) -> None:
     np.testing.assert_array_equal(got, want)
 
 
+def test_nms_of_equal_scores_keeps_the_first() -> None:
+    for _ in range(10):
+        dets, scores = boxes(30, 20), RANDOM.integers(0, 4, 30).astype(np.float32)
+        np.testing.assert_array_equal(applied("nms", dets, scores, 0.3)[0], nms(dets, scores, 0.3))
+
+
 def test_nms_of_no_boxes() -> None:
     (got,) = applied("nms", np.zeros((0, 4), np.float32), np.zeros(0, np.float32), 0.5)
     assert got.shape == (0,)
@@ -175,11 +182,20 @@ def test_roi_align(rois: np.ndarray, aligned: bool, ratio: int) -> None:
     np.testing.assert_allclose(got, roi_align(*args), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("rois", [ROIS, EDGES], ids=["inside", "edges"])
 @pytest.mark.parametrize("ratio", [2, -1])
-def test_ps_roi_align(ratio: int) -> None:
-    args = (PICTURES, ROIS, 0.5, 2, 2, ratio)
+def test_ps_roi_align(rois: np.ndarray, ratio: int) -> None:
+    args = (PICTURES, rois, 0.5, 2, 2, ratio)
     (got,) = applied("ps_roi_align", *args)
     np.testing.assert_allclose(got, ps_roi_align(*args), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["roi_align", "ps_roi_align", "roi_pool"])
+@pytest.mark.parametrize("known", [True, False])
+def test_no_regions(name: str, known: bool) -> None:
+    rest: dict[str, tuple[Any, ...]] = {"roi_align": (2, True), "ps_roi_align": (2,), "roi_pool": ()}
+    (got,) = applied(name, PICTURES, np.zeros((0, 5), np.float32), 0.5, 2, 2, *rest[name], known=known)
+    assert got.shape == (0, 2 if name == "ps_roi_align" else 8, 2, 2)
 
 
 @pytest.mark.parametrize("rois", [ROIS, EDGES], ids=["inside", "edges"])
