@@ -28,6 +28,7 @@ _SIGNS = (
     "to view functorch tensor",
     "does not require grad",
     "backward through the graph a second time",
+    "is not tracked with proxy",  # of a size that autograd's engine has made
 )
 """What torch.export says of gradients, in the words that it has for other things, too."""
 

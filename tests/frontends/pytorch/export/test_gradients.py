@@ -69,3 +69,54 @@ def test_energy_and_forces(name: str) -> None:
         want = [v.detach().numpy() for v in module(x.clone())]
         for got, value in zip(session.run(None, {"x": x.numpy()}), want, strict=True):
             np.testing.assert_allclose(got, value, rtol=2e-4, atol=2e-5 * max(1.0, float(np.abs(value).max())))
+
+
+class Atoms(nn.Module):
+    """An energy of atoms, as many as there are, and the forces on them."""
+
+    def __init__(self, energy: Callable[[Any, Tensor], Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.energy = energy
+        self.pair = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1))
+        self.embed, self.mix = nn.Linear(3, 6), nn.Linear(12, 1)
+
+    def forward(self, x: Tensor) -> Any:
+        with torch.enable_grad():
+            x = x.clone().requires_grad_()
+            energy = self.energy(self, x).sum()
+            return energy, -torch.autograd.grad(energy, x)[0]
+
+
+def gaps(x: Tensor) -> Tensor:
+    return (x[:, None] - x[None]).square().sum(-1)
+
+
+def both(m: Any, x: Tensor) -> Tensor:
+    rows = m.embed(x).tanh()
+    n = x.shape[0]
+    pairs = torch.cat([rows[:, None].expand(n, n, 6), rows[None].expand(n, n, 6)], -1)
+    return m.mix(pairs) * torch.exp(-gaps(x))[..., None]
+
+
+ENERGIES: dict[str, Callable[[Any, Tensor], Tensor]] = {
+    "layers on pairs": lambda m, x: m.pair(gaps(x)[..., None]),
+    "layers on two atoms": both,
+    "within a radius": lambda m, x: torch.where(gaps(x) < 1, m.pair(gaps(x)[..., None])[..., 0], 0.0),
+    "distances": lambda m, x: torch.cdist(x, x.detach() + 1) ** 3,
+    "attention": lambda m, x: torch.softmax(-gaps(x), -1) @ m.embed(x),
+    "flattened pairs": lambda m, x: m.pair(gaps(x).reshape(-1, 1)),
+    "one atom each": lambda m, x: m.embed(x).sin(),
+}
+
+
+@pytest.mark.parametrize("name", ENERGIES)
+def test_forces_on_any_number_of_atoms(name: str) -> None:
+    module = Atoms(ENERGIES[name]).eval()
+    model = convert.to_onnx(module, "x:float32[atoms,3]", verify=False)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for atoms in (2, 5, 9):
+        x = torch.randn(atoms, 3)
+        want = [v.detach().numpy() for v in module(x)]
+        for got, value in zip(session.run(None, {"x": x.numpy()}), want, strict=True):
+            np.testing.assert_allclose(got, value, rtol=2e-4, atol=2e-5 * max(1.0, float(np.abs(value).max())))
