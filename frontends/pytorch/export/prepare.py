@@ -23,6 +23,8 @@ from ..rules import is_inplace, key_of, torch_op
 from .as_strided import is_dense
 from .dims import is_fixed
 from .explain import is_about_data
+from .grad_regions import without_grad_regions
+from .grid_gradients import DECOMPOSITIONS
 from .patches.pools import infer_line_pools
 from .patches.whole_rnn import infer_rnn_shapes
 from .silent_aliases import is_silent_alias, without_silent_aliases
@@ -95,7 +97,7 @@ def prepare_program(program: ExportedProgram, report: Report) -> ExportedProgram
         table = _decompositions(program)
         if not table:
             break
-        program = _decomposed(program, table)
+        program = _decomposed(without_grad_regions(program), table)
     if program is not asked:
         _check_dims(asked, program)
     return program
@@ -249,7 +251,7 @@ def _decompositions(program: ExportedProgram) -> dict[Any, Callable[..., Any]]:
     known = _known_decompositions() if builtin else torch.export.default_decompositions()
     from torch._decomp import get_decompositions
 
-    more = get_decompositions([t for t in targets if t not in known])
+    more = get_decompositions([t for t in targets if t not in known]) | DECOMPOSITIONS
     return {t: known[t] if t in known else more[t] for t in targets if t in known or t in more}
 
 
