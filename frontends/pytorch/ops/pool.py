@@ -269,7 +269,7 @@ def _emit_adaptive_pool(g: Graph, x: ir.Value, target: list[Length], operator: s
         if out == 1:
             x = g.node("ReduceMean" if operator == "AveragePool" else "ReduceMax", [x, [axis]])
         elif operator == "AveragePool":
-            x = multiply_axis(g, x, axis, adaptive_matrix(g, size(g, x, axis), out))
+            x = multiply_axis(g, x, axis, adaptive_matrix(g, size(g, x, axis), out, weights_dtype(g, x)))
         else:
             rows = g.Gather(x, _window_places(g, size(g, x, axis), out), axis=axis)
             x = g.ReduceMax(rows, [axis + 1], keepdims=0)
@@ -282,18 +282,26 @@ def _equal_windows(g: Graph, x: ir.Value, target: Sequence[Length]) -> list[int]
     return [n // t for n, t in pairs] if len(pairs) == len(target) and all(n % t == 0 for n, t in pairs) else None
 
 
-def adaptive_matrix(g: Graph, length: Length, out: Length) -> np.ndarray | ir.Value:
-    """Return the matrix [length, windows] whose product is the mean of each adaptive window, in float64."""
+def adaptive_matrix(g: Graph, length: Length, out: Length, dtype: ir.DataType) -> np.ndarray | ir.Value:
+    """Return the matrix [length, windows] whose product is the mean of each adaptive window.
+
+    It is float64 where lengths are known, else of `dtype`.
+    """
     if isinstance(length, int) and isinstance(out, int):
         return mean_matrix(adaptive_windows(length, out), length)
     starts, ends = _computed_windows(g, length, out)
-    return g.Div(window_mask(g, starts, ends, length), g.Cast(g.Sub(ends, starts), to=ir.DataType.DOUBLE))
+    return g.Div(window_mask(g, starts, ends, length, dtype), g.Cast(g.Sub(ends, starts), to=dtype))
 
 
-def window_mask(g: Graph, starts: ir.Value, ends: ir.Value, length: Length) -> ir.Value:
-    """Return float64[length, windows] with 1 where a place of an axis lies in a window, else 0."""
+def weights_dtype(g: Graph, x: ir.Value) -> ir.DataType:
+    """Return the dtype to compute weights in: float64 for that alone, which TensorFlow Lite does not compute in."""
+    return ir.DataType.DOUBLE if g.dtype(x) == ir.DataType.DOUBLE else ir.DataType.FLOAT
+
+
+def window_mask(g: Graph, starts: ir.Value, ends: ir.Value, length: Length, dtype: ir.DataType) -> ir.Value:
+    """Return [length, windows] of `dtype` with 1 where a place of an axis lies in a window, else 0."""
     place = g.Unsqueeze(arange(g, length), [1])
-    return g.Cast(g.And(g.GreaterOrEqual(place, starts), g.Less(place, ends)), to=ir.DataType.DOUBLE)
+    return g.Cast(g.And(g.GreaterOrEqual(place, starts), g.Less(place, ends)), to=dtype)
 
 
 def _window_places(g: Graph, length: Length, out: Length) -> np.ndarray | ir.Value:

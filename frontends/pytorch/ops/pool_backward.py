@@ -15,7 +15,7 @@ from ..common.sizes import arange, plus, reshape, size, vector
 from ..common.values import constant_like
 from ..rules import torch_op
 from .conv import per_spatial_dim
-from .pool import adaptive_matrix, window_mask
+from .pool import adaptive_matrix, weights_dtype, window_mask
 
 
 def _by_axis(g: Graph, grad: ir.Value, matrices: Sequence[Table]) -> ir.Value:
@@ -48,7 +48,7 @@ def _avg_pool_backward(dims: int) -> Any:
         counted = pads if count_include_pad else [0] * dims
         one = divisor_override is not None
         matrices = [
-            _box_matrix(g, n, out, k, s, p, None if one else more)
+            _box_matrix(g, n, out, k, s, p, None if one else more, weights_dtype(g, x))
             for (n, out), k, s, p, more in zip(
                 _lengths(g, grad_output, x, dims), kernel, strides, pads, counted, strict=True
             )
@@ -60,7 +60,7 @@ def _avg_pool_backward(dims: int) -> Any:
 
 
 def _box_matrix(
-    g: Graph, length: Length, out: Length, kernel: int, stride: int, pad: int, counted: int | None
+    g: Graph, length: Length, out: Length, kernel: int, stride: int, pad: int, counted: int | None, dtype: ir.DataType
 ) -> Table:
     """Return float64[length, out]: 1 / n where a place lies in a window of n places, of which `counted` may be padding.
 
@@ -75,16 +75,18 @@ def _box_matrix(
         return inside / (np.minimum(starts + kernel, length + counted) - np.maximum(starts, -counted))
     first = g.Sub(g.Mul(arange(g, out), stride), pad)
     end = g.Add(first, kernel)
-    mask = window_mask(g, first, end, length)
+    mask = window_mask(g, first, end, length, dtype)
     if counted is None:
         return mask
     number = g.Sub(g.Min(end, plus(g, length, counted)), g.Max(first, -counted))
-    return g.Div(mask, g.Cast(number, to=ir.DataType.DOUBLE))
+    return g.Div(mask, g.Cast(number, to=dtype))
 
 
 def _adaptive_avg_pool_backward(dims: int) -> Any:
     def rule(g: Graph, grad_output: ir.Value, x: ir.Value) -> ir.Value:
-        return _by_axis(g, grad_output, [adaptive_matrix(g, *pair) for pair in _lengths(g, grad_output, x, dims)])
+        dtype = weights_dtype(g, x)
+        pairs = _lengths(g, grad_output, x, dims)
+        return _by_axis(g, grad_output, [adaptive_matrix(g, n, out, dtype) for n, out in pairs])
 
     return rule
 
