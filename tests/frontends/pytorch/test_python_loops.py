@@ -77,7 +77,14 @@ class Halved(nn.Module):
         return x
 
 
-@pytest.mark.parametrize("kind", [Cells, Backwards, Inside, Rows, Halved])
+class Scaled(nn.Module):
+    """No loop, but a number of Python that a size is."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * float(x.shape[1])
+
+
+@pytest.mark.parametrize("kind", [Cells, Backwards, Inside, Rows, Halved, Scaled])
 def test_loops_of_python_run_at_any_length(kind: type[nn.Module]) -> None:
     torch.manual_seed(0)
     module, report = kind().eval(), Report("convert")
