@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnxruntime
 import pytest
+import torch
 
+import convert
 from tests.frontends.pytorch.ops.support import expected, lowered, run
 from tests.support.cases import Case, case, params
 
@@ -72,3 +75,19 @@ def test_another_distribution_is_told_apart() -> None:
     ):
         largest, bound = distance(a, b)
         assert largest > bound
+
+
+class Below(torch.nn.Module):
+    """Whole numbers between two that sizes are, with the input so that its size is one of the graph."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.randint(1, x.shape[0] + 2, (2000,)) + 0 * x.sum().long()
+
+
+def test_whole_numbers_are_drawn_between_bounds_that_are_computed() -> None:
+    model = convert.to_onnx(Below(), "x:float32[n]", verify=False)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for n in (2, 3, 7):
+        (got,) = session.run(None, {"x": np.zeros(n, np.float32)})
+        assert got.dtype == np.int64
+        np.testing.assert_array_equal(np.unique(got), np.arange(1, n + 2))
