@@ -144,14 +144,6 @@ def asking_frame(between: tuple[str, ...] = _BETWEEN) -> FrameType | None:
 
 
 def calling_line() -> str:
-    """file:line of the innermost code that is not PyTorch's, "" where there is none."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and (frame.f_code.co_filename.startswith("<frozen ") or _is_of_pytorch(frame)):
-        frame = frame.f_back
-    return "" if frame is None else f"{shown_path(frame.f_code.co_filename)}:{frame.f_lineno}"
-
-
-def calling_line() -> str:
     """file:line of the code outside of PyTorch that called it, "" where there is none."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and (frame.f_code.co_filename.startswith("<frozen ") or _is_of_pytorch(frame)):
