@@ -52,6 +52,13 @@ class OutputVerdict:
     elements: list[Element] = field(default_factory=list)
     sets: list[SetErrors] = field(default_factory=list)
     small_floor: float = 0.0
+    rounding: float = 0.0
+    """Where the source's own error does not explain the target's: a standard deviation of what rounding does to the
+    elements in question, relative to their root mean square."""
+    guilty: str = ""
+    """`frontend` or `backend`, where it failed and the two could be told apart."""
+    undecided: str = ""
+    """Why rounding decides so much of the output that agreement proves nothing."""
 
     @property
     def noise(self) -> float:

@@ -167,3 +167,8 @@ def names_in_use(model: ir.Model) -> dict[str, int]:
     for node in model.graph.all_nodes():
         names.update({node.name or "": 0, **{v.name or "": 0 for v in node.outputs}})
     return names
+
+
+def quantizes(model: ir.Model) -> bool:
+    """Return whether a model rounds to whole steps of a quantization, so that one rounding may come out as a step."""
+    return any("Quantize" in n.op_type or n.op_type.endswith("Integer") for n in model.graph.all_nodes())

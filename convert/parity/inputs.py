@@ -43,14 +43,12 @@ _RANKS = (2, 1, 3)
 class Feed:
     """One set of inputs by name, and what it is called in the report.
 
-    draw_of: the label of the feed that this one lies near to, where it was made to round differently (`draws`).
     edge: every dynamic dim is as small as the graph says it may be, or there are NaN and infinities among the numbers
     (special): the source may not take that.
     """
 
     label: str
     arrays: Mapping[str, np.ndarray]
-    draw_of: str = ""
     edge: bool = False
     special: bool = False
     uneven: bool = False

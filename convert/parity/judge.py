@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,28 +11,32 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.differences import Difference
-from convert.errors import ConvertError, Unsupported
-from convert.graph.tensors import dtype_name
+from convert.errors import ResourceLimit, Unsupported
+from convert.graph.tensors import dtype_name, widened_array
+from convert.graph.values import quantizes
 from convert.naming import Names
 from convert.options import Options
 from convert.parity.compare import (
-    FACTOR,
     FLOAT64_BOUND,
+    OUTLIER,
+    ROUNDINGS,
+    SUSPICIOUS,
+    Explain,
     argmax_agreement,
     compare,
     compare_narrow,
-    mark_doubtful,
+    distance,
+    float64_error,
+    parts_of,
+    rms,
     vacuous_reason,
 )
-from convert.parity.draws import FEW, MANY, group_draws, more_draws, pool_arrays, unsettled_feeds
-from convert.parity.flipped_steps import is_of_flipped_steps
 from convert.parity.inputs import Feed
 from convert.parity.joined_parts import lost_part
+from convert.parity.picks import picking_node, picks_explained, worst_elements
 from convert.parity.randomness import judge_random, random_outputs
-from convert.parity.rounding_margins import is_within_noise
-from convert.parity.sensitive import unexplained_error
+from convert.parity.rounding import FLOAT64, ROUNDOFF, UNDECIDED, Estimates, Explained
 from convert.parity.systematic_error import wrong_scale
-from convert.parity.ties import is_tied, worst_elements
 from convert.runners.process import Limits, Outputs
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 
@@ -122,15 +126,51 @@ def without_feed(runs: RunOutputs, at: int) -> RunOutputs:
     )
 
 
-def judge(graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: VerifyMethod) -> Verdict:
-    """The verdict from outputs that are at hand.
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that a verdict is made from.
+
+    estimates: what rounding does to the graph on the feeds. steps: the source rounds what meets its weights to whole
+    steps while it runs, of which the graph shows nothing.
+    """
+
+    graph: ir.Model
+    feeds: Sequence[Feed]
+    runs: RunOutputs
+    method: VerifyMethod
+    estimates: Estimates
+    steps: bool = False
+    parts_of_narrow: bool = True
+    """Whether far smaller elements of a target with narrower numbers are held to a bound of their own."""
+
+    def explanation(self, position: int) -> Explain:
+        """Return what says how far rounding explains differences of the output at a position."""
+        output, estimates = self.graph.graph.outputs[position], self.estimates
+
+        def explain(
+            place: int, reference: np.ndarray, got: np.ndarray, source: np.ndarray, part: np.ndarray | None
+        ) -> Explained | None:
+            if picking_node(output) is not None and got.dtype.kind in "iu" and got.shape == reference.shape:
+                near = picks_explained(estimates, place, output, reference, got, self.method.declared)
+                return Explained("" if near else "rounding does not decide which are picked")
+            found = estimates.explain(place, str(output.name), reference, got, source, part)
+            if found is None:
+                return None
+            if found.reason and self.steps:
+                return Explained(undecided="the source rounds to steps while it runs, of which the graph shows nothing")
+            return found
+
+        return explain
+
+
+def judge(evidence: Evidence) -> Verdict:
+    """Return the verdict on the plain outputs: the contract, each output, and every way of using the target.
 
     Outputs are matched by position with the source, whose framework may not name them, and by name with the graph,
-    whose names are the contract. Feeds that are draws of one another are compared as one.
+    whose names are the contract.
     """
-    groups = group_draws(feeds)
-    heads = [feeds[g[0]] for g in groups]
-    verdict = Verdict(PASS, feeds=[_feed_label(f, len(g)) for f, g in zip(heads, groups, strict=True)])
+    graph, feeds, runs = evidence.graph, evidence.feeds, evidence.runs
+    verdict = Verdict(PASS, feeds=[feed.label for feed in feeds])
     names = [str(v.name) for v in graph.graph.outputs]
     verdict.reference, exact = reference_outputs(runs)
     wrong = _contract_breach(graph, names, _outputs(runs.source["float32"]), runs.target)
@@ -138,138 +178,170 @@ def judge(graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: Veri
         verdict.status, (verdict.guilty, verdict.reason) = FAIL, wrong
         return verdict
     random = random_outputs(graph)
-    deployed = _outputs(runs.source["float32"])
     for position, name in enumerate(names):
         if name in random:
-            sources = [_output_at(o, position) for o in deployed]
-            verdict.outputs.append(judge_random(graph, name, random[name], sources, [o[name] for o in runs.target]))
-            continue
-        row = _compare_output(name, position, exact, runs, groups, method)
-        references, targets = [_output_at(o, position) for o in exact], [o[name] for o in runs.target]
-        first = [g[0] for g in groups]
-        row.elements = worst_elements([references[i] for i in first], [targets[i] for i in first],
-                                      [f.label for f in heads])  # fmt: skip
-        alike = all(t.dtype == _output_at(o, position).dtype for t, o in zip(targets, deployed, strict=True))
-        fails = row.status == FAIL and not method.tolerant and alike
-        whole = fails and references[0].dtype.kind in "iub"
-        if whole and is_tied(graph, name, feeds, references, targets, FACTOR, method.declared):
-            row.status, row.reason = PASS, "what differs is picked among scores that rounding cannot tell apart"
-        elif whole and is_within_noise(graph, name, feeds, references, targets, FACTOR):
-            row.status, row.reason = PASS, "what differs was decided by less than rounding may change"
-        elif fails and runs.narrowed is None and is_of_flipped_steps(graph, name, feeds, references, targets):
-            row.status, row.reason = INCONCLUSIVE, f"{row.reason}: steps of a quantization that rounding decides"
-        if row.status == PASS and runs.narrowed is not None:
-            arrays = [feed.arrays for feed in feeds]
-            why = lost_part(graph, graph.graph.outputs[position], arrays, references, targets) or wrong_scale(
-                *_output_columns(name, position, exact, runs)
-            )
-            row.status, row.reason = (INCONCLUSIVE, why) if why else (PASS, row.reason)
-        row.agreement = None if runs.narrowed is None else argmax_agreement(references, targets, row.noise)
-        if not isinstance(runs.graph_float64, Unsupported) and exact is not runs.graph_float64:
-            own = [o[name] for o in runs.graph_float64]
-            errors = [unexplained_error(graph, name, *each) for each in zip(feeds, references, own, strict=True)]
-            row.twin = max(errors)
-            # Of scores that are equal in float64 the source takes another, where that is declared of it.
-            integers = references[0].dtype.kind in "iub" and row.twin > FLOAT64_BOUND
-            if integers and is_tied(graph, name, feeds, references, own, 0.0, method.declared):
-                row.twin = 0.0
-            if row.status == PASS and row.twin > FLOAT64_BOUND:
-                where = feeds[int(np.argmax(errors))].label
-                row.status, row.reason = FAIL, f"{_NO_ROUNDING.format(row.twin)}, on {where}"
+            sources = [_output_at(o, position) for o in _outputs(runs.source["float32"])]
+            row = judge_random(graph, name, random[name], sources, [o[name] for o in runs.target])
+        else:
+            row = _judge_output(evidence, position, exact)
+        if row.status == FAIL and not verdict.guilty:
+            verdict.guilty = row.guilty
         verdict.outputs.append(row)
-    _conclude(verdict, [[_output_at(exact[g[0]], p) for g in groups] for p in range(len(names))], set(random))
-    if exact is runs.graph_float64 and runs.narrowed is None and not method.tolerant:
-        mark_doubtful(verdict)
+    _judge_other_ways(evidence, verdict, exact, random)
+    _conclude(verdict, [[_output_at(o, p) for o in exact] for p in range(len(names))], set(random))
     return verdict
 
 
-def settle_verdict(
-    verdict: Verdict,
-    graph: ir.Model,
-    feeds: Sequence[Feed],
-    runs: RunOutputs,
-    again: Callable[[Sequence[Feed]], RunOutputs],
-    method: VerifyMethod,
-) -> Verdict:
-    """The verdict, made again on more draws where outputs may have failed by chance.
+def _judge_output(evidence: Evidence, position: int, exact: Outputs) -> OutputVerdict:
+    runs, method, feeds = evidence.runs, evidence.method, evidence.feeds
+    name = str(evidence.graph.graph.outputs[position].name)
+    references, sources, targets = _output_columns(name, position, exact, runs)
+    row = _compare_output(evidence, position, (references, sources, targets))
+    row.elements = worst_elements([_output_at(o, position) for o in exact], targets, [feed.label for feed in feeds])
+    if row.status == PASS and runs.narrowed is not None:
+        output = evidence.graph.graph.outputs[position]
+        why = lost_part(evidence.graph, output, [feed.arrays for feed in feeds], references, targets) or wrong_scale(
+            references, sources, targets
+        )
+        row.status, row.reason = (INCONCLUSIVE, why) if why else (PASS, row.reason)
+    row.agreement = None if runs.narrowed is None else argmax_agreement(references, targets, row.noise)
+    row.guilty = "backend" if row.status == FAIL and _has_twin(runs) else ""
+    if _has_twin(runs):
+        _judge_twin(evidence, position, exact, row)
+    if row.status != FAIL and runs.narrowed is None and not method.tolerant:
+        _judge_source(evidence, position, (references, sources, targets), row)
+    if row.status == PASS and row.undecided:
+        row.status, row.reason = INCONCLUSIVE, row.undecided
+    return row
 
-    again: runs everything on other feeds. What cannot be run on them leaves the verdict as it was.
-    """
-    if method.tolerant or not verdict.outputs:
-        return verdict
-    drawn = [d for feed in _unsettled(verdict, graph, feeds, runs) for d in more_draws(graph, feed, feeds)]
-    if not drawn:
-        return verdict
-    every = [replace(f, edge=False) for f in (*feeds, *drawn)]  # what has run may not be left out now
+
+Columns = tuple[Sequence[np.ndarray], Sequence[np.ndarray], Sequence[np.ndarray]]
+"""Reference, source and target of one output on each feed; of narrower targets exact and rounded graph, and target."""
+
+
+def _compare_output(evidence: Evidence, position: int, columns: Columns) -> OutputVerdict:
+    name, method = str(evidence.graph.graph.outputs[position].name), evidence.method
+    if evidence.runs.narrowed is not None and not method.tolerant:
+        return compare_narrow(name, *columns, parts=evidence.parts_of_narrow)
+    return compare(name, *columns, rtol=method.rtol, atol=method.atol, explain=evidence.explanation(position))
+
+
+def _has_twin(runs: RunOutputs) -> bool:
+    """Return whether both the source and the graph have a run in float64."""
+    return not isinstance(runs.graph_float64, Unsupported) and not isinstance(runs.source["float64"], Unsupported)
+
+
+def _judge_twin(evidence: Evidence, position: int, exact: Outputs, row: OutputVerdict) -> None:
+    """FAIL of the frontend, in place, where graph and source differ in float64 by more than rounding explains."""
+    own, output = evidence.runs.graph_float64, evidence.graph.graph.outputs[position]
+    assert not isinstance(own, Unsupported)
+    row.twin = 0.0
+    for place, outputs in enumerate(own):
+        reference, found = _output_at(exact[place], position), outputs[row.name]
+        error = float64_error(reference, found)
+        row.twin = max(row.twin, error)
+        if error <= FLOAT64_BOUND or _explains(evidence, place, output, reference, found):
+            continue
+        row.guilty = "frontend"
+        if row.status != FAIL:
+            where = evidence.feeds[place].label
+            row.status, row.reason = FAIL, f"{_NO_ROUNDING.format(error)}, on {where}"
+
+
+def _explains(evidence: Evidence, place: int, output: ir.Value, reference: np.ndarray, found: np.ndarray) -> bool:
+    """Return whether rounding in float64 explains how the graph differs from the source."""
+    estimates = evidence.estimates
+    if reference.dtype.kind in "OUS" or reference.shape != found.shape:
+        return False
     try:
-        return judge(graph, every, again(every), method)
-    except ConvertError:
-        return verdict
+        if picking_node(output) is not None and found.dtype.kind in "iu":
+            declared = evidence.method.declared
+            return picks_explained(estimates, place, output, reference, found, declared, FLOAT64)
+        explained = estimates.explain(place, str(output.name), reference, found, reference, roundoff=FLOAT64)
+        return explained is not None and not explained.reason
+    except ResourceLimit:
+        return False
 
 
-def hold_other_uses(
-    verdict: Verdict,
-    graph: ir.Model,
-    feeds: Sequence[Feed],
-    runs: RunOutputs,
-    again: Callable[[Sequence[Feed]], RunOutputs],
-    method: VerifyMethod,
-) -> Verdict:
-    """The verdict, or a failure of another way of using the target, by more than chance may do.
+def _judge_source(evidence: Evidence, position: int, columns: Columns, row: OutputVerdict) -> None:
+    """Hold the source's own error to what rounding explains: an error of a reader, or of a float64 run, is none.
 
-    A failure in one way only says which. `again` runs everything on other feeds: where chance may have decided, a way
-    that is run on every feed is judged on more draws. Where the first way passes, its own distance from the reference
-    is rounding too, and another way, by other kernels, may be `FACTOR` times as far.
+    In place: where the graph is its own reference, a source that is further from it may have been read wrong. FAIL of
+    the frontend where rounding does not explain a large error, unless steps of a quantization may.
     """
-    failed = verdict.status == FAIL
+    if columns[0][0].dtype.kind in "OUSbiu":
+        return
+    alone = evidence.runs.source["float64"] is not reference_outputs(evidence.runs)[1]
+    own_run = 0 if alone else len(columns[0]) - evidence.runs.stand_ins
+    explain = evidence.explanation(position)
+    for place, (reference, source, target) in enumerate(zip(*columns, strict=True)):
+        if reference.shape != source.shape or target.shape != source.shape:
+            continue
+        exact, given, got = (widened_array(a) for a in (reference, source, target))
+        for part in parts_of(exact):
+            mask = np.isfinite(exact) & np.isfinite(given) & np.isfinite(got)
+            mask = mask if part is None else mask & part
+            size, own, error = rms(exact[mask]), rms((given - exact)[mask]), rms((got - exact)[mask])
+            least = ROUNDINGS * ROUNDOFF.get(source.dtype.name, 2.0**-24) * size
+            large, far = own > SUSPICIOUS * size, place >= own_run and own > OUTLIER * max(error, least)
+            if not (large or far):
+                continue
+            found = _explained(explain, place, reference, source, part)
+            text = (
+                f"the source as deployed is {own / (size or 1.0):.1e} away from {reference_outputs(evidence.runs)[0]}"
+            )
+            if found is not None and not found.reason:
+                row.rounding = max(row.rounding, found.share)
+                if found.undecided:
+                    row.undecided = row.undecided or found.undecided
+                elif part is None and own >= UNDECIDED * size:
+                    row.undecided = f"rounding alone moves the output by {own / (size or 1.0):.0%} of its size"
+            elif found is not None and large and alone and not evidence.steps and not quantizes(evidence.graph):
+                row.status, row.guilty = FAIL, "frontend"
+                row.reason = f"{text}, which rounding does not explain: {found.reason}"
+                return
+            else:
+                why = found.reason if found is not None else "what rounding does is not known"
+                row.undecided = row.undecided or (
+                    f"{text} and the target {error / (size or 1.0):.1e}; rounding does not explain that: {why}"
+                )
+
+
+def _explained(
+    explain: Explain, place: int, reference: np.ndarray, source: np.ndarray, part: np.ndarray | None
+) -> Explained | None:
+    try:
+        return explain(place, reference, source, source, part)
+    except ResourceLimit:
+        return None
+
+
+def _judge_other_ways(evidence: Evidence, verdict: Verdict, exact: Outputs, random: Mapping[str, str]) -> None:
+    """Hold the other ways of using the target to the same bound, in place; a failure in one way names it."""
+    runs, failed = evidence.runs, any(row.status == FAIL for row in verdict.outputs)
     for way, outputs in runs.others.items():
-        used = [replace(feed, edge=False) for feed in feeds[: len(outputs)]]
-        part, whole = _first_runs(replace(runs, target=outputs, others={}), len(outputs)), len(used) == len(feeds)
-        other = judge(graph, used, part, method)
-        by_bound = other.outputs and not method.tolerant
-        fails = other.status == FAIL
-        # Where a way is run on the first feed alone, nothing can be drawn: of few elements chance is granted.
-        if fails and by_bound and (unsettled := _unsettled(other, graph, used, part, MANY if whole else FEW)):
-            if whole and not failed:
-                other = _drawn_again(way, other, graph, used, unsettled, again, method)
-            fails = whole and not failed and other.status == FAIL
-        if fails and not failed and by_bound:
-            fails = judge(graph, used, _beside_first_way(part, graph, runs), method).status == FAIL
-        if fails and not failed:
-            other.reason = f"{way}: {other.reason}"
-            return other
-        if failed and not fails and whole:
-            verdict.reason = f"{runs.use}: {verdict.reason}"
-            return verdict
-    return verdict
-
-
-def _drawn_again(
-    way: str,
-    verdict: Verdict,
-    graph: ir.Model,
-    feeds: Sequence[Feed],
-    unsettled: Sequence[Feed],
-    again: Callable[[Sequence[Feed]], RunOutputs],
-    method: VerifyMethod,
-) -> Verdict:
-    """The verdict on one way of using the target, made again on more draws of some feeds where they can be run."""
-    every = [*feeds, *(replace(d, edge=False) for feed in unsettled for d in more_draws(graph, feed, feeds))]
-    try:
-        runs = again(every)
-    except ConvertError:
-        return verdict
-    outputs = runs.others.get(way, [])
-    if len(outputs) < len(every) or len(every) == len(feeds):
-        return verdict
-    return judge(graph, every, replace(runs, target=outputs, others={}), method)
-
-
-def _beside_first_way(part: RunOutputs, graph: ir.Model, runs: RunOutputs) -> RunOutputs:
-    """The runs of another way with the first way's outputs in place of the source as deployed."""
-    names = [str(v.name) for v in graph.graph.outputs]
-    first = [{n: outputs[n] for n in names} for outputs in runs.target[: len(part.target)]]
-    return replace(part, source={**part.source, "float32": first})
+        part = replace(evidence, runs=_first_runs(replace(runs, target=outputs, others={}), len(outputs)))
+        wrong = None
+        for position, row in enumerate(verdict.outputs):
+            if row.name in random:
+                continue
+            found = _compare_output(
+                part, position, _output_columns(row.name, position, exact[: len(outputs)], part.runs)
+            )
+            if found.status == FAIL and wrong is None:
+                wrong = found
+                if not failed:
+                    row.status, row.reason = FAIL, f"{way}: {found.reason}"
+                    verdict.guilty = "backend" if _has_twin(runs) else ""
+            elif found.undecided and row.status == PASS:
+                row.status, row.reason = INCONCLUSIVE, f"{way}: {found.undecided}"
+        if wrong is not None and not failed:
+            return
+        if wrong is None and failed and len(outputs) == len(runs.target):
+            for row in verdict.outputs:
+                if row.status == FAIL:
+                    row.reason = f"{runs.use}: {row.reason}"
+            return
 
 
 def _first_runs(runs: RunOutputs, count: int) -> RunOutputs:
@@ -283,37 +355,34 @@ def _first_runs(runs: RunOutputs, count: int) -> RunOutputs:
     return RunOutputs(source, runs.target[:count], kept, narrowed, stand_ins=stand_ins)
 
 
-def hold_stand_ins(
-    verdict: Verdict, graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: VerifyMethod
-) -> None:
-    """Name, in place, the feeds on which the graph is its own reference; INCONCLUSIVE where it may have been misread.
+def without_foreign_float64(graph: ir.Model, runs: RunOutputs) -> RunOutputs:
+    """The runs without a source in float64 that is another function than the source as deployed.
 
-    The source ran in float64 on the feeds before. A source that is much further from the graph than the target is, on
-    these, may be noisy or another function, as where it has no run in float64 at all.
+    A program may ask for the dtype of its tensors, and an evaluator of files be wrong: where the graph in float64 is
+    much nearer to the source as deployed than the source in float64 is, that run says nothing about either.
     """
+    double, single, own = runs.source["float64"], runs.source["float32"], runs.graph_float64
+    if isinstance(double, Unsupported) or isinstance(single, Unsupported) or isinstance(own, Unsupported):
+        return runs
+    random = random_outputs(graph)
+    for exact, given, ours in zip(double, single, own, strict=True):
+        for name, a, b, c in zip(ours, exact.values(), given.values(), ours.values(), strict=False):
+            if name in random or a.shape != b.shape or b.dtype.kind in "OUSbiu":
+                continue
+            least = ROUNDINGS * ROUNDOFF.get(b.dtype.name, 2.0**-24)
+            if float64_error(a, c) > FLOAT64_BOUND and distance(b, a) > OUTLIER * max(distance(b, c), least):
+                reason = Unsupported("in float64 the source computes something else than as it is deployed")
+                return replace(runs, source={**runs.source, "float64": reason})
+    return runs
+
+
+def note_stand_ins(verdict: Verdict, feeds: Sequence[Feed], runs: RunOutputs) -> None:
+    """Name, in place, the feeds on which the graph is its own reference: there the source has no float64 run."""
     if not runs.stand_ins or isinstance(runs.source["float64"], Unsupported):
         return
-    first = len(feeds) - runs.stand_ins
-    labels = "; ".join(feed.label for feed in feeds[first:])
+    labels = "; ".join(feed.label for feed in feeds[len(feeds) - runs.stand_ins :])
     verdict.reference = f"{verdict.reference}; on {labels}: the shared graph in float64"
     verdict.notes.append(f"the source does not run in float64 on {labels}: there the graph is compared with itself")
-    if verdict.status != PASS or method.tolerant or runs.narrowed is not None:
-        return
-    single, own = _outputs(runs.source["float32"])[first:], runs.graph_float64
-    rest: dict[str, Outputs | Unsupported] = {"float32": single, "float64": Unsupported("it does not run")}
-    tail = RunOutputs(rest, runs.target[first:], own if isinstance(own, Unsupported) else own[first:])
-    doubt = Verdict(PASS, outputs=judge(graph, feeds[first:], tail, method).outputs)
-    mark_doubtful(doubt)
-    verdict.status, verdict.reason = doubt.status, doubt.reason or verdict.reason
-
-
-def _unsettled(
-    verdict: Verdict, graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, most: int = MANY
-) -> Sequence[Feed]:
-    """The feeds on which outputs of up to `most` elements may have failed by chance."""
-    _, exact = reference_outputs(runs)
-    columns = [_output_columns(str(v.name), position, exact, runs) for position, v in enumerate(graph.graph.outputs)]
-    return unsettled_feeds(verdict, feeds, columns, most)
 
 
 def reference_outputs(runs: RunOutputs) -> tuple[str, Outputs]:
@@ -338,26 +407,7 @@ def _output_columns(
     return [o[name] for o in runs.narrowed.exact], rounded, targets
 
 
-def _compare_output(
-    name: str, position: int, exact: Outputs, runs: RunOutputs, groups: Sequence[Sequence[int]], method: VerifyMethod
-) -> OutputVerdict:
-    if method.tolerant:
-        runs = replace(runs, narrowed=None)
-    references, sources, targets = (pool_arrays(c, groups) for c in _output_columns(name, position, exact, runs))
-    if runs.narrowed is not None:
-        return compare_narrow(name, references, sources, targets)
-    return compare(name, references, sources, targets, rtol=method.rtol, atol=method.atol)
-
-
-def _feed_label(feed: Feed, draws: int) -> str:
-    return feed.label if draws == 1 else f"{feed.label}, with {draws - 1} more draws around it"
-
-
 def _conclude(verdict: Verdict, references: Sequence[Sequence[np.ndarray]], random: Set[str]) -> None:
-    for row in verdict.outputs:
-        off = row.twin is not None and row.twin > FLOAT64_BOUND
-        if row.status == FAIL and not verdict.guilty and row.twin is not None:
-            verdict.guilty = "frontend" if off else "backend"
     failed = [r for r in verdict.outputs if r.status == FAIL]
     if failed:
         verdict.status, verdict.reason = FAIL, f"{failed[0].name}: {failed[0].reason}"
@@ -376,10 +426,8 @@ def _conclude(verdict: Verdict, references: Sequence[Sequence[np.ndarray]], rand
     ]
     if other or (unsure and all(vacuous)):
         unsure = other or unsure
-        verdict.status, verdict.reason = (
-            INCONCLUSIVE,
-            f"{unsure[0].name}: {unsure[0].reason}, so agreement proves nothing",
-        )
+        verdict.status = INCONCLUSIVE
+        verdict.reason = f"{unsure[0].name}: {unsure[0].reason}, so agreement proves nothing"
 
 
 def _contract_breach(graph: ir.Model, names: list[str], source: Outputs, target: Outputs) -> tuple[str, str] | None:

@@ -13,10 +13,9 @@ from math import prod
 
 import onnx_ir as ir
 
-from convert.graph.values import constant, constant_integers, known_dims
+from convert.graph.values import constant, constant_integers, known_dims, quantizes
 from convert.parity.boundary_values import COUNTERPART_KEY
 from convert.parity.inputs import RANK, Feed, complete_sizes, fed_shape, feed_sizes, free_dims, size_facts, sized_feed
-from convert.parity.rounding_margins import quantizes
 from convert.parity.size_guards import broken_guards, fit_sizes
 
 _LEAST, _MOST = 3, 2048

@@ -69,29 +69,3 @@ def smaller_columns(array: np.ndarray) -> list[np.ndarray]:
         if small.any() and np.count_nonzero(mask := small & finite) >= _FEWEST:
             found.append(mask)
     return found
-
-
-def noise_beside(exact: np.ndarray, rounded: np.ndarray) -> np.ndarray:
-    """How far rounding moves each element: the root mean square over those of its own magnitude, float64 of the shape.
-
-    exact and rounded are values in float64 and in float32. A rounding of the elements' size is the least; among
-    elements that are far smaller than others (`smaller_parts`), where few make a mean, four.
-    """
-    exact, rounded = (widened_array(a).astype(np.float64) for a in (exact, rounded))
-    noise = np.zeros(exact.shape)
-    finite = np.isfinite(exact)
-    for roundings, part in ((1.0, finite), *((_ROUNDINGS, part) for part in smaller_parts(exact))):
-        with np.errstate(invalid="ignore"):
-            off = (rounded - exact)[part]
-        size, error = (_rms(a) for a in (exact[part], off[np.isfinite(off)]))
-        noise[part] = max(error, roundings * 2.0**-24 * size)
-    return noise
-
-
-_ROUNDINGS = 4.0
-
-
-def _rms(array: np.ndarray) -> float:
-    """Root mean square, 0 of nothing; numbers beyond the root of the largest do not overflow."""
-    largest = float(np.abs(array).max(initial=0.0))
-    return largest * float(np.sqrt(np.mean((array / largest) ** 2))) if largest else 0.0

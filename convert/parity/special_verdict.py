@@ -70,13 +70,16 @@ def judge_special(
     where the graph is what differs from it, for that of the target where the graph agrees. Rows that the difference is
     not about are held to the source all the same. A note as well where the target refuses the inputs, and one for all
     outputs where the graph is right and the target only has numbers in place of NaN, or makes of denormals what it
-    makes of zeros.
+    makes of zeros. NaN and infinities that spread further inside of their row are a note too, unless the model looks
+    for them: a stretched picture that is written as products of matrices has NaN in whole rows and columns.
     """
     if run.refused:
         verdict.notes.append(f"special values are not verified: {run.refused}")
         return
     verdict.feeds.append(run.label)
     undeclared: list[str] = []
+    spread: list[str] = []
+    looks = any(node.op_type in _LOOKING for node in graph.graph.all_nodes())
     for position, value in enumerate(graph.graph.outputs):
         name = str(value.name)
         source = list(run.source.values())[position]
@@ -112,12 +115,26 @@ def judge_special(
         elif not ours and not special_difference(source, exact, against, _with_denormals(got, source)):
             verdict.notes.append(Note(f"{what}: its kernels take denormal numbers for 0"))
             undeclared.append(name)
+        elif not looks and not special_difference(source, exact, against, _without_spread(got, source)):
+            verdict.notes.append(Note(f"{what}: NaN and infinities reach other elements than in the source"))
+            spread.append(name)
         elif verdict.status == PASS:
             verdict.status, verdict.reason, verdict.guilty = FAIL, what, "frontend" if ours else "backend"
     if undeclared and verdict.status != FAIL:
         verdict.notes.append(
             f"special values: the kernels of the target lose a NaN or a denormal; {_outputs(undeclared)}"
         )
+
+    if spread and verdict.status != FAIL:
+        verdict.notes.append(
+            f"special values: NaN and infinities reach other elements than in the source; {_outputs(spread)}"
+        )
+
+
+_LOOKING = frozenset(("IsNaN", "IsInf"))
+"""Operators by which a model itself decides on NaN or infinities."""
+_NONFINITE = 2
+"""So many rows of the special inputs, the first ones, hold NaN or infinities."""
 
 
 def _outputs(names: Sequence[str]) -> str:
@@ -284,6 +301,17 @@ def _with_nan(target: np.ndarray, source: np.ndarray) -> np.ndarray:
     if source.dtype.kind not in "fcV" or target.shape != source.shape or target.dtype != source.dtype:
         return target
     return np.where(np.isnan(source), source, target)
+
+
+def _without_spread(target: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """Return the target's output with the source's elements for NaN and infinities in rows that are given some."""
+    if source.dtype.kind not in "fV" or target.shape != source.shape or target.dtype != source.dtype or target.ndim < 2:
+        return target
+    mixed = target.copy()
+    spread = ~np.isfinite(widened_array(target))
+    spread[_NONFINITE:] = False
+    mixed[spread] = source[spread]
+    return mixed
 
 
 def _with_denormals(target: np.ndarray, source: np.ndarray) -> np.ndarray:

@@ -16,11 +16,10 @@ import onnx_ir as ir
 from convert.errors import Unsupported
 from convert.graph import Dim
 from convert.graph.tensors import widened_array
-from convert.graph.values import constant_integers, known_dims
+from convert.graph.values import constant_integers, known_dims, quantizes
 from convert.parity.boundary_values import may_be_negative, uses_of_content
-from convert.parity.compare import FACTOR, rms
+from convert.parity.compare import FACTOR, distance, rms
 from convert.parity.distribution import is_large, is_small
-from convert.parity.floors import MOST, distance
 from convert.parity.inputs import (
     RANK,
     Feed,
@@ -33,7 +32,7 @@ from convert.parity.inputs import (
     unlike_steps,
 )
 from convert.parity.judge import RunOutputs, reference_outputs, without_feed
-from convert.parity.rounding_margins import quantizes
+from convert.parity.rounding import UNDECIDED
 from convert.parity.size_guards import broken_guards, fit_sizes
 
 LARGE, FAR = 16, 2048
@@ -312,7 +311,7 @@ def _overflow_reason(source: list[np.ndarray], exact: list[np.ndarray], target: 
         return "the source is infinite or NaN, and the target is not,"
     same = [(a, b, c) for a, b, c in pairs if a.dtype.kind in "fV" and a.shape == b.shape == c.shape]
     noises = [distance(a, b) for a, b, _ in same]
-    if any(n > MOST for n in noises) and all(
+    if any(n > UNDECIDED for n in noises) and all(
         distance(c, b) <= FACTOR * n for n, (_, b, c) in zip(noises, same, strict=True)
     ):
         return f"rounding alone moves the source by {max(noises):.0%}"

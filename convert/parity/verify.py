@@ -17,23 +17,19 @@ from convert.graph.metadata import MODE_KEY
 from convert.graph.mismatches import first_mismatch
 from convert.graph.names import names_in_target
 from convert.graph.tensors import dtype_name
-from convert.graph.values import inverse_permutation
+from convert.graph.values import inverse_permutation, quantizes
 from convert.options import Options
 from convert.parity import inputs
 from convert.parity.as_used import start
 from convert.parity.beyond_claims import compare_beyond_claims
-from convert.parity.compare import is_source_far
 from convert.parity.coverage import describe_coverage
 from convert.parity.declared_ends import hold_declared_ends
 from convert.parity.default_feeds import default_feeds
-from convert.parity.float64_noise import with_float64_noise
-from convert.parity.floors import excuse_cancelled, excuse_order, hold_floors, without_foreign_float64
 from convert.parity.generation import hold_generation
 from convert.parity.inputs import Feed
-from convert.parity.judge import RunOutputs, VerifyMethod, hold_other_uses, hold_stand_ins, judge, settle_verdict
+from convert.parity.judge import Evidence, RunOutputs, VerifyMethod, judge, note_stand_ins, without_foreign_float64
 from convert.parity.locate import locate, locate_source
 from convert.parity.memory import is_scarce
-from convert.parity.nonfinite import excuse_nonfinite
 from convert.parity.randomness import random_outputs
 from convert.parity.repeats import (
     child_results,
@@ -43,9 +39,8 @@ from convert.parity.repeats import (
     transpose_arrays,
     unrepeatable_sides,
 )
-from convert.parity.rounding_margins import quantizes
+from convert.parity.rounding import Estimates
 from convert.parity.saved import save_feeds
-from convert.parity.small_elements import hold_small_elements
 from convert.parity.source_runs import RunFailure, run_where_it_runs
 from convert.parity.special_verdict import SpecialRun, is_float64_needed, judge_special, take_special
 from convert.parity.uneven import without_overflow
@@ -126,14 +121,6 @@ def _verify(
     def draw(sizes: Sequence[Mapping[str, int]], spans: inputs.Spans) -> list[Feed]:
         return default_feeds(graph, options, method, denormals, sizes, spans, alike=True, large=not stored)
 
-    def again(feeds: Sequence[Feed]) -> RunOutputs:
-        return with_float64_noise(graph, feeds, without_foreign_float64(graph, run(feeds)))[0]
-
-    def respond(feeds: Sequence[Feed]) -> Outputs:
-        running = execute(source, [f.arrays for f in feeds], ("float32",), options, method.limits)
-        found = outputs_of(running.results()["float32"])
-        return [kept_outputs(o, method.counterparts) for o in found]
-
     try:
         runs, feeds, notes = run_where_it_runs(run, draw, feeds, source, graph, options, method)
     except RunFailure as failed:
@@ -142,22 +129,22 @@ def _verify(
         return failed_run_verdict(failed.error, graph, feeds, failed.guilty)
     feeds, runs, special = take_special(feeds, runs)
     feeds, runs, remarks = without_overflow(graph, feeds, without_foreign_float64(graph, runs))
-    runs, wide = with_float64_noise(graph, feeds, runs)
     if method.save is not None:
         save_feeds(method.save, feeds)
-    verdict = settle_verdict(judge(graph, feeds, runs, method), graph, feeds, runs, again, method)
-    verdict = hold_other_uses(verdict, graph, feeds, runs, again, method)
+    verdict = judge(
+        Evidence(
+            graph,
+            feeds,
+            runs,
+            method,
+            Estimates(graph, feeds),
+            steps=_storage_format(source, graph) in stored_as.STEPS_AT_RUN_TIME,
+            parts_of_narrow=stored not in (*stored_as.CALIBRATED, *stored_as.STEPS_AT_RUN_TIME),
+        )
+    )
     verdict.stored, verdict.covered = stored, describe_coverage(graph, feeds)
-    verdict.notes += [*notes, *remarks, *wide]
-    hold_stand_ins(verdict, graph, feeds, runs, method)
-    if not method.tolerant and verdict.outputs:
-        steps = _storage_format(source, graph) in stored_as.STEPS_AT_RUN_TIME
-        hold_floors(verdict, graph, feeds, runs, respond, steps=steps)
-        if runs.narrowed is None:
-            excuse_nonfinite(verdict, graph, feeds, runs, respond, method)
-            excuse_cancelled(verdict, graph, feeds, runs, respond)
-            excuse_order(verdict, graph, feeds, runs)
-        hold_small_elements(verdict, graph, feeds, runs, respond, steps=steps)
+    verdict.notes += [*notes, *remarks]
+    note_stand_ins(verdict, feeds, runs)
     hold_declared_ends(verdict, source, target, graph, runs.target, options.layout, method)
     if special is not None and verdict.status != FAIL:
         if is_float64_needed(special, graph):
@@ -169,7 +156,7 @@ def _verify(
     mode = graph.metadata_props.get(MODE_KEY)
     if mode and verdict.status == PASS:
         verdict.status, verdict.reason = INCONCLUSIVE, mode
-    if verdict.status == FAIL or any(map(is_source_far, verdict.outputs)):
+    if verdict.status == FAIL or any(row.undecided for row in verdict.outputs):
         verdict.notes += unrepeatable_sides(source, target, graph, _worst_feed(verdict, feeds), options, method)
     if verdict.status == FAIL and verdict.outputs:
         verdict.divergence = _divergence_place(verdict, source, target, graph, feeds, options, method)

@@ -1,10 +1,10 @@
-"""False alarms and misses on outputs of one or two numbers, over many seeds, with and without more draws.
+"""False alarms and misses on outputs of one or two numbers, over many seeds, with and without an estimate of rounding.
 
     python tests/suites/few_elements.py [--seeds 200] [--only NETWORK]
 
 Eight small PyTorch networks are converted to ONNX, and each pair is judged on one set of random inputs and on three:
 as it is, which is a false alarm where the verdict is not PASS, and with the output of ONNX Runtime multiplied by
-1 + 3e-5, which is a miss where it is. `single` is the verdict on these inputs alone, `draws` the one that is given.
+1 + 3e-5, which is a miss where it is. `near` is whether the target is near the source, `verdict` what is given.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from torch import nn
 import convert
 from convert import api, plugin
 from convert.options import Options, parse_input
+from convert.parity.compare import compare
 from convert.parity.inputs import Feed
-from convert.parity.judge import RunOutputs, VerifyMethod, judge, settle_verdict
+from convert.parity.judge import Evidence, RunOutputs, VerifyMethod, judge
+from convert.parity.rounding import Estimates
 from convert.report import Report
-from convert.verdict import PASS
+from convert.verdict import FAIL, PASS
 
 DEFECT = 3e-5
 
@@ -118,16 +120,18 @@ def feeds_of(name: str, seed: int, count: int) -> list[Feed]:
 
 
 def accepted(name: str, seeds: int, sets: int, defect: float) -> tuple[int, int]:
-    """How often the verdict is PASS: on these inputs alone, and with more draws."""
+    """How often the target is near the source, and how often the verdict is PASS."""
     graph, runner = prepared(name)
-    run, alone, drawn = runner(defect), 0, 0
+    run, near, passed = runner(defect), 0, 0
     for seed in range(seeds):
         feeds = feeds_of(name, seed, sets)
         runs = run(feeds)
-        verdict = judge(graph, feeds, runs, VerifyMethod())
-        alone += verdict.status == PASS
-        drawn += settle_verdict(verdict, graph, feeds, runs, run, VerifyMethod()).status == PASS
-    return alone, drawn
+        output = str(graph.graph.outputs[0].name)
+        columns = [[next(iter(o.values())) for o in runs.source[p]] for p in ("float64", "float32")]
+        near += compare("", *columns, [o[output] for o in runs.target]).status != FAIL
+        verdict = judge(Evidence(graph, feeds, runs, VerifyMethod(), Estimates(graph, feeds)))
+        passed += verdict.status == PASS
+    return near, passed
 
 
 def main() -> None:
@@ -138,7 +142,7 @@ def main() -> None:
     args = parser.parse_args()
     total = np.zeros(8, int)
     heads = [f"{what}, {sets}" for what in ("false alarms", "misses") for sets in ("1 set", "3 sets")]
-    print(f"{'single → draws':<14}" + "".join(f"{h:>22}" for h in heads))
+    print(f"{'near → verdict':<14}" + "".join(f"{h:>22}" for h in heads))
     for name in args.only or NETWORKS:
         row: list[int] = []
         for defect in (0.0, DEFECT):

@@ -18,7 +18,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,12 +110,8 @@ def judged(pair: Pair, kind: str, path: Path) -> dict[str, bool]:
     def narrowed(feeds: Sequence[Any]) -> Any:
         return _narrowed_outputs(pair.graph, [f.arrays for f in feeds], stored)
 
-    def again(feeds: Sequence[Any]) -> RunOutputs:
-        outputs, twin = without_target(pair.source, pair.options, pair.graph, feeds)
-        return RunOutputs(outputs, run_target(kind, path, feeds), twin, narrowed(feeds))
-
     runs = RunOutputs(pair.outputs, target, pair.twin, narrowed(pair.feeds))
-    verdict = concluded(pair.graph, pair.feeds, runs, again)
+    verdict = concluded(pair.graph, pair.feeds, runs)
     right = "INCONCLUSIVE" if pair.name in UNDECIDED and path.name != PLANTED else "PASS"
     accepted = {"ours": verdict.status == right}
     pairs = [
@@ -129,20 +125,13 @@ def judged(pair: Pair, kind: str, path: Path) -> dict[str, bool]:
     return accepted
 
 
-def concluded(graph: Any, feeds: Sequence[Any], runs: Any, again: Callable[[Sequence[Any]], Any]) -> Any:
-    """The verdict as `convert.parity.verify` comes to it; `again` runs everything on other feeds."""
-    from convert.parity.floors import hold_floors, without_foreign_float64
-    from convert.parity.judge import VerifyMethod, judge, settle_verdict
-    from convert.parity.small_elements import hold_small_elements
+def concluded(graph: Any, feeds: Sequence[Any], runs: Any) -> Any:
+    """The verdict as `convert.parity.verify` comes to it."""
+    from convert.parity.judge import Evidence, VerifyMethod, judge, without_foreign_float64
+    from convert.parity.rounding import Estimates
 
-    def respond(moved: Sequence[Any]) -> Any:
-        return again(moved).source["float32"]
-
-    runs, method = without_foreign_float64(graph, runs), VerifyMethod()
-    verdict = settle_verdict(judge(graph, feeds, runs, method), graph, feeds, runs, again, method)
-    hold_floors(verdict, graph, feeds, runs, respond)
-    hold_small_elements(verdict, graph, feeds, runs, respond)
-    return verdict
+    runs = without_foreign_float64(graph, runs)
+    return judge(Evidence(graph, feeds, runs, VerifyMethod(), Estimates(graph, feeds)))
 
 
 def _close(method: str, a: np.ndarray, b: np.ndarray) -> bool:
@@ -258,7 +247,7 @@ def score_reader(name: str) -> list[dict[str, Any]]:
                 found = source or {p: run_source(feeds, p) for p in known}
                 return RunOutputs(found, made, _in_float64(executor, graph, feeds))
 
-            verdict = concluded(graph, feeds, run(feeds, known), run)
+            verdict = concluded(graph, feeds, run(feeds, known))
             passes = "INCONCLUSIVE" if name in planted_readers.UNDECIDED and not changed else "PASS"
             accepted = {"ours": verdict.status == passes}
             rows.append({"network": name, "what": what, "planted": changed, "accepted": accepted,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,10 @@ from convert.batch import machine
 from convert.errors import ConvertError, Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, RANGE_KEY
-from convert.parity import floors, inputs, memory, moves, size_guards, ties, verify, weights
+from convert.parity import inputs, memory, size_guards, verify, weights
 from convert.parity.inputs import Feed
 from convert.runners.process import Limits
-from convert.verdict import FAIL, INCONCLUSIVE, Element, OutputVerdict, SetErrors, Verdict
+from convert.verdict import FAIL, INCONCLUSIVE, Element, OutputVerdict, Verdict
 
 F, I = ir.DataType.FLOAT, ir.DataType.INT64  # noqa: E741
 
@@ -60,79 +59,7 @@ def test_what_memory_lacks_is_told_in_full(monkeypatch: pytest.MonkeyPatch) -> N
 # -- floors -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("sets", "error", "summed", "explained"),
-    [
-        ([(2e-3, 1e-5)], 2e-3, [1e-3], True),
-        ([(2.1e-3, 1e-5)], 2.1e-3, [1e-3], False),
-        ([(4e-5, 1e-5), (2e-3, 1e-5)], 2e-3, [1e-9, 1e-3], True),
-        ([(3.9e-5, 1e-5), (2e-3, 1e-5)], 2e-3, [1e-9, 1e-3], True),
-        ([(4.1e-5, 1e-5), (2e-3, 1e-5)], 2e-3, [1e-9, 1e-3], False),
-        ([(2e-3, 1e-5)], 2e-3, [1e-3, 1e-9], True),
-        ([(0.09, 1e-5)], 0.09, [0.0499], True),
-        ([(0.09, 1e-5)], 0.09, [0.05], False),
-        ([(0.09, 0.03)], 0.09, [0.05], False),
-    ],
-)
-def test_sums_explain_twice_what_they_are_off_and_never_a_tenth(
-    sets: list[tuple[float, float]], error: float, summed: list[float], explained: bool
-) -> None:
-    row = OutputVerdict("y", FAIL, error=error, sets=[SetErrors(e, f, e) for e, f in sets])
-    assert floors._is_explained(row, summed) == explained
-
-
-@pytest.mark.parametrize(
-    ("error", "target", "numbers"),
-    [
-        (1e-9, np.ones((2, 3), np.float32), True),
-        (2.0, np.ones((2, 3), np.float32), True),
-        (0.0, np.ones((2, 3), np.float32), False),
-        (np.inf, np.ones((2, 3), np.float32), False),
-        (1.0, np.ones((2, 4), np.float32), False),
-        (1.0, np.ones((2, 2), np.float32), False),
-        (1.0, np.ones((2, 3), np.float64), False),
-        (1.0, np.ones((2, 3), np.float16), False),
-    ],
-)
-def test_a_failure_by_numbers_has_the_dtype_and_shape_of_the_source(error: float, target: Any, numbers: bool) -> None:
-    given = {"other": np.ones(1, np.int8), "own": np.ones((2, 3), np.float32)}
-    found = {"y": target, "z": np.ones(5, np.float16)}
-    runs = SimpleNamespace(source={"float32": [given]}, target=[found])
-    assert floors._is_of_numbers(1, OutputVerdict("y", FAIL, error=error), runs) == numbers  # type: ignore[arg-type]
-    lacking = SimpleNamespace(source={"float32": Unsupported("no kernel")}, target=[found])
-    assert not floors._is_of_numbers(1, OutputVerdict("y", FAIL, error=1.0), lacking)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_a_number_is_moved_to_either_neighbor(dtype: Any) -> None:
-    largest = np.finfo(dtype).max
-    array = np.array([1.0] * 40 + [-2.0] * 40 + [0.0, np.inf, np.nan, largest, -0.0], dtype)
-    moved = moves.moved_array(array, np.random.default_rng(0))
-    assert moved.dtype == dtype
-    infinity = np.array(np.inf, dtype)
-    for start, number in ((0, 1.0), (40, -2.0)):
-        own = np.array(number, dtype)
-        near = {float(np.nextafter(own, infinity)), float(np.nextafter(own, -infinity))}
-        assert {float(x) for x in moved[start : start + 40]} == near
-    np.testing.assert_array_equal(moved[[80, 81, 82, 84]], array[[80, 81, 82, 84]])
-    assert np.isfinite(moved[83])
-    integers = np.arange(3)
-    assert moves.moved_array(integers, np.random.default_rng(0)) is integers
-
-
 # -- ties -------------------------------------------------------------------------------------------------------------
-
-
-def test_picks_of_a_middle_axis_are_moved_behind_the_others() -> None:
-    """[2, 4, 3, 5] with three picked along axis 2: rows of three, in the order of the other axes."""
-    picked = np.arange(2 * 4 * 3 * 5).reshape(2, 4, 3, 5)
-    rows = np.zeros((2, 4, 5, 7))
-    found = ties._indices_by_row(picked, rows, 2, 3)
-    assert found.shape == (40, 3)
-    np.testing.assert_array_equal(found[1], picked[0, 0, :, 1])
-    np.testing.assert_array_equal(found[5], picked[0, 1, :, 0])
-    dropped = ties._indices_by_row(picked[:, :, 0], rows, 2, 1)
-    np.testing.assert_array_equal(dropped.ravel(), picked[:, :, 0].ravel())
 
 
 # -- inputs -----------------------------------------------------------------------------------------------------------

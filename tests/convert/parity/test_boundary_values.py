@@ -12,9 +12,8 @@ import pytest
 from convert.graph import Graph
 from convert.graph.metadata import RANGE_KEY
 from convert.parity.boundary_values import boundary_values, may_be_negative, mix_boundary_values
-from convert.parity.inputs import Spans, generate_feeds, sized_feed, special_feed
-from convert.parity.moves import moved_arrays
-from convert.parity.uneven import far_feed, uneven_feed, with_unusual_rows
+from convert.parity.inputs import Spans, generate_feeds, sized_feed
+from convert.parity.uneven import with_unusual_rows
 
 T = ir.DataType
 Build = Callable[[Graph, ir.Value], ir.Value]
@@ -195,22 +194,6 @@ def test_signs_of_two_integers_differ() -> None:
     g.output(g.Div(*(g.input(n, T.INT64, ["n", 9]) for n in "ab")), "y")
     arrays = with_unusual_rows(g.model(), generate_feeds(g.model()))[2].arrays
     assert [[bool((row < 0).any()) for row in arrays[n]] for n in "ab"] == [[False, False, True], [False, True, False]]
-
-
-def test_floats_that_become_places_are_whole_and_within_the_table() -> None:
-    made = model(lambda g, v: table(g, g.Cast(v, to=T.INT64)), T.FLOAT)
-    usual = with_unusual_rows(made, generate_feeds(made))
-    assert far_feed(made, 5) is None, "there is nothing to be larger"
-    assert special_feed(made, 3) is None
-    uneven = uneven_feed(made, 4)
-    assert uneven is not None
-    for feed in (*usual, uneven):
-        x = feed.arrays["x"]
-        assert x.dtype == np.float32
-        assert np.array_equal(x, np.rint(x))
-        assert (x.min() >= 0, x.max() < 5000) == (True, True)
-        assert moved_arrays(feed.arrays, 1)["x"] is x
-    assert 4999 in usual[2].arrays["x"]
 
 
 def test_without_boundary_values_nothing_changes() -> None:

@@ -13,21 +13,16 @@ from convert.declared_ends import DeclaredEnd, DeclaredEnds
 from convert.graph import Graph
 from convert.parity import declared_ends
 from convert.parity.boundary_values import _MOST, _with_whole_rows, boundary_values, mix_boundary_values
-from convert.parity.compare import _count_wrong, _same_kind, _structure_difference, compare
+from convert.parity.compare import _count_wrong, compare, structure_difference
 from convert.parity.declared_ends import _dims
 from convert.parity.distribution import distribution_difference
-from convert.parity.draws import unsettled_feeds
-from convert.parity.floors import excuse_order
 from convert.parity.given_arrays import with_pairs
-from convert.parity.inputs import Feed
-from convert.parity.judge import RunOutputs
-from convert.parity.magnitudes import _may_have_gap, noise_beside, smaller_columns, smaller_parts
-from convert.parity.nonfinite import _MOVES, _kinds, _moved_runs
+from convert.parity.magnitudes import _may_have_gap, smaller_columns, smaller_parts
+from convert.parity.picks import _largest
 from convert.parity.special import _kinds as kinds_of_elements
-from convert.parity.ties import _is_near_tie, _largest, is_tied
 from convert.parity.uneven import _overflow_reason, _times
 from convert.parity.weights import _comparable
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, SetErrors, Verdict
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 
 T = ir.DataType
 
@@ -36,22 +31,6 @@ def test_wrong_integers_of_a_source_of_another_shape_are_those_that_differ() -> 
     source, target = np.array([1, 2, 3, 4, 5]), np.array([1, 3, 2, 4, 5])
     assert _count_wrong(np.zeros(2, np.int64), source, target) == 2
     assert _count_wrong(np.zeros(2, np.int64), source, source.copy()) == 0
-
-
-def test_each_element_is_a_number_or_the_same_infinity_or_nan_on_both_sides() -> None:
-    a = np.array([1.0, np.nan, np.inf, -np.inf, np.nan, np.inf, 1.0, 2.0, np.inf])
-    b = np.array([3.0, np.nan, np.inf, -np.inf, np.inf, -np.inf, np.nan, np.inf, 0.0])
-    assert _same_kind(a, b).tolist() == [True, True, True, True, False, False, False, False, False]
-
-
-@pytest.mark.parametrize(
-    ("content", "kinds"),
-    [([1.0], set()), ([np.nan], {"nan"}), ([np.inf, 1], {"+"}), ([-np.inf, 1], {"-"}),
-     ([np.nan, -np.inf, np.inf], {"nan", "+", "-"}), ([3], set())],
-)  # fmt: skip
-def test_kinds_of_an_array(content: list[float], kinds: set[str]) -> None:
-    assert _kinds(np.array(content, np.float32)) == kinds
-    assert _kinds(np.array([7])) == set()
 
 
 def test_kinds_of_elements() -> None:
@@ -163,8 +142,8 @@ def test_a_source_that_only_rounds_and_an_exact_output() -> None:
 @pytest.mark.parametrize("dtypes", [("float64", "float32"), ("float32", "float64"), ("int32", "int64"), ("i8", "i4")])
 def test_another_dtype_is_a_difference_whichever_is_wider(dtypes: tuple[str, str]) -> None:
     source, target = (np.ones(3, np.dtype(d)) for d in dtypes)
-    assert _structure_difference(source, target) == f"dtype {target.dtype} where the source has {source.dtype}"
-    assert not _structure_difference(source, source.copy())
+    assert structure_difference(source, target) == f"dtype {target.dtype} where the source has {source.dtype}"
+    assert not structure_difference(source, source.copy())
 
 
 @pytest.mark.parametrize("count", [1, 8, 1000])
@@ -203,72 +182,6 @@ def test_declared_dims_are_those_that_are_given(dims: Any, shape: tuple[int, ...
     assert bool(both) == (bool(text) or dims == (300, 4))
 
 
-def test_a_tie_by_chance_beside_one_that_is_picked_alike() -> None:
-    """Two numbers that are one by chance come apart when they move; a row that nothing rounds is no reason not to ask.
-
-    Copies of one number stay equal, and have to be picked alike.
-    """
-    g = Graph()
-    x = g.input("x", T.FLOAT, ["n", 2])
-    g.output(g.ArgMax(g.Mul(x, np.float32(1 / 3)), axis=1, keepdims=0), "y")
-    third = np.float32(1 / 3)
-    feed = Feed("one", {"x": np.array([[-1, 0], [third, third]], np.float32)})
-    right, other = np.array([1, 0]), np.array([1, 1])
-    assert is_tied(g.model(), "y", [feed], [right], [other], 4.0)
-    assert not is_tied(g.model(), "y", [feed], [right], [np.array([0, 0])], 4.0)
-    assert not is_tied(g.model(), "y", [feed], [right], [other[:1]], 4.0)
-    assert not is_tied(g.model(), "y", [feed], [right], [np.array([1, 2])], 4.0)
-    g = Graph()
-    x = g.input("x", T.FLOAT, ["n", 1])
-    g.output(g.ArgMax(g.Concat(*[g.Mul(x, np.float32(1 / 3))] * 2, axis=1), axis=1, keepdims=0), "y")
-    feed = Feed("one", {"x": np.array([[1], [third]], np.float32)})
-    assert not is_tied(g.model(), "y", [feed], [right], [other], 4.0)
-
-
-@pytest.mark.parametrize("number", [0.1, 0.3, 1 / 3, 0.7, 0.9, 0.77, 0.123])
-def test_equal_scores_that_rounding_moves_in_either_direction_are_a_tie(number: float) -> None:
-    g = Graph()
-    x = g.input("x", T.FLOAT, [1, 2])
-    g.output(g.ArgMax(g.Mul(x, np.float32(1 / 3)), axis=1, keepdims=0), "y")
-    feed = Feed("one", {"x": np.full((1, 2), number, np.float32)})
-    assert is_tied(g.model(), "y", [feed], [np.array([0])], [np.array([1])], 4.0)
-
-
-def test_equal_scores_that_nothing_rounds_are_none() -> None:
-    g = Graph()
-    x = g.input("x", T.FLOAT, [1, 2])
-    g.output(g.ArgMax(g.Mul(x, np.float32(2)), axis=1, keepdims=0), "y")
-    feed = Feed("one", {"x": np.full((1, 2), 0.3, np.float32)})
-    assert not is_tied(g.model(), "y", [feed], [np.array([0])], [np.array([1])], 4.0)
-
-
-@pytest.mark.parametrize(("size", "drawn"), [(255, True), (256, True), (257, False)])
-def test_up_to_256_elements_of_a_source_that_is_far_are_drawn_again(size: int, drawn: bool) -> None:
-    exact = np.ones(size)
-    row = OutputVerdict("y", INCONCLUSIVE, sets=[SetErrors(0.0, 1.0, 0.0)])
-    verdict = Verdict(INCONCLUSIVE, outputs=[row])
-    feeds = [Feed("one", {})]
-    single = (exact * 2).astype(np.float32)
-    assert unsettled_feeds(verdict, feeds, [([exact], [single], [single])]) == (feeds if drawn else [])
-
-
-def test_results_off_by_a_unit_in_the_last_place_explain_a_function() -> None:
-    """What comes out of atanh(tanh(x)) has lost more than sums in another order would."""
-    g = Graph()
-    g.output(g.Atanh(g.Tanh(g.input("x", T.FLOAT, [64]))), "y")
-    x = np.linspace(5.0, 6.0, 64).astype(np.float32)
-    exact = {"y": x.astype(np.float64)}
-    for off, floors, status in ((4e-4, 16, INCONCLUSIVE), (4e-4, 33, FAIL), (2e-4, 33, INCONCLUSIVE), (1e-3, 16, FAIL)):
-        target = {"y": (x * np.float32(1 + off)).astype(np.float32)}
-        source = {"y": (x * np.float32(1 + off / floors)).astype(np.float32)}
-        runs = RunOutputs({"float32": [source], "float64": [exact]}, [target], [exact])
-        numbers = SetErrors(off, off / floors, off)
-        row = OutputVerdict("y", FAIL, "why", error=off, floor=off / floors, twin=0.0, sets=[numbers])
-        verdict = Verdict(FAIL, outputs=[row], guilty="backend")
-        excuse_order(verdict, g.model(), [Feed("one", {"x": x})], runs)
-        assert verdict.status == status, off
-
-
 @pytest.mark.parametrize(("size", "status"), [(63, PASS), (64, FAIL)])
 def test_a_few_wild_elements_of_a_source_of_64_do_not_excuse_the_others(size: int, status: str) -> None:
     """Of fewer the better half says nothing."""
@@ -278,46 +191,6 @@ def test_a_few_wild_elements_of_a_source_of_64_do_not_excuse_the_others(size: in
     target = (exact + 1e-2).astype(np.float32)
     assert compare("y", [exact], [source], [target]).status in (status, INCONCLUSIVE if status == PASS else FAIL)
     assert (compare("y", [exact], [source], [target]).status == FAIL) == (status == FAIL)
-
-
-def test_noise_beside_what_is_larger() -> None:
-    """Four roundings of the smaller elements at the least, one of the others; and what they are off by."""
-    exact = np.array([2.0**20, 2.0**20, 1.0, 1.0, 0.0])
-    noise = noise_beside(exact, exact)
-    whole = 2.0**-24 * np.sqrt(np.mean(exact**2))
-    np.testing.assert_allclose(noise, [whole, whole, *[4 * 2.0**-24 * np.sqrt(2 / 3)] * 3], rtol=1e-12)
-    rounded = exact + np.array([0, 0, 0.5, 0, 0])
-    np.testing.assert_allclose(noise_beside(exact, rounded)[2:], [0.5 / np.sqrt(3)] * 3, rtol=1e-12)
-    assert noise_beside(np.zeros(3), np.zeros(3)).tolist() == [0, 0, 0]
-    assert noise_beside(np.zeros(0), np.zeros(0)).size == 0
-
-
-def test_more_than_256_places_of_a_row_are_picked_once_each() -> None:
-    g = Graph()
-    x = g.input("x", T.FLOAT, [1, 300])
-    values, indices = g.TopK(x, np.array([300]), outputs=2)
-    g.output(values, "v")
-    g.output(indices, "y")
-    scores = np.zeros((1, 300))
-    right, twice = np.arange(300)[None], np.minimum(np.arange(300), 298)[None]
-    picker = g.model().graph.node(-1)
-    assert _is_near_tie(picker, scores, np.zeros(1), right, right[:, ::-1], 4.0)
-    assert not _is_near_tie(picker, scores, np.zeros(1), right, twice, 4.0)
-
-
-def test_each_set_moves_otherwise() -> None:
-    g = Graph()
-    g.output(g.Neg(g.input("x", T.FLOAT, [40])), "y")
-    feeds = [Feed(f"seed {n}", {"x": np.full(40, 1.5, np.float32)}) for n in range(9)]
-    asked: list[np.ndarray] = []
-
-    def respond(moved: Any) -> list[dict[str, np.ndarray]]:
-        asked.extend(feed.arrays["x"] for feed in moved)
-        return [{"other": -feed.arrays["x"]} for feed in moved]
-
-    runs = _moved_runs(g.model(), feeds, ["y"], [], respond)
-    assert len(runs) == 2 * _MOVES
-    assert len({array.tobytes() for array in asked}) == len(asked) == 9 * _MOVES
 
 
 def test_complex_arrays_are_pairs_of_a_real_input_only() -> None:

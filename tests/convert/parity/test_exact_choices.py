@@ -8,15 +8,13 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from convert.errors import ConvertError, Location
+from convert.errors import Location
 from convert.graph import Graph
-from convert.parity import ties, weights
+from convert.parity import weights
 from convert.parity.generation import _prompt, compare_generation
-from convert.parity.inputs import Feed
 from convert.parity.locate import _describe_counterpart
 from convert.parity.pairing import departing_steps
 from convert.parity.profile import _axis_moves, relevant_places
-from convert.parity.rounding_margins import _deciding_node, _is_one_step_apart
 from convert.parity.weights import describe_weights, weight_differences
 from convert.runners.generation import CachePart, Generation
 from convert.runners.trace import Trace, TraceStep, summarize
@@ -133,59 +131,6 @@ def test_orders_of_three_dims() -> None:
 
 
 # -- ties -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("axis", [0, 1, 2, 3, -1, -4])
-def test_picked_places_are_of_their_own_row_along_any_axis(axis: int) -> None:
-    scores = np.random.default_rng(axis + 4).permutation(np.arange(120.0)).reshape(2, 3, 4, 5)
-    x = ir.Value(name="x")
-    node = ir.Node("", "TopK", [x], [ir.AttrInt64("axis", axis)])
-    order = np.argsort(-scores, axis=axis)
-    first, swapped = np.take(order, [0, 1], axis), np.take(order, [1, 0], axis)
-    assert ties._is_near_tie(node, scores, 0.0, first, first, 4.0)
-    assert not ties._is_near_tie(node, scores, 0.0, first, swapped, 4.0)
-    assert ties._is_near_tie(node, scores, 30.0, first, swapped, 4.0)
-    twice = np.take(order, [0, 0], axis)
-    assert not ties._is_near_tie(node, scores, 30.0, first, twice, 4.0)
-    beyond = first.copy()
-    beyond.flat[0] = scores.shape[axis]
-    assert not ties._is_near_tie(node, scores, 30.0, first, beyond, 4.0)
-    beyond.flat[0] = -1
-    assert not ties._is_near_tie(node, scores, 30.0, first, beyond, 4.0)
-
-
-def test_ties_that_cannot_be_computed_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    g = Graph()
-    g.output(g.ArgMax(g.input("x", F, [3]), axis=0, keepdims=0), "y")
-    feed, one = Feed("one", {"x": np.array([1, np.nextafter(np.float32(1), 0), 0], np.float32)}), [np.array(0)]
-    assert ties.is_tied(g.model(), "y", [feed], one, [np.array(1)], 4.0)
-    assert not ties.is_tied(g.model(), "y", [feed], one, [np.array(2)], 4.0)
-    assert not ties.is_tied(g.model(), "y", [feed], one, [np.array([1])], 4.0)
-    assert not ties.is_tied(g.model(), "z", [feed], one, [np.array(1)], 4.0)
-
-    def no(*given: Any) -> Any:
-        raise ConvertError("no")
-
-    monkeypatch.setattr(ties, "scores_and_noise", no)
-    assert not ties.is_tied(g.model(), "y", [feed], one, [np.array(1)], 4.0)
-
-
-@pytest.mark.parametrize(("by", "near"), [(0, True), (1, True), (-1, True), (2, False), (-2, False)])
-def test_whole_numbers_may_be_one_apart(by: int, near: bool) -> None:
-    one = np.array([5, 5], np.uint8)
-    assert _is_one_step_apart(one, one + np.array([0, by], np.int16)) == near
-
-
-def test_a_cast_of_whole_numbers_decides_nothing() -> None:
-    g = Graph()
-    whole, x = g.input("i", I64, [3]), g.input("x", F, [3])
-    g.output(g.Cast(whole, to=F), "a")
-    g.output(g.Cast(g.Greater(x, x), to=I64), "b")
-    g.output(g.Cast(x, to=I64), "c")
-    g.output(g.Cast(g.And(g.Greater(x, x), g.Less(x, x)), to=I64), "d")
-    nodes = [_deciding_node(v.producer()) for v in g.model().graph.outputs]
-    assert [n.op_type if n is not None else "" for n in nodes] == ["", "Greater", "Cast", ""]
-    assert _deciding_node(None) is None
 
 
 # -- weights ----------------------------------------------------------------------------------------------------------

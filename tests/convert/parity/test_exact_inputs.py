@@ -16,7 +16,6 @@ from convert.graph.metadata import RANGE_KEY
 from convert.options import Options
 from convert.parity import size_guards, size_search, source_runs
 from convert.parity.counterparts import Counterparts, _both, _by_place, _plain_name, narrow_dims
-from convert.parity.draws import group_draws, pool_arrays
 from convert.parity.inputs import (
     GIVEN,
     Feed,
@@ -103,14 +102,6 @@ def test_a_size_that_is_fixed_narrows_the_first() -> None:
     assert [str(d) for d in left.graph.inputs[0].shape or ()] == ["4", "m", "3"]
     with pytest.raises(UsageError, match=r"two takes n = 4 and 5, which is one size in one"):
         narrow_dims(model("n", "n"), model(4, 5), pairs, "", ("one", "two"))
-
-
-def test_draws_of_two_feeds_are_theirs() -> None:
-    feeds = [Feed("a", {}), Feed("b", {}), Feed("1", {}, draw_of="b"), Feed("2", {}, draw_of="a")]
-    assert group_draws(feeds) == [[0, 3], [1, 2]]
-    arrays = [np.full((1, 2), float(i)) for i in range(4)]
-    one, other = pool_arrays(arrays, [[0, 3], [1]])
-    assert (one.tolist(), other.tolist()) == ([0, 0, 3, 3], [[1, 1]])
 
 
 def test_first_runs_have_stand_ins_of_their_own() -> None:

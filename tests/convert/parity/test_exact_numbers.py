@@ -17,21 +17,19 @@ from convert.options import Options
 from convert.parity import locate as locate_room
 from convert.parity.counterparts import Counterparts, _check_pair, _Lists
 from convert.parity.distribution import redraws
-from convert.parity.draws import _differ_by_value, _may_be_chance, unsettled_feeds
 from convert.parity.inputs import Feed, given_feed, sized_feed
 from convert.parity.judge import VerifyMethod
+from convert.parity.picks import worst_elements
 from convert.parity.randomness import describe_repeats
 from convert.parity.repeats import kept_outputs
-from convert.parity.rounding_margins import _deciding_node
 from convert.parity.size_guards import fit_sizes
 from convert.parity.size_search import _elements, _refusal, _spread_choice, _that_fit, _variants
 from convert.parity.special import special_difference
 from convert.parity.special_verdict import _with_denormals
-from convert.parity.ties import _is_near_tie, worst_elements
 from convert.parity.verify import verify
 from convert.parity.weights import _distance, _fingerprint, weight_differences
 from convert.runners.trace import Trace
-from convert.verdict import PASS, OutputVerdict, SetErrors, Verdict
+from convert.verdict import PASS
 from tests.support.sides import SOURCE, TARGET, Side, Sides, graph, scaled
 
 F = ir.DataType.FLOAT
@@ -39,48 +37,6 @@ ONE = np.array([2.0, 0.0, 0.0, 0.0])
 """Its root mean square is 1."""
 BEYOND = 1 + 2.0**-20
 SIDES = pytest.mark.parametrize("beyond", [False, True])
-
-
-def test_samples_differ_by_value_where_shapes_dtypes_and_infinities_are_the_same() -> None:
-    for size in (0, 1, 257):
-        exact = np.ones(size)
-        single = exact.astype(np.float32)
-        assert _differ_by_value(exact, single, single) == (size > 0), size
-    ones, nans = np.ones(3), np.array([1.0, np.nan, 1.0])
-    for arrays in ((nans, ones, ones), (ones, nans, ones), (ones, ones, nans)):
-        assert not _differ_by_value(*arrays)
-    assert _differ_by_value(nans, nans, nans)
-    for arrays in ((np.ones(2), ones, ones), (ones, np.ones(2), ones), (ones, ones, np.ones(2))):
-        assert not _differ_by_value(*arrays)
-    assert not _differ_by_value(ones, ones.astype(np.float32), ones)
-
-
-@pytest.mark.parametrize(
-    ("shape", "most"),
-    [
-        ((), 4000.0),
-        ((5,), 4000.0),
-        ((1, 5), 4000.0),
-        ((3, 5), 40.0),
-        ((256,), 4000.0),
-        ((257,), 8.0),
-        ((2, 129), 8.0),
-        ((20, 13), 4 * 1000**0.05),
-    ],
-)
-def test_a_ratio_is_chance_up_to_one_in_a_thousand(shape: tuple[int, ...], most: float) -> None:
-    """By the root of 1,000 that the number of rows is: of three, ten times the bound of four floors."""
-    for share, chance in ((1 - 1e-9, True), (1 + 1e-9, False)):
-        assert _may_be_chance(OutputVerdict("y", error=share * most * 2.0**-20, floor=2.0**-20), shape) == chance
-
-
-@pytest.mark.parametrize(("size", "error", "noisy"), [(1, 2.0**-19, True), (1, 2.0**-20, False), (2, 2.0**-19, True),
-                                                      (3, 2.0**-19, False)])  # fmt: skip
-def test_one_or_two_numbers_that_pass_by_noise_are_drawn_again(size: int, error: float, noisy: bool) -> None:
-    arrays = [np.ones(size)], [np.ones(size, np.float32)], [np.ones(size, np.float32)]
-    row = OutputVerdict("y", PASS, error=error, sets=[SetErrors(error, error, error)])
-    feed = Feed("one", {})
-    assert unsettled_feeds(Verdict(PASS, outputs=[row]), [feed], [arrays]) == ([feed] if noisy else [])
 
 
 def test_runs_up_to_the_ninth_tell_whether_numbers_are_drawn() -> None:
@@ -96,17 +52,6 @@ def test_runs_up_to_the_ninth_tell_whether_numbers_are_drawn() -> None:
 def test_two_runs_may_differ_by_a_ten_thousandth_of_their_size(beyond: bool) -> None:
     other = ONE + np.array([0.0, 2e-4 * (BEYOND if beyond else 1), 0.0, 0.0])
     assert bool(describe_repeats({"y": ONE}, {"y": other})) == beyond
-
-
-@SIDES
-def test_scores_are_tied_up_to_four_floors(beyond: bool) -> None:
-    g = Graph()
-    x = g.input("x", F, [1, 3])
-    g.output(g.ArgMax(x, axis=1, keepdims=1), "y")
-    made = g.model()
-    scores = np.array([[1.0, 1.0 - 2.0**-8 * (BEYOND if beyond else 1), 0.0]])
-    picked = [np.array([[i]]) for i in (0, 1)]
-    assert _is_near_tie(made.graph.node(0), scores, 2.0**-10, *picked, 4.0) != beyond
 
 
 def test_elements_that_are_equal_are_none_of_the_worst() -> None:
@@ -328,17 +273,6 @@ def test_rows_of_denormals_are_those_of_outputs_of_one_shape(shape: tuple[int, .
     assert _with_denormals(target, source) is target
     found = _with_denormals(target, np.full((5, 3), 1e-40, np.float32))
     np.testing.assert_array_equal(found, [[0] * 3] * 3 + [[np.float32(1e-40)] * 3] * 2)
-
-
-def test_nodes_that_decide() -> None:
-    g = Graph()
-    x = g.input("x", F, [4])
-    compared, cast = g.Greater(x, np.float32(1)), g.Cast(x, to=ir.DataType.INT64)
-    for value, decides in (
-        (g.Reshape(g.Not(compared), [2, 2]), compared), (g.Cast(compared, to=ir.DataType.INT64), compared),
-        (g.Squeeze(g.Unsqueeze(cast, [0]), [0]), cast), (g.Reshape(x, [2, 2]), None), (g.Neg(cast), None), (x, None),
-    ):  # fmt: skip
-        assert _deciding_node(value.producer()) is (None if decides is None else decides.producer())
 
 
 @pytest.mark.parametrize(

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 import pytest
 
 from convert.errors import Unsupported
-from convert.graph import Graph
 from convert.graph.metadata import RANGE_KEY
-from convert.parity import floors, moves, special
+from convert.parity import special
 from convert.parity.compare import argmax_agreement, compare_narrow, vacuous_reason
 from convert.parity.inputs import Feed
-from convert.parity.judge import RunOutputs
 from convert.parity.special import _difference_text, _of_row, _wrong_floats, reaches_shapes
 from convert.parity.special_verdict import _with_denormals, _with_nan
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, SetErrors, Verdict
-from tests.convert.parity.input_models import identities as model
+from convert.verdict import PASS
 
 F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
 NO = Unsupported("no")
@@ -27,91 +21,6 @@ FEED = Feed("one", {})
 
 
 # -- floors -----------------------------------------------------------------------------------------------------------
-
-
-def test_the_first_of_two_that_are_excused_is_named() -> None:
-    rows = [OutputVerdict(n, FAIL, "why", error=1.0) for n in "yz"]
-    arrays = [dict.fromkeys("yz", np.ones(4, np.float32))]
-    verdict = Verdict(FAIL, "y: why", outputs=rows, guilty="backend")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(floors, "explained_floors", lambda *a: {0: 1.0, 1: 1.0})
-        runs = RunOutputs({"float32": arrays, "float64": NO}, arrays, NO)
-        floors.excuse_cancelled(verdict, model(4, outputs="yz"), [FEED], runs, lambda feeds: [])
-    assert (verdict.status, verdict.reason[:10], verdict.guilty) == (INCONCLUSIVE, "y: nothing", "")
-
-
-@pytest.mark.parametrize("shape", [(2,), (4,), (1, 3), (3, 1)])
-def test_a_failure_of_numbers_has_the_sources_shape_and_dtype(shape: tuple[int, ...]) -> None:
-    row = OutputVerdict("y", FAIL, error=1.0)
-
-    def told(array: np.ndarray) -> bool:
-        return floors._is_of_numbers(0, row, RunOutputs({"float32": [{"s": np.ones(3)}]}, [{"y": array}], NO))
-
-    assert told(np.ones(3))
-    assert not told(np.ones(shape))
-    assert not told(np.ones(3, np.float32))
-    assert not floors._is_of_numbers(0, row, RunOutputs({"float32": NO}, [{"y": np.ones(3)}], NO))
-
-
-def test_the_second_output_and_the_second_feed_set_a_float64_run_aside() -> None:
-    g = Graph()
-    x = g.input("x", F, [4])
-    for name, value in (("i", g.Cast(x, to=I64)), ("r", g.RandomNormalLike(x)), ("y", g.Neg(x))):
-        g.output(value, name)
-    made = g.model()
-    same = {"i": np.arange(4), "r": np.ones(4), "y": np.ones(4)}
-    other = {**same, "i": np.arange(4) + 1, "r": np.zeros(4)}
-    foreign = {**other, "y": np.full(4, 3.0)}
-    for doubles, aside in (([other, other], False), ([foreign, other], True), ([other, foreign], True)):
-        runs = RunOutputs({"float32": [same] * 2, "float64": doubles}, [], [same] * 2)
-        assert (floors.without_foreign_float64(made, runs) is not runs) == aside
-    for single, double, own in ((NO, [foreign], [same]), ([same], NO, [same]), ([same], [foreign], NO)):
-        runs = RunOutputs({"float32": single, "float64": double}, [], own)
-        assert floors.without_foreign_float64(made, runs) is runs
-
-
-def test_distances_are_pooled_over_feeds_that_have_elements() -> None:
-    def pooled(*pairs: tuple[Any, Any]) -> dict[int, float]:
-        return floors._pooled([{"i": np.arange(2), "y": np.array(a)} for a, _ in pairs],
-                              [{"i": np.arange(2), "y": np.array(b)} for _, b in pairs])  # fmt: skip
-
-    assert pooled(([2.0], [1.0]), ([1.0], [1.0])) == {1: np.sqrt(0.5)}
-    assert pooled(([2.0], [1.0]), ([], np.zeros(0))) == {1: 1.0}
-    assert pooled((np.zeros(0), np.zeros(0))) == {1: 0.0}
-    for dtype in (ml_dtypes.bfloat16, np.float16, np.complex64):
-        one, other = ([{"y": np.full(2, n, dtype)}] for n in (3, 2))
-        assert floors._pooled(one, other) == {0: 0.5}
-    assert floors.distance(np.array([3.0, np.nan, 1.0]), np.array([2.0, 1.0, np.inf])) == 0.5
-    assert floors.distance(np.array([3.0]), np.zeros(1)) == 3.0
-
-
-@pytest.mark.parametrize(
-    ("operator", "steps"),
-    [
-        ("QuantizeLinear", True),
-        ("DynamicQuantizeLinear", True),
-        ("DequantizeLinear", False),
-        ("MatMulInteger", True),
-        ("Neg", False),
-    ],
-)
-def test_what_rounds_to_steps(operator: str, steps: bool) -> None:
-    x = ir.Value(name="x")
-    node = ir.Node("", operator, [x])
-    made = ir.Model(ir.Graph([x], node.outputs, nodes=[node], opset_imports={"": 23}), ir_version=10)
-    assert floors.quantizes(made) == steps
-
-
-def test_numbers_move_both_ways_and_never_to_infinity_or_zero() -> None:
-    rng = np.random.default_rng(3)
-    for dtype in (np.float16, np.float32, np.float64):
-        ends = np.array([np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal, 0, np.inf, np.nan] * 20, dtype)
-        moved = moves.moved_array(ends, rng)
-        assert np.isfinite(moved[:2]).all()
-        assert (moved.reshape(20, 5)[:, 1] != 0).all()
-        np.testing.assert_array_equal(moved.reshape(20, 5)[:, 2:], ends.reshape(20, 5)[:, 2:])
-        ones = moves.moved_array(np.ones(50, dtype), rng)
-        assert set(ones.tolist()) == {float(np.nextafter(dtype(1), dtype(d))) for d in (0, 2)}
 
 
 # -- outputs ----------------------------------------------------------------------------------------------------------
@@ -229,17 +138,3 @@ def test_rows_whose_largest_agrees_are_a_share() -> None:
 )
 def test_agreement_that_proves_nothing(arrays: list[np.ndarray], reason: str) -> None:
     assert vacuous_reason(arrays) == reason
-
-
-def test_what_passed_is_not_asked_what_its_sums_explain() -> None:
-    arrays = [dict.fromkeys("xy", np.ones(4))]
-    rows = [OutputVerdict("x", PASS), OutputVerdict("y", FAIL, "why", error=1e-9, twin=0.0)]
-    rows[1].sets = [SetErrors(1e-9, 1.0, 0.0)]
-    verdict = Verdict(FAIL, outputs=rows, guilty="backend")
-    feeds = [Feed("one", {"x": np.ones(4, np.float32)})]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(floors, "distance", lambda a, b: 1e-9)
-        runs = RunOutputs({"float32": arrays, "float64": arrays}, arrays, arrays)
-        floors.excuse_order(verdict, model(4, outputs="xy"), feeds, runs)
-    assert (verdict.status, rows[0].status, rows[1].status) == (INCONCLUSIVE, PASS, INCONCLUSIVE)
-    assert verdict.reason.startswith("y: why; sums")

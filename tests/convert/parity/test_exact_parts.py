@@ -10,25 +10,17 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from convert.errors import ConvertError, ResourceLimit, Unsupported, UsageError
+from convert.errors import ConvertError, ResourceLimit, UsageError
 from convert.graph import Graph
 from convert.options import Options
 from convert.parity import (
     as_used,
-    compare,
-    distribution,
-    draws,
-    floors,
-    inputs,
     locate,
     profile,
     repeats,
-    rounding_margins,
     saved,
-    size_guards,
     size_search,
     special,
-    ties,
     two_artefacts,
     weights,
 )
@@ -43,7 +35,7 @@ from convert.report import Report
 from convert.runners.process import Limits
 from convert.runners.trace import Trace
 from convert.source import Source
-from convert.verdict import PASS, OutputVerdict, SetErrors, Verdict
+from convert.verdict import PASS, Verdict
 
 F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
 SOURCE = Source("onnx-object", model="source")
@@ -53,27 +45,6 @@ def model(*dims: int | str, dtype: ir.DataType = F) -> ir.Model:
     g = Graph()
     g.output(g.Neg(g.input("x", dtype, dims)), "y")
     return g.model()
-
-
-def test_the_numbers_of_the_method() -> None:
-    """README and the reports name them; what is an effort bounds how long a verification takes."""
-    assert (compare.FACTOR, compare.ROUNDINGS, compare.OUTLIER, compare.FLOAT64_BOUND) == (4, 4, 16, 1e-9)
-    assert (compare.LEAST, floors.SUSPICIOUS, floors.MOST, floors.LONGEST) == (2.0**-20, 1e-3, 0.1, 60)
-    assert (special.NEAR, special.BEYOND, special.TINY, special.ROWS) == (1e-2, 1e30, 2.0**-126, 4)
-    assert (draws.FEW, draws.DRAWS, draws._SCARCE, draws._SHRINK) == (256, 16, 2, 1 / 32)
-    assert (distribution.DRAWS, distribution.LEARNED, distribution.MOST, distribution.LEAST) == (256, 64, 10**6, 1e-3)
-    assert pytest.approx(2 * np.exp(-(distribution.BOUND**2) / 2)) == 1e-6 / 4
-    assert (weights._ROUNDED, weights._MOST_NAMED, ties._MOST) == (1e-5, 5, 5)
-    assert (profile._UNIT, profile._TRIED, profile._RELATED) == (2.0**-22, 4, 0.5)
-    assert (locate._SHARE, locate._LEAST, locate._MOST) == (0.03, 2e-7, 1e-5)
-    assert (locate._SOURCE_SHARE, locate._EXACT, locate._ROUNDED) == (1e-3, (3e-9, 1e-6), (2e-6, 1e-3))
-    assert (inputs._INTEGERS, inputs._BATCH, inputs._SPATIAL, inputs._OF_MANY, inputs._MOST) == (10, 2, 16, 4, 64)
-    assert inputs._ELEMENTS == 2**48
-    assert (size_search._MOST_OWN, size_search._MOST_THOUGHT, size_search._MOST_TRIED) == (40, 2000, 60)
-    assert (size_search._SECONDS, size_search._LARGEST, size_search._MOST_ELEMENTS) == (20, 1024, 2**21)
-    assert (size_guards._REACH, size_guards._MOST_TRIES, size_guards._MOST_ROUNDS) == (33, 4000, 8)
-    assert {n % 1 for n in (rounding_margins._ROUNDING[o] for o in ("Floor", "Ceil"))} == {0}
-    assert rounding_margins._ROUNDING["Round"] == 0.5
 
 
 def test_settings_are_named_where_there_are_several(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,28 +100,6 @@ def test_weights_of_every_dtype_are_summarized() -> None:
     trace, found = trace_graph(g.model(), {})
     assert held.keys() <= trace.values.keys()
     assert found["d_out"].tolist() == [1, 1, 1]
-
-
-def test_the_least_floor_of_a_dtype_without_one_of_its_own_is_float32s() -> None:
-    assert floors._least(np.ones(1, np.complex64)) == floors._least(np.ones(1, np.float32)) == 2.0**-22
-    assert floors._least(np.ones(1, np.float64)) == 2.0**-51
-
-
-def test_a_floor_that_is_excused_does_not_excuse_the_next() -> None:
-    g = Graph()
-    x = g.input("x", F, [4])
-    g.output(g.Neg(x), "y")
-    g.output(g.Abs(x), "z")
-    made = g.model()
-    arrays = [{"y": np.ones(4, np.float32), "z": np.ones(4, np.float32)}]
-    runs = RunOutputs({"float32": arrays, "float64": [{n: a + 0.01 for n, a in arrays[0].items()}]}, arrays, arrays)
-    verdict = Verdict(PASS, outputs=[OutputVerdict("y"), OutputVerdict("z")])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(floors, "explained_floors", lambda *a: {0: 1e-4, 1: 1e-4})
-        beside = iter([{0: 0.01, 1: 0.01}, {0: 1e-4, 1: 1e-2}])
-        patch.setattr(floors, "_pooled", lambda *a: next(beside))
-        floors.hold_floors(verdict, made, [Feed("one", {})], runs, lambda feeds: [])
-    assert verdict.reason.startswith("z: the source as deployed is 1.0e-02 away")
 
 
 def test_layouts_of_values_are_tried_up_to_five_dims() -> None:
@@ -240,25 +189,6 @@ def test_special_values_have_no_run_in_float64_at_first(stand_ins: int) -> None:
     assert (len(plain), len(rest.target), rest.stand_ins) == (2, 2, max(0, stand_ins - 1))
 
 
-@pytest.mark.parametrize("shape", [(2, 3), (4, 3), (3,)])
-def test_a_float64_run_of_another_shape_is_left_alone(shape: tuple[int, ...]) -> None:
-    """Whichever of the three has it, and of integers too."""
-    one, other = np.ones((3, 3)), np.full(shape, 5.0)
-    for double, single, own in ((other, one, one), (one, other, one), (one * 9, one, other)):
-        runs = RunOutputs({"float32": [{"y": single}], "float64": [{"y": double}]}, [], [{"y": own}])
-        assert floors.without_foreign_float64(model(3, 3), runs) is runs
-    whole = np.ones((3, 3), np.int64)
-    runs = RunOutputs({"float32": [{"y": whole}], "float64": [{"y": whole * 9}]}, [], [{"y": whole}])
-    assert floors.without_foreign_float64(model(3, 3), runs) is runs
-    runs = RunOutputs({"float32": [{"y": one}], "float64": [{"y": one * 9}]}, [], [{"y": one}])
-    assert isinstance(floors.without_foreign_float64(model(3, 3), runs).source["float64"], Unsupported)
-
-
-def test_of_integers_no_values_are_drawn() -> None:
-    for array in (np.arange(3), np.array([True]), np.array([1 + 2j]), np.array(["a"], object)):
-        assert not draws._differ_by_value(array, array, array)
-
-
 def test_sizes_that_constants_speak_of() -> None:
     """A table's length; both of a dense layer; of 72 = 8 · 3 · 3 the side, and the lines of 8 and of 3 channels."""
     g = Graph()
@@ -278,29 +208,6 @@ def test_ends_of_one_name_are_not_told() -> None:
 
     found = find_counterparts(named("a", "b", "c", "d"), named("a", "b", "c", "d"), {}, "", ("one", "two"))
     assert (found.inputs, found.outputs, found.notes) == ({"a b": "a b"}, {"cd": "cd"}, [])
-
-
-def test_the_worst_are_looked_for_where_shapes_are_the_same() -> None:
-    one, other = np.ones(3), np.array([1.0, 2.0, 1.0])
-    for before in ((one, np.ones(4)), (np.zeros(0), np.zeros(0)), (np.array(["a"], object),) * 2):
-        found = ties.worst_elements([before[0], one], [before[1], other], ["first", "second"])
-        assert [(e.feed, e.index) for e in found] == [("second", (1,))]
-
-
-def test_integers_of_which_there_are_none_or_one_have_no_other_order() -> None:
-    for count in (0, 1):
-        assert draws.more_draws(model(3), Feed("", {"i": np.arange(count)})) == []
-    assert len(draws.more_draws(model(3), Feed("", {"i": np.arange(2)}))) == 16
-
-
-@pytest.mark.parametrize(("status", "far", "drawn"), [("INCONCLUSIVE", True, True), ("INCONCLUSIVE", False, False),
-                                                      ("PASS", True, False)])  # fmt: skip
-def test_a_source_that_looks_far_is_drawn_again(status: str, far: bool, drawn: bool) -> None:
-    row = OutputVerdict("y", PASS, sets=[SetErrors(0.0, 1e-3 if far else 1e-7, 0.0)])
-    three, feed = np.array([1.0, 2.0, 3.0]), Feed("one", {})
-    columns = [three], [three.astype(np.float32)], [three.astype(np.float32)]
-    verdict = Verdict(status, outputs=[row])
-    assert draws.unsettled_feeds(verdict, [feed], [columns]) == ([feed] if drawn else [])
 
 
 def test_weights_are_apart_in_place_and_squares_turned_as_well() -> None:

@@ -12,9 +12,10 @@ from onnx import TensorProto, helper
 
 from convert.errors import Unsupported
 from convert.parity.inputs import Feed
-from convert.parity.judge import RunOutputs, VerifyMethod, judge, settle_verdict
+from convert.parity.judge import RunOutputs, VerifyMethod
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 from tests.support.onnx_support import info, model, read
+from tests.support.verdict_on import verdict_on
 
 RNG = np.random.default_rng(5)
 FEEDS = [Feed(label, {"x": RNG.normal(size=(3, 100)).astype(np.float32)}) for label in ("first", "second")]
@@ -43,7 +44,7 @@ def single(off: float = 0.0, seed: int = 0) -> list[dict[str, np.ndarray]]:
 
 def judged(source: Any, exact: Any, target: Any, own: Any, method: VerifyMethod | None = None) -> Verdict:
     runs = RunOutputs({"float32": source, "float64": exact}, target, own)
-    return judge(graph(), FEEDS, runs, method or VerifyMethod())
+    return verdict_on(graph(), FEEDS, runs, method or VerifyMethod())
 
 
 @pytest.mark.parametrize("feed", [0, 1])
@@ -153,20 +154,8 @@ def test_integers_that_tolerances_let_through_are_not_asked_for_ties() -> None:
     runs = RunOutputs({"float32": whole, "float64": whole}, other, whole)
     made = graph(TensorProto.INT64)
     feeds = [Feed(f.label, {"x": np.zeros((3, 100), np.int64)}) for f in FEEDS]
-    assert judge(made, feeds, runs, VerifyMethod(atol=1.0)).status == PASS
-    assert judge(made, feeds, runs, VerifyMethod(atol=0.5)).status == FAIL
-
-
-def test_what_is_tolerated_or_has_no_outputs_is_not_judged_again() -> None:
-    def never(feeds: Sequence[Feed]) -> RunOutputs:
-        raise AssertionError("a run that nothing calls for")
-
-    runs = RunOutputs({"float32": single(), "float64": double()}, single(1e-3), double())
-    failed = judge(graph(), FEEDS, runs, VerifyMethod())
-    assert settle_verdict(failed, graph(), FEEDS, runs, never, VerifyMethod(rtol=1e-9)) is failed
-    empty = Verdict(FAIL)
-    assert settle_verdict(empty, graph(), FEEDS, runs, never, VerifyMethod()) is empty
-    assert settle_verdict(failed, graph(), FEEDS, runs, never, VerifyMethod()) is failed  # so far off is no chance
+    assert verdict_on(made, feeds, runs, VerifyMethod(atol=1.0)).status == PASS
+    assert verdict_on(made, feeds, runs, VerifyMethod(atol=0.5)).status == FAIL
 
 
 def test_the_worst_elements_are_told_with_the_inputs_they_came_from() -> None:
@@ -176,41 +165,3 @@ def test_the_worst_elements_are_told_with_the_inputs_they_came_from() -> None:
     worst = found.outputs[0].elements[0]
     assert (worst.index, worst.feed) == ((2, 3), "second")
     assert found.feeds == ["first", "second"]
-
-
-@pytest.mark.parametrize(
-    ("kind", "excuse", "status", "why"),
-    [
-        (TensorProto.FLOAT, "is_of_flipped_steps", INCONCLUSIVE, "steps of a quantization that rounding decides"),
-        (TensorProto.INT64, "is_tied", PASS, "what differs is picked among scores that rounding cannot tell apart"),
-        (TensorProto.INT64, "is_within_noise", PASS, "what differs was decided by less than rounding may change"),
-    ],
-)
-def test_only_what_fails_by_its_numbers_is_excused(
-    kind: int, excuse: str, status: str, why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where everything can be excused: not by the user's tolerances, nor another dtype."""
-    asked: list[str] = []
-    for name in ("is_of_flipped_steps", "is_tied", "is_within_noise"):
-        monkeypatch.setattr(f"convert.parity.judge.{name}", lambda graph, name, *_, here=name: (
-            asked.append(name) or here == excuse))  # fmt: skip
-    whole = kind == TensorProto.INT64
-    dtype = np.int64 if whole else np.float32
-    exact = [{n: (EXACT[n][i] * 100).astype(np.int64 if whole else np.float64) for n in "ab"} for i in range(2)]
-    source = [{n: a.astype(dtype) for n, a in o.items()} for o in exact]
-
-    def rows(target: Any, **tolerance: float) -> list[tuple[str, str]]:
-        asked.clear()
-        runs = RunOutputs({"float32": source, "float64": exact}, target, exact)
-        found = judge(graph(kind), FEEDS, runs, VerifyMethod(**tolerance))
-        return [(row.status, row.reason.rpartition(": ")[2]) for row in found.outputs]
-
-    wrong = [{"a": o["a"] + dtype(7), "b": o["b"]} for o in source]
-    assert rows(source) == [(PASS, ""), (PASS, "")]
-    assert asked == []
-    assert rows(wrong) == [(status, why), (PASS, "")]
-    assert set(asked) == {"a"}
-    assert [each[0] for each in rows(wrong, atol=1.0)] == [FAIL, PASS]
-    other = [{"a": o["a"].astype(np.int32 if whole else np.float64), "b": o["b"]} for o in wrong]
-    assert [each[0] for each in rows(other)] == [FAIL, PASS]
-    assert asked == []

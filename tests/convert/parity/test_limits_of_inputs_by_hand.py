@@ -11,7 +11,6 @@ import pytest
 from convert.graph import Graph
 from convert.options import Options
 from convert.parity import two_artefacts
-from convert.parity.draws import _is_floating
 from convert.parity.inputs import implied_limits, sized_feed, unlike_steps
 from convert.parity.judge import VerifyMethod
 from convert.report import Report
@@ -65,12 +64,6 @@ def test_batches_and_maps_are_of_three_lengths() -> None:
     steps = unlike_steps(g.model())
     assert [steps[f"b{n}"] for n in range(5)] == [0, 1, 2, 0, 1]
     assert [steps[f"h{n}"] for n in range(5)] == [0, 1, 2, 0, 1]
-
-
-def test_what_is_redrawn_is_floating_and_not_empty() -> None:
-    assert _is_floating(np.ones(1, np.float32))
-    assert _is_floating(np.ones(1, np.complex64))
-    assert not any(map(_is_floating, (np.zeros(0, np.float32), np.ones(1, int), np.ones(1, bool))))
 
 
 def test_the_second_artefact_of_two_is_the_callers_own(monkeypatch: pytest.MonkeyPatch) -> None:

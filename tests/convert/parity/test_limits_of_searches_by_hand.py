@@ -14,15 +14,13 @@ import pytest
 
 from convert.graph import Graph
 from convert.options import Options
-from convert.parity import memory, size_guards, size_search, ties
+from convert.parity import memory, size_guards, size_search
 from convert.parity import verify as room
-from convert.parity.inputs import Feed
 from convert.parity.judge import VerifyMethod
 from convert.parity.magnitudes import smaller_columns, smaller_parts
 from convert.parity.profile import _TargetValues
 from convert.parity.size_guards import evaluate, fit_sizes
 from convert.parity.size_search import _that_fit
-from convert.parity.ties import is_tied
 from convert.runners.process import Limits
 from convert.verdict import PASS, Verdict
 from tests.convert.parity.input_models import plain
@@ -110,23 +108,6 @@ def test_four_runs_are_in_memory_at_once(given: int, scarce: bool) -> None:
     g = Graph()
     g.output(g.Mul(g.input("x", F, [1000]), g.initializer("w", ir.Tensor(np.ones(1000, np.float32)))), "y")
     assert memory.is_scarce(g.model(), Limits(memory=given)) == scarce
-
-
-def test_equal_scores_are_moved_four_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    real = ties.run_moved
-
-    def run_moved(graph: Any, feeds: Any, *, outputs: Any, seed: int) -> Any:
-        asked.append(seed)
-        return real(graph, feeds, outputs=outputs, seed=seed)
-
-    monkeypatch.setattr(ties, "run_moved", run_moved)
-    g = Graph()
-    x = g.Gather(g.Mul(g.input("x", F, [1, 4]), np.float32(1 / 3)), np.array([0, 1, 1, 0]), axis=1)
-    g.output(g.ArgMax(x, axis=1, keepdims=0), "y")
-    feed = [Feed("one", {"x": np.array([[0.1, 0.7, 0.0, 0.0]], np.float32)})]
-    assert not is_tied(g.model(), "y", feed, [np.array([1])], [np.array([2])], 4.0)
-    assert asked == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(("size", "parts"), [(1e4, 1), (9999.5, 0)])

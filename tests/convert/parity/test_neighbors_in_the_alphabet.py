@@ -12,21 +12,13 @@ from convert.differences import Difference
 from convert.errors import UsageError
 from convert.graph import Graph
 from convert.parity.boundary_values import boundary_values, mix_boundary_values, uses_of_content
-from convert.parity.compare import argmax_agreement
-from convert.parity.draws import _differ_by_value
-from convert.parity.floors import distance
+from convert.parity.compare import distance
 from convert.parity.generation import _prompt, generation_of
-from convert.parity.given_arrays import with_pairs
 from convert.parity.image_inputs import ImagePreparation, parse_preparation
-from convert.parity.inputs import Feed, implied_limits, sized_feed
-from convert.parity.profile import _is_floating
+from convert.parity.inputs import implied_limits, sized_feed
 from convert.parity.randomness import judge_random, random_outputs
-from convert.parity.rounding_margins import is_within_noise
 from convert.parity.special import special_array
 from convert.parity.special_verdict import operators_behind
-from convert.parity.tied_counts import _pickers, is_of_tied_scores
-from convert.parity.ties import _picking_node, is_tied
-from convert.parity.uneven import _is_real, _times
 from convert.verdict import FAIL, INCONCLUSIVE
 from tests.convert.parity.input_models import plain
 
@@ -110,20 +102,6 @@ KINDS = {"bool": np.zeros(3, bool), "complex": np.zeros(3, complex), "int": np.z
          "uint": np.zeros(3, np.uint8), "text": np.array(["a", "b", "c"], object)}  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_real_number(kind: str) -> None:
-    array = KINDS[kind]
-    assert not _is_floating(array)
-    assert not _is_real(array)
-    assert not _differ_by_value(array, array, array)
-    assert argmax_agreement([np.stack([array] * 2)], [np.stack([array] * 2)]) is None
-    assert (_times(array, 16) is array) == (kind != "complex")
-    value = value_of(T.FLOAT, [3])
-    assert (with_pairs(array, value) is array) == (kind != "complex")
-    for dtype in (T.COMPLEX64, T.INT64, T.BOOL, T.BFLOAT16):
-        assert with_pairs(KINDS["complex"], value_of(dtype, [3])) is KINDS["complex"]
-
-
 def test_distances_of_complex_numbers_are_those_of_both_parts() -> None:
     assert distance(np.full(3, 1j), np.full(3, -1j)) == 2.0
     assert distance(np.array([True, False]), np.array([False, False])) == pytest.approx(np.sqrt(0.5))
@@ -187,31 +165,6 @@ def test_what_functions_and_bodies_give_is_behind_an_output(name: str) -> None:
         made = ir.Model(ir.Graph([], node.outputs, nodes=[node], opset_imports={"": 23}), ir_version=10)
         assert operators_behind(made, node.outputs[0], declared) == found, operator
         other, body_exp = (ir.Node("", n, [ir.Value(name="b")]) for n in ("Neg", "Exp"))
-
-
-def test_of_several_outputs_the_one_of_that_name_is_judged() -> None:
-    """Behind others that come after it and before it in the alphabet."""
-    g = Graph()
-    x = g.input("x", T.FLOAT, [3])
-    g.output(g.Neg(x), "z")
-    g.output(g.Reshape(g.Abs(x), [3, 1]), "a")
-    g.output(g.Greater(g.Mul(x, np.float32(3)), np.float32(1)), "y")
-    made = g.model()
-    near = np.array([0.1, 1 / 3, 0.9], np.float32)
-    feeds, right, other = [Feed("one", {"x": near})], np.array([False, True, True]), np.array([False, False, True])
-    assert is_within_noise(made, "y", feeds, [right], [other], 4.0)
-    assert not is_within_noise(made, "a", feeds, [right], [other], 4.0)
-    g = Graph()
-    x = g.input("x", T.FLOAT, [3])
-    g.output(g.Neg(x), "z")
-    g.output(g.Abs(x), "a")
-    g.output(g.ArgMax(x, axis=0), "y")
-    made, feeds = g.model(), [Feed("one", {"x": np.array([1, 1 + 2.0**-23, 0], np.float32)})]
-    assert [node.op_type if (node := _picking_node(made, name)) else "" for name in "zay"] == ["", "", "ArgMax"]
-    assert [len(_pickers(made, name)) for name in "zaybx"] == [0, 0, 1, 0, 0]
-    for excuse in (is_tied, is_of_tied_scores):
-        assert excuse(made, "y", feeds, [np.array([1])], [np.array([0])], 4.0)
-        assert not excuse(made, "a", feeds, [np.array([1])], [np.array([0])], 4.0)
 
 
 def test_of_several_random_outputs_each_has_its_own_sizes() -> None:

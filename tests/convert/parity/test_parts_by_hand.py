@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,20 +17,19 @@ from convert.parity import distribution, repeats
 from convert.parity import verify as room
 from convert.parity.distribution import BOUND, FALSE_ALARMS, hold_draws
 from convert.parity.inputs import Feed, _implied_bound, implied_limits
-from convert.parity.judge import RunOutputs, VerifyMethod, _first_runs, hold_stand_ins, judge, settle_verdict
+from convert.parity.judge import RunOutputs, VerifyMethod, _first_runs
 from convert.parity.pairing import agreeing_names
 from convert.parity.profile import profile_errors
 from convert.parity.repeats import compare_draws
-from convert.parity.rounding_margins import is_within_noise
 from convert.parity.size_search import _probe
 from convert.parity.special_verdict import _with_denormals, _with_nan, take_special
-from convert.parity.ties import is_tied
 from convert.reference.quantized import NarrowedOutputs
 from convert.runners.process import Limits
 from convert.runners.trace import Summary, Trace
 from convert.source import Source
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 from tests.support.sides import SOURCE, TARGET, Side, Sides, graph, raises, scaled
+from tests.support.verdict_on import verdict_on
 
 F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
 NAN, INF = np.nan, np.inf
@@ -64,51 +62,9 @@ def noisy() -> RunOutputs:
     return RunOutputs({"float32": off, "float64": DOUBLE}, SINGLE, DOUBLE, stand_ins=1)
 
 
-@pytest.mark.parametrize(
-    ("status", "method", "narrowed", "after"),
-    [
-        (PASS, {}, False, INCONCLUSIVE),
-        (FAIL, {}, False, FAIL),
-        (INCONCLUSIVE, {}, False, INCONCLUSIVE),
-        (PASS, {"rtol": 1.0}, False, PASS),
-        (PASS, {"atol": 0.0}, False, PASS),
-        (PASS, {}, True, PASS),
-    ],
-)
-def test_a_verdict_on_stand_ins_is_taken_back_once(status: str, method: Any, narrowed: bool, after: str) -> None:
-    runs = replace(noisy(), narrowed=NarrowedOutputs(DOUBLE, DOUBLE) if narrowed else None)
-    verdict = Verdict(status, "as it was", reference="the source in float64")
-    hold_stand_ins(verdict, graph(), FEEDS, runs, VerifyMethod(**method))
-    assert verdict.status == after
-    assert (verdict.reason == "as it was") == (status != PASS or after == PASS)
-    assert verdict.reference == "the source in float64; on set 2: the shared graph in float64"
-    assert len(verdict.notes) == 1
-
-
 def test_without_a_source_as_deployed_there_is_no_verdict() -> None:
     with pytest.raises(Unsupported, match="not to be had"):
-        judge(graph(), FEEDS, RunOutputs({"float32": NONE, "float64": NONE}, SINGLE, DOUBLE), VerifyMethod())
-
-
-def test_draws_that_cannot_be_run_leave_the_verdict_as_it_was() -> None:
-    few = [{"y": o["y"][:1, :1]} for o in DOUBLE]
-    single = [{"y": (o["y"] * (1 + 3e-7)).astype(np.float32)} for o in few]
-    target = [{"y": (o["y"] * (1 - 3e-6)).astype(np.float32)} for o in few]
-    made, runs = graph(dims=(1, 1)), RunOutputs({"float32": single, "float64": few}, target, few)
-    feeds = [Feed(f.label, {"x": f.arrays["x"][:1, :1]}) for f in FEEDS]
-    verdict = judge(made, feeds, runs, VerifyMethod())
-    assert verdict.status == FAIL
-    asked: list[Sequence[Feed]] = []
-
-    def again(feeds: Sequence[Feed]) -> RunOutputs:
-        asked.append(feeds)
-        raise BadInput("not these")
-
-    assert settle_verdict(verdict, made, feeds, runs, again, VerifyMethod()) is verdict
-    assert len(asked) == 1
-    assert len(asked[0]) > 3
-    assert settle_verdict(verdict, made, feeds, runs, again, VerifyMethod(rtol=1e-9)) is verdict
-    assert len(asked) == 1
+        verdict_on(graph(), FEEDS, RunOutputs({"float32": NONE, "float64": NONE}, SINGLE, DOUBLE), VerifyMethod())
 
 
 def comparing() -> ir.Model:
@@ -118,28 +74,6 @@ def comparing() -> ir.Model:
     g.output(g.Greater(x, np.float32(0.5)), "more")
     g.output(g.ArgMax(x, axis=1, keepdims=0), "place")
     return g.model()
-
-
-def test_what_was_decided_has_as_many_elements_as_what_is_given() -> None:
-    x = FEEDS[0].arrays["x"]
-    x = np.where(np.arange(24).reshape(4, 6) == 7, np.float32(0.5 + 1e-8), x).astype(np.float64)
-    x[0, 0] = 0.5 + 1e-8
-    feed, want = Feed("one", {"x": x}), x > 0.5
-    flipped = want.copy()
-    flipped[0, 0] = not want[0, 0]
-    assert is_within_noise(comparing(), "more", [feed], [want], [flipped], 4.0)
-    assert not is_within_noise(comparing(), "more", [feed], [want[:1]], [flipped[:1]], 4.0)
-    assert not is_within_noise(comparing(), "more", [feed], [want], [flipped[:1]], 4.0)
-
-
-@pytest.mark.parametrize(("place", "tied"), [(2, True), (3, True), (1, False), (-1, False), (6, False), (-4, False)])
-def test_a_place_that_there_is_not_is_no_tie(place: int, tied: bool) -> None:
-    """Of each row the elements 2 and 3 are a unit in the last place apart, and the largest."""
-    x = np.tile(np.array([0.0, 1, 5, np.nextafter(np.float32(5), 0), 2, 3], np.float32), (4, 1))
-    right, picked = np.full(4, 2), np.full(4, 2)
-    picked[1] = place
-    assert is_tied(comparing(), "place", [Feed("one", {"x": x})], [right], [picked], 4.0) == tied
-    assert is_tied(comparing(), "place", [Feed("one", {"x": x})], [picked], [right], 4.0) == tied
 
 
 def test_an_output_is_called_different_once_in_a_million_cases() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,21 +14,18 @@ from convert import plugin
 from convert.errors import ConvertError, Unsupported
 from convert.graph import Graph
 from convert.options import Options
-from convert.parity import encoder_generation, size_search, small_elements
+from convert.parity import encoder_generation, size_search
 from convert.parity.boundary_values import mix_boundary_values
 from convert.parity.compare import _count_wrong, float64_error, rms
 from convert.parity.encoder_generation import STEMS, verify_encoder_generation
-from convert.parity.flipped_steps import _may_flip
-from convert.parity.floors import _is_explained, _is_of_numbers, _pooled, distance
 from convert.parity.inputs import Feed, feed_sizes, sized_feed
 from convert.parity.judge import RunOutputs, VerifyMethod, without_feed
 from convert.parity.locate import _distance
-from convert.parity.nonfinite import excuse_nonfinite
 from convert.parity.randomness import describe_repeats, judge_random, random_outputs
 from convert.parity.verify import _stand_in, _worst_feed, failed_run_verdict
 from convert.report import Report, Tensor
 from convert.source import Source
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, Element, OutputVerdict, SetErrors, Verdict
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, Element, OutputVerdict, Verdict
 from tests.convert.parity.input_models import plain, sized
 
 F, I64, D = ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.DOUBLE
@@ -56,73 +52,10 @@ def test_what_is_nowhere_a_number_is_not_off() -> None:
     assert float64_error(np.array([NAN, INF]), np.array([NAN, -INF])) == INF
 
 
-def test_distances_are_relative_to_the_second_and_pooled_over_feeds_with_elements() -> None:
-    assert distance(np.array([3.0, 5.0]), np.array([3.0, 4.0])) == pytest.approx(1 / 5)
-    assert distance(np.array([0.5, 0.5]), np.zeros(2)) == 0.5
-    assert distance(np.array([True, False]), np.array([True, True])) == pytest.approx(np.sqrt(1 / 2))
-    assert distance(np.array([3.0, INF]), np.array([4.0, 1.0])) == 0.25
-    wanted = [
-        {"i": np.ones(2, int), "y": np.ones(2)},
-        {"i": np.ones(2, int), "y": np.ones(0)},
-        {"i": np.ones(2, int), "y": np.ones(1)},
-    ]
-    found = [{"i": o["i"], "y": o["y"] * (1 + off)} for o, off in zip(wanted, (3.0, 9.0, 4.0), strict=True)]
-    assert _pooled(found, wanted) == {1: np.sqrt((9 + 16) / 2)}
-    none = [{"y": np.ones(0)}]
-    assert _pooled(none, none) == {0: 0.0}
-
-
-@pytest.mark.parametrize(
-    ("errors", "floors", "explained"),
-    [
-        ([0.02], [0.01], True),
-        ([0.0201], [0.01], False),
-        ([0.1], [0.05], False),  # of a tenth nothing is said
-        ([0.099], [0.0499], True),
-        ([0.02, 0.01], [0.01, 0.01, 0.0], True),  # the third set was not judged
-        ([0.01, 0.02], [0.01, 0.001], False),
-        ([0.5, 0.02], [0.01, 0.01], False),
-    ],
-)
-def test_sums_explain_errors_of_twice_their_own(errors: list[float], floors: list[float], explained: bool) -> None:
-    row = OutputVerdict("y", sets=[SetErrors(e, 1e-9, e) for e in errors], error=errors[-1])
-    assert _is_explained(row, floors) is explained
-
-
 def test_outputs_behind_whole_numbers_count_as_well() -> None:
     ours = {"i": np.arange(2), "y": np.array([3.0, 4.0]), "z": np.array([1.0])}
     theirs = {"i": np.arange(2), "y": np.array([3.0, 4.5]), "z": np.array([1.0])}
     assert _distance(ours, theirs) == pytest.approx(0.5 / np.sqrt(12.5))
-
-
-@pytest.mark.parametrize(("differing", "explained"), [(0, True), (11, True), (12, True), (13, False)])
-def test_four_times_as_many_steps_may_differ_as_flip_in_one_run(
-    differing: int, explained: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In each run three others of the 96 elements are a step higher."""
-    still, number = np.zeros(96, np.uint8), itertools.count()
-
-    def disturbed(*_: Any) -> dict[str, np.ndarray]:
-        return {"y": (np.arange(96) // 3 == next(number)).astype(np.uint8)}
-
-    monkeypatch.setattr("convert.reference.executor.run", lambda *_, **__: {"y": still})
-    monkeypatch.setattr("convert.reference.one_by_one.run_disturbed", disturbed)
-    target = (np.arange(96) < differing).astype(np.uint8)
-    assert _may_flip(plain(), "y", Feed("one", {}), still, target) is explained
-    number = itertools.count()
-    assert not _may_flip(plain(), "y", Feed("one", {}), still, 2 * (np.arange(96) < 1).astype(np.uint8))
-
-
-@pytest.mark.parametrize(("guilty", "status"), [("backend", INCONCLUSIVE), ("", INCONCLUSIVE), ("frontend", FAIL)])
-def test_places_of_infinities_excuse_no_frontend(guilty: str, status: str) -> None:
-    """The target is infinite where the source in float64 is."""
-    single, exact = np.array([1.0, 2.0, 30.0, 4.0], np.float32), np.array([1.0, 2.0, INF, 4.0])
-    target = [{"y": exact.astype(np.float32)}]
-    runs = RunOutputs({"float32": [{"y": single}], "float64": [{"y": exact}]}, target, [{"y": exact}])
-    verdict = Verdict(FAIL, "before", guilty=guilty, outputs=[OutputVerdict("y", FAIL)])
-    feeds = [Feed("one", {"x": np.ones((1, 4), np.float32)})]
-    excuse_nonfinite(verdict, plain(), feeds, runs, lambda moved: [{"y": single}] * len(moved), VerifyMethod())
-    assert verdict.status == status
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------
@@ -175,36 +108,6 @@ def test_a_lack_of_kernels_for_other_dtypes_is_no_failure() -> None:
 
 
 # -- small elements: what may not run ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("given", "made"), [(6, 3), (5, 0), (7, 3)])
-def test_moves_of_the_source_are_all_there_or_none(given: int, made: int) -> None:
-    feeds = [Feed(name, {}) for name in "ab"]
-    single = [{"y": np.zeros(1)}] * 2
-    answers = [{"y": np.full(1, n)} for n in range(given)]
-    judge = small_elements._Judge(
-        plain(), feeds, RunOutputs({"float32": single}, [], Unsupported("no")), lambda moved: answers, False, ""
-    )
-    moves = judge._moves_of_source()
-    assert [[int(o["y"][0]) for o in moved] for moved, _ in moves] == [[0, 1], [2, 3], [4, 5]][:made]
-    assert all(still is single for _, still in moves)
-    assert judge._moves_of_graph() == []
-
-
-def test_ways_that_were_run_on_fewer_sets_are_asked_for_those() -> None:
-    outputs = [{"y": np.full(1, n)} for n in range(3)]
-    runs = RunOutputs({}, outputs, [], others={"two": outputs[:2], "one": outputs[:1]})
-    judge = small_elements._Judge(plain(), [], runs, lambda moved: [], False, "")
-    ways = [[way for way, _ in judge._of_target(place, "y")] for place in range(3)]
-    assert ways == [["", "two", "one"], ["", "two"], [""]]
-
-
-@pytest.mark.parametrize(("error", "numbers"), [(1e-3, True), (float("inf"), False), (NAN, False), (0.0, False)])
-def test_a_failure_of_numbers_has_an_error_between_nothing_and_infinity(error: float, numbers: bool) -> None:
-    one = [{"y": np.ones(2)}]
-    runs = RunOutputs({"float32": one}, one, one)
-    assert _is_of_numbers(0, OutputVerdict("y", FAIL, error=error), runs) is numbers
-    assert _is_of_numbers(0, OutputVerdict("y", FAIL, error=2 * error), runs) is numbers
 
 
 # -- random numbers ---------------------------------------------------------------------------------------------------

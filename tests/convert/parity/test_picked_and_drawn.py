@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 
-from convert.differences import Difference
 from convert.errors import UsageError
 from convert.graph import Graph
 from convert.graph.metadata import RANGE_KEY
 from convert.parity.image_inputs import ImagePreparation, parse_preparation, picture_batch
-from convert.parity.inputs import Feed, generate_feeds, inputs_from_samples
-from convert.parity.ties import is_tied, worst_elements
+from convert.parity.inputs import generate_feeds, inputs_from_samples
+from convert.parity.picks import worst_elements
 
 F, I64, I32 = ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.INT32
 
@@ -32,51 +29,6 @@ def picker(operator: str, axis: int | None = None, keep: int = 1, then: str = ""
     y = g.TopK(x, [2], outputs=2, **at)[1] if operator == "TopK" else getattr(g, operator)(x, keepdims=keep, **at)
     g.output({"Cast": lambda: g.Cast(y, to=I32), "Add": lambda: g.Add(y, y), "": lambda: y}[then](), "y")
     return g.model()
-
-
-def tied(model: ir.Model, reference: object, target: object, scores: np.ndarray = SCORES, factor: float = 4.0) -> bool:
-    return is_tied(model, "y", [Feed("one", {"x": scores})], [np.array(reference)], [np.array(target)], factor)
-
-
-@pytest.mark.parametrize("keep", [0, 1])
-@pytest.mark.parametrize("axis", [1, -1, 0])
-def test_the_largest_may_be_a_neighbor_in_score(axis: int, keep: int) -> None:
-    scores = SCORES if axis else SCORES.T.copy()
-    g = Graph()
-    g.output(g.ArgMax(g.input("x", F, list(scores.shape)), axis=axis, keepdims=keep), "y")
-    model = g.model()
-
-    def shaped(indices: list[int]) -> np.ndarray:
-        return np.expand_dims(np.array(indices), axis) if keep else np.array(indices)
-
-    right = shaped([1, 0, 3])
-    assert tied(model, right, shaped([2, 0, 3]), scores)
-    assert not tied(model, right, shaped([0, 0, 3]), scores)
-    assert not tied(model, right, shaped([2, 3, 3]), scores)
-    assert not tied(model, right, shaped([4, 0, 3]), scores)
-    assert not tied(model, right, shaped([-1, 0, 3]), scores)
-    assert not tied(model, right, shaped([2, 0, 3]), scores, factor=0.0)
-
-
-def test_which_operators_pick() -> None:
-    assert tied(picker("ArgMax", 1, 0), [1, 0, 3], [2, 0, 3])
-    assert tied(picker("ArgMax", 1, 0, "Cast"), [1, 0, 3], [2, 0, 3])
-    assert not tied(picker("ArgMax", 1, 0, "Add"), [1, 0, 3], [2, 0, 3])
-    assert tied(picker("TopK"), [[1, 2], [0, 3], [3, 0]], [[2, 1], [0, 3], [3, 0]])
-    assert tied(picker("TopK", 0), [[1, 0, 0, 2], [2, 2, 1, 1]], [[1, 0, 0, 2], [2, 2, 1, 1]])
-    assert not tied(picker("TopK"), [[1, 2], [0, 3], [3, 0]], [[2, 2], [0, 3], [3, 0]])
-    assert tied(picker("ArgMin", None, 0), [0, 1, 2, 1], [0, 1, 2, 1])
-    assert not tied(picker("ArgMin", None, 0), [0, 1, 2, 1], [1, 1, 2, 1])
-    assert not tied(picker("ArgMax", 1, 0), [1, 0, 3], [[2, 0, 3]])
-    assert not is_tied(picker("ArgMax", 1, 0), "z", [], [], [], 4.0)
-
-
-def test_scores_that_are_computed_have_their_own_rounding() -> None:
-    g = Graph()
-    g.output(g.ArgMax(g.Mul(g.input("x", F, [3, 4]), np.float32(3)), axis=1, keepdims=0), "y")
-    model = g.model()
-    assert tied(model, [1, 0, 3], [2, 0, 3])
-    assert not tied(model, [1, 0, 3], [2, 3, 3])
 
 
 def test_the_worst_elements_come_first_and_are_five_at_most() -> None:
@@ -182,48 +134,3 @@ def test_pictures_are_resized_to_height_by_width(picture: Path) -> None:
 def test_preparations_that_make_no_sense(text: str) -> None:
     with pytest.raises(UsageError, match="--image-as"):
         parse_preparation(text)
-
-
-@pytest.mark.parametrize(
-    ("build", "x", "tied"),
-    [
-        (lambda g, x: x, [2.0, 7.0, 7.0, 1.0], False),
-        (lambda g, x: g.Relu(x), [-2.0, -7.0, -5.0, -1.0], False),
-        (lambda g, x: g.Round(x), [0.1, 2.9, 3.1, 1.0], False),
-        # Copies of one number, however it is rounded; two products that happen to be equal are rounded on their own.
-        # Sums of 64 terms: of four, a processor's kernel may round the moved products alike in every try.
-        (
-            lambda g, x: g.MatMul(g.Concat(*[x] * 16, axis=1), np.array([[1, 3, 3, 1]] * 64, np.float32) / 7),
-            [0.1, 0.2, 0.3, 0.4],
-            True,
-        ),
-        (
-            lambda g, x: g.Gather(g.Mul(x, np.float32(1 / 3)), np.array([0, 1, 1, 0]), axis=1),
-            [0.1, 0.7, 0.0, 0.0],
-            False,
-        ),
-        # Not equal in float64: float32 does not tell them apart.
-        (lambda g, x: g.Sub(g.Add(x, np.float32(2**24)), np.float32(2**24)), [0.0, 2.4, 2.0, 0.0], True),
-    ],
-)
-def test_of_equal_scores_the_target_picks_what_the_source_picks(build: Any, x: list[float], tied: bool) -> None:
-    g = Graph()
-    g.output(g.ArgMax(build(g, g.input("x", F, ["n", 4])), axis=1, keepdims=0), "y")
-    feed = [Feed("one", {"x": np.array([x], np.float32)})]
-    first, second = (0, 3) if max(x) < 0 else (1, 2)
-    assert is_tied(g.model(), "y", feed, [np.array([first])], [np.array([first])], 4.0)
-    assert is_tied(g.model(), "y", feed, [np.array([first])], [np.array([second])], 4.0) == tied
-
-
-def test_what_runtimes_are_declared_to_take_of_equal_elements_is_a_tie() -> None:
-    scores = np.array([[3.0, 3.0, 1.0, 3.0], [0.0, 2.0, 1.0, 3.0], [0.0, 0.0, 1.0, 3.0]], np.float32)
-    right, other = [[0, 1], [3, 1], [3, 2]], [[3, 1], [3, 1], [3, 2]]
-    feed, arrays = [Feed("one", {"x": scores})], ([np.array(right)], [np.array(other)])
-    declared = Difference(("TopK",), "of equal elements it takes any", integers=False, equal=True)
-    assert not is_tied(picker("TopK"), "y", feed, *arrays, 4.0)
-    assert is_tied(picker("TopK"), "y", feed, *arrays, 4.0, [declared])
-    assert not is_tied(picker("TopK"), "y", feed, *arrays, 4.0, [replace(declared, equal=False)])
-    assert not is_tied(picker("TopK"), "y", feed, *arrays, 4.0, [replace(declared, operators=("ArgMax",))])
-    g = Graph()
-    g.output(g.TopK(g.input("x", F, [3, 4]), [2], outputs=2, sorted=0)[1], "y")
-    assert is_tied(g.model(), "y", feed, *arrays, 4.0), "in any order"

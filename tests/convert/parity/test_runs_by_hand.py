@@ -8,10 +8,10 @@ import pytest
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.parity.draws import group_draws, more_draws, pool_arrays
 from convert.parity.inputs import Feed
-from convert.parity.judge import RunOutputs, VerifyMethod, judge, reference_outputs, settle_verdict
+from convert.parity.judge import RunOutputs, VerifyMethod, reference_outputs
 from convert.verdict import FAIL, INCONCLUSIVE, PASS
+from tests.support.verdict_on import verdict_on
 
 X = np.random.default_rng(0).standard_normal((2, 3000))
 NONE = Unsupported("not to be had")
@@ -56,7 +56,7 @@ FEEDS = [Feed("one", {"x": X[0]}), Feed("two", {"x": X[1]})]
 )
 def test_who_is_guilty(exact: object, own: object, target: list, status: str, guilty: str) -> None:
     runs = RunOutputs({"float32": single(), "float64": exact}, target, own)  # type: ignore[dict-item, arg-type]
-    found = judge(graph(), FEEDS, runs, VerifyMethod())
+    found = verdict_on(graph(), FEEDS, runs, VerifyMethod())
     assert (found.status, found.guilty) == (status, guilty), found
     known = not isinstance(exact, Unsupported) and not isinstance(own, Unsupported)
     assert (found.outputs[0].twin is not None) == known
@@ -67,7 +67,9 @@ def test_who_is_guilty(exact: object, own: object, target: list, status: str, gu
 
 def test_a_graph_that_departs_on_one_feed_names_it() -> None:
     own = [{"y": X[0]}, {"y": X[1] * (1 + 1e-6)}]
-    found = judge(graph(), FEEDS, RunOutputs({"float32": single(), "float64": double()}, single(), own), VerifyMethod())
+    found = verdict_on(
+        graph(), FEEDS, RunOutputs({"float32": single(), "float64": double()}, single(), own), VerifyMethod()
+    )
     assert found.status == FAIL
     assert found.reason.startswith("y: in float64 the graph is ")
     assert found.reason.endswith("(bound 1e-09): not rounding, on two")
@@ -75,7 +77,7 @@ def test_a_graph_that_departs_on_one_feed_names_it() -> None:
 
 def run_one(model: ir.Model, source: list, target: list, exact: list | None = None, **method: float) -> object:
     runs = RunOutputs({"float32": source, "float64": exact or source}, target, exact or source)
-    return judge(model, FEEDS, runs, VerifyMethod(**method))  # type: ignore[arg-type]
+    return verdict_on(model, FEEDS, runs, VerifyMethod(**method))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -102,12 +104,12 @@ def test_outputs_are_paired_by_place_with_the_source_and_by_name_with_the_target
     target = [{"z": b, "y": a}, {"z": 2 * b, "y": 2 * a}]
     exact = [{k: v.astype(np.float64) for k, v in o.items()} for o in source]
     own = [{k: v.astype(np.float64) for k, v in o.items()} for o in target]
-    found = judge(model, FEEDS, RunOutputs({"float32": source, "float64": exact}, target, own), VerifyMethod())
+    found = verdict_on(model, FEEDS, RunOutputs({"float32": source, "float64": exact}, target, own), VerifyMethod())
     assert found.status == PASS
     assert [r.name for r in found.outputs] == ["y", "z"]
     swapped = [{"z": a, "y": b}, {"z": 2 * a, "y": 2 * b}]
     runs = RunOutputs({"float32": source, "float64": exact}, swapped, own)
-    assert judge(model, FEEDS, runs, VerifyMethod()).status == FAIL
+    assert verdict_on(model, FEEDS, runs, VerifyMethod()).status == FAIL
 
 
 def test_a_constant_output_beside_one_that_moves_is_a_property_of_the_model() -> None:
@@ -127,64 +129,8 @@ def test_tolerances(given: dict[str, float], tolerant: bool) -> None:
     assert method.tolerant == tolerant
     wanted = PASS if given.get("atol") else FAIL
     runs = RunOutputs({"float32": single(), "float64": double()}, single(1e-4), double())
-    assert judge(graph(), FEEDS, runs, method).status == wanted
+    assert verdict_on(graph(), FEEDS, runs, method).status == wanted
 
 
 def draws(label: str, count: int) -> list[Feed]:
     return [Feed(f"{label}{i}", {"x": X[0]}, draw_of=label) for i in range(count)]
-
-
-def test_draws_are_grouped_with_what_they_were_made_from() -> None:
-    feeds = [Feed("a", {}), Feed("b", {}), *draws("b", 2), *draws("a", 1)]
-    groups = group_draws(feeds)
-    assert groups == [[0, 4], [1, 2, 3]]
-    arrays = [np.full((1, 2), i) for i in range(5)]
-    pooled = pool_arrays(arrays, groups)
-    assert [p.tolist() for p in pooled] == [[0, 0, 4, 4], [1, 1, 2, 2, 3, 3]]
-    assert pool_arrays(arrays[:1], [[0]])[0] is arrays[0]
-
-
-def test_draws_are_a_little_smaller_or_in_another_order() -> None:
-    array, order = np.linspace(-1, 1, 50).astype(np.float32), np.arange(10)
-    found = more_draws(graph(), Feed("a", {"x": array, "i": order}), count=3)
-    assert [f.draw_of for f in found] == ["a"] * 3
-    for feed in found:
-        share = feed.arrays["x"] / array
-        assert feed.arrays["x"].dtype == np.float32
-        assert (share <= 1).all()
-        assert (share > 1 - 2.0**-5).all()
-        assert share.std() > 0
-        np.testing.assert_array_equal(feed.arrays["i"], order)
-    assert not np.array_equal(found[0].arrays["x"], found[1].arrays["x"])
-    whole = more_draws(graph(), Feed("a", {"i": order}), count=2)
-    assert [sorted(f.arrays["i"]) for f in whole] == [list(order)] * 2
-    assert not np.array_equal(whole[0].arrays["i"], order)
-    assert more_draws(graph(), Feed("a", {"i": np.array([3])})) == []
-
-
-@pytest.mark.parametrize(("more", "status"), [(1e-7, PASS), (2e-6, FAIL)])
-def test_few_numbers_that_fail_by_their_bound_are_judged_on_more_draws(more: float, status: str) -> None:
-    """Three elements of one feed are off by five floors: chance, if further draws are not."""
-    model, exact = graph(), X[:, :3]
-
-    def runs(feeds: list[Feed], off: float) -> RunOutputs:
-        numbers = [{"y": f.arrays["x"]} for f in feeds]
-        deployed = [{"y": (o["y"] * (1 + 1e-6)).astype(np.float32)} for o in numbers]
-        offs = [5e-6 if not f.draw_of and f.label == "one" else off for f in feeds]
-        target = [{"y": (o["y"] * (1 + e)).astype(np.float32)} for o, e in zip(numbers, offs, strict=True)]
-        return RunOutputs({"float32": deployed, "float64": numbers}, target, numbers)
-
-    feeds = [Feed("one", {"x": exact[0]}), Feed("two", {"x": exact[1]})]
-    first = runs(feeds, 1e-6)
-    verdict = judge(model, feeds, first, VerifyMethod())
-    assert verdict.status == FAIL
-    asked: list[int] = []
-
-    def again(every: list[Feed]) -> RunOutputs:
-        asked.append(len(every))
-        return runs(every, more if more < 1e-6 else 5e-6)
-
-    found = settle_verdict(verdict, model, feeds, first, again, VerifyMethod())  # type: ignore[arg-type]
-    assert found.status == status
-    assert asked == [2 + 16]
-    assert found.feeds[0] == "one, with 16 more draws around it"

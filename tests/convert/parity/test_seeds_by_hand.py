@@ -11,55 +11,25 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from convert.errors import BadInput, ConvertError
+from convert.errors import BadInput
 from convert.graph import Graph
 from convert.options import Options
-from convert.parity import counterparts, nonfinite, repeats, sensitive, size_search, small_elements
+from convert.parity import counterparts, repeats, size_search
 from convert.parity.boundary_values import _mix_thresholds, mix_boundary_values
 from convert.parity.counterparts import _by_place
-from convert.parity.draws import more_draws
 from convert.parity.encoder_generation import encoder_prompt
-from convert.parity.floors import excuse_order
 from convert.parity.generation import _prompt, generation_of
 from convert.parity.given_arrays import load_inputs
 from convert.parity.inputs import Feed, _random_array
-from convert.parity.judge import RunOutputs, VerifyMethod
-from convert.parity.moves import moved_array, moved_arrays
-from convert.parity.rounding_margins import is_within_noise
+from convert.parity.judge import VerifyMethod
 from convert.parity.size_search import _candidates
 from convert.report import Tensor
 from convert.runners.generation import PAST
-from convert.verdict import FAIL, OutputVerdict, SetErrors, Verdict
 from tests.convert.parity.input_models import plain
 from tests.support.sides import SOURCE, TARGET
 
 F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
 X = np.array([0.3, -1.7, 5.5, 1e-3, 7.25, -0.125], np.float32)
-
-
-@pytest.mark.parametrize("seed", [0, 1, 13])
-def test_a_move_is_that_of_its_seed(seed: int) -> None:
-    rng = np.random.default_rng([11, seed])
-    found = moved_arrays({"x": X, "y": X * 3}, seed)
-    np.testing.assert_array_equal(found["x"], moved_array(X, rng))
-    np.testing.assert_array_equal(found["y"], moved_array(X * 3, rng))
-
-
-def test_a_draw_is_smaller_by_what_its_number_draws() -> None:
-    for place, feed in enumerate(more_draws(plain(), Feed("one", {"x": X}))):
-        share = np.random.default_rng([7, place]).uniform(0, 2.0**-5, X.shape)
-        np.testing.assert_array_equal(feed.arrays["x"], (X * (1 - share)).astype(np.float32))
-
-
-@pytest.mark.parametrize("seed", [1, 24])
-def test_results_of_operators_move_by_the_seed_of_the_run(seed: int) -> None:
-    """Inputs by its draws of inputs, and the result of each operator by others: of one product there is one."""
-    g = Graph()
-    g.output(g.Mul(g.input("x", F, [6]), np.float32(1 / 3)), "y")
-    wide = X.astype(np.float64)
-    product = moved_arrays({"x": wide}, seed)["x"] * np.float64(np.float32(1 / 3))
-    wanted = moved_array(product, np.random.default_rng([29, seed]))
-    np.testing.assert_array_equal(sensitive._outputs(g.model(), Feed("one", {"x": X}), "y", seed), wanted)
 
 
 def test_rows_of_a_mask_are_chosen_by_the_seed() -> None:
@@ -70,29 +40,6 @@ def test_rows_of_a_mask_are_chosen_by_the_seed() -> None:
         found = mix_boundary_values(ir.Value(name="x"), array, seed)
         assert set(np.flatnonzero(found.all(axis=1))) == set(order[:4])
         assert set(np.flatnonzero(~found.any(axis=1))) == set(order[4:8])
-
-
-@pytest.mark.parametrize(("share", "times"), [(1.0, 2), (0.98, 0)])
-def test_functions_of_other_kernels_are_moved_twice_from_one_seed(
-    share: float, times: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where the error is no more than 32 noise floors."""
-    moved: list[np.ndarray] = []
-
-    def run_disturbed(graph: Any, arrays: Any, move: Any) -> dict[str, np.ndarray]:
-        moved.append(move(X))
-        return {"y": X}
-
-    monkeypatch.setattr("convert.reference.one_by_one.run_disturbed", run_disturbed)
-    exact, target = {"y": X.astype(np.float64)}, {"y": X * np.float32(1 + 2.0**-12)}
-    runs = RunOutputs({"float32": [{"y": X}], "float64": [exact]}, [target], [exact])
-    numbers = SetErrors(2.0**-12, share * 2.0**-17, 2.0**-12)
-    row = OutputVerdict("y", FAIL, error=numbers.error, floor=numbers.floor, twin=0.0, sets=[numbers])
-    excuse_order(Verdict(FAIL, outputs=[row], guilty="backend"), plain(shape=[6]), [Feed("one", {"x": X})], runs)
-    rng = np.random.default_rng(23)
-    assert len(moved) == times
-    for found in moved:
-        np.testing.assert_array_equal(found, moved_array(X, rng))
 
 
 def test_prompts_are_those_of_the_first_seed() -> None:
@@ -148,23 +95,6 @@ SEEDS = [1000 * seed + place for seed in range(3) for place in range(9)]
 """Of three moves of nine sets: no two are moved alike."""
 
 
-def test_every_set_is_moved_otherwise_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    for room in (nonfinite, small_elements):
-        monkeypatch.setattr(room, "moved_arrays", lambda arrays, seed: asked.append(seed) or arrays)
-
-    def respond(feeds: Any) -> Any:
-        raise ConvertError("not again")
-
-    nonfinite._moved_runs(plain(shape=[6]), SETS, ["y"], [], respond)
-    assert asked == SEEDS
-    asked.clear()
-    runs = RunOutputs({"float32": [{"y": X}] * 9, "float64": [{"y": X}] * 9}, [{"y": X}] * 9, [{"y": X}] * 9)
-    judge = small_elements._Judge(plain(shape=[6]), SETS, runs, respond, steps=False, stored="")
-    assert [len(judge._moved_feeds(seed)) for seed in range(3)] == [9, 9, 9]
-    assert asked == SEEDS
-
-
 def test_two_runs_are_enough_to_tell_who_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(repeats, "_repeated_runs", lambda *given: asked.append(given[4]) or {})
@@ -188,30 +118,6 @@ def test_of_two_dims_each_pair_of_the_first_six_sizes_is_tried(monkeypatch: pyte
     found = [(s["h"], s["w"]) for s in _candidates(plain(shape=("n", "h", "w")), {"n": 2, "h": 9, "w": 9})]
     unlike = {(h, w) for h, w in found if 9 not in (h, w) and h != w}
     assert unlike == {(h, w) for h in range(11, 17) for w in range(11, 17) if h != w}
-
-
-@pytest.mark.parametrize("operator", ["Floor", "Ceil", "Abs", ""])
-def test_the_least_number_beside_a_whole_one_is_a_margin(operator: str) -> None:
-    """A rounding of 1e-20 is 2**-24 of it: by four it is not crossed, and by 2**26 of them it is."""
-    g = Graph()
-    x = g.input("x", F, [4])
-    g.output(g.Cast(getattr(g, operator)(x) if operator else x, to=I64), "y")
-    feed = [Feed("one", {"x": np.full(4, 1e-20, np.float32)})]
-    right, other = [np.zeros(4, int)], [np.array([0, 0, 0, 1])]
-    assert is_within_noise(g.model(), "y", feed, right, other, 2.0**26)
-    assert not is_within_noise(g.model(), "y", feed, right, other, 4.0)
-
-
-def test_outputs_of_another_size_than_the_graph_has_are_not_explained() -> None:
-    """Source and target have four elements, the graph has three."""
-    g = Graph()
-    g.output(g.Greater(g.input("x", F, [3]), np.float32(0)), "y")
-    feed = [Feed("one", {"x": np.array([1e-30, 1.0, 2.0], np.float32)})]
-    for size in (2, 4):
-        right, other = np.ones(size, bool), np.array([False] + [True] * (size - 1))
-        assert not is_within_noise(g.model(), "y", feed, [right], [other], 1e30)
-    right, other = np.ones(3, bool), np.array([False, True, True])
-    assert is_within_noise(g.model(), "y", feed, [right], [other], 1e30)
 
 
 def test_a_long_name_is_told_up_to_200_characters(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from convert.graph.metadata import DIMS_KEY
 from convert.options import Options
 from convert.parity import encoder_generation
 from convert.parity.boundary_values import boundary_values
-from convert.parity.draws import more_draws
 from convert.parity.encoder_generation import STEMS, verify_encoder_generation
 from convert.parity.inputs import Feed, given_feed, implied_limits, sized_feed, unlike_steps
 from convert.parity.judge import VerifyMethod
@@ -76,15 +75,6 @@ def test_of_four_batches_the_fourth_is_as_long_as_the_first() -> None:
     for name in "abcd":
         g.output(g.Identity(g.input(name, F, [f"n{name}", 2])), f"y{name}")
     assert unlike_steps(g.model()) == {"na": 0, "nb": 1, "nc": 2, "nd": 0}
-
-
-def test_inputs_without_elements_are_not_drawn_again() -> None:
-    """Where nothing else is floating, integers take another order."""
-    feed = Feed("one", {"x": np.zeros((0, 3), np.float32), "i": np.arange(8)})
-    (drawn,) = more_draws(plain(), feed, count=1)
-    assert sorted(drawn.arrays["i"]) == list(range(8))
-    assert drawn.arrays["i"].tolist() != list(range(8))
-    assert drawn.arrays["x"] is feed.arrays["x"]
 
 
 # -- beyond the usual sizes and numbers -------------------------------------------------------------------------------

@@ -14,16 +14,13 @@ from convert.declared_ends import DeclaredEnd, DeclaredEnds
 from convert.errors import Location, Unsupported
 from convert.graph import Graph
 from convert.options import Options
-from convert.parity import declared_ends, nonfinite, size_search, small_elements, ties, two_artefacts, uneven
-from convert.parity.compare import _differences_of_float32, _judge_output
+from convert.parity import declared_ends, size_search, two_artefacts, uneven
+from convert.parity.compare import _differences_of_float32
 from convert.parity.generation import _prompt
 from convert.parity.inputs import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod
 from convert.parity.locate import _locate_in_graph
-from convert.parity.magnitudes import _rms, noise_beside
 from convert.parity.randomness import random_outputs
-from convert.parity.rounding_margins import _deciding_margin
-from convert.parity.small_elements import hold_small_elements
 from convert.parity.special_verdict import _Excuse, _excused_rows
 from convert.parity.weights import _comparable
 from convert.report import Report
@@ -48,58 +45,7 @@ def picker(operator: str = "TopK", computed: bool = True) -> tuple[ir.Model, ir.
     return g.model(), next(n for n in g.model().graph if n.op_type == operator)
 
 
-@pytest.mark.parametrize("count", [2, 300])
-def test_none_of_many_places_is_picked_twice(count: int) -> None:
-    _, node = picker()
-    scores = -np.arange(400.0)[None]
-    places = np.arange(count)[None]
-    again = np.where(places == 1, 0, places)
-    assert ties._is_near_tie(node, scores, np.ones((1, 400)), places, places, 4.0)
-    assert not ties._is_near_tie(node, scores, np.ones((1, 400)), places, again, 4.0)
-
-
-@pytest.mark.parametrize(
-    ("single", "moved", "other"),
-    [
-        ([1.0, 1.0], [[1.0, 2.0]] * 4, True),  # float32 has the number itself: nothing was rounded
-        ([1.5, 1.5], [[1.5, 1.5]] * 4, True),  # rounded up, and never apart
-        ([1.5, 1.5], [[1.5, 1.5]] * 3 + [[1.0, 2.0]], False),
-        ([0.5, 0.5], [[0.5, 0.5]] * 3 + [[1.0, 2.0]], False),  # rounded down
-        ([1.0, 2.0], [[1.0, 1.0]] * 4, False),
-    ],
-)
-def test_scores_that_are_equal_for_certain(
-    single: list[float], moved: list[list[float]], other: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two scores of 1 in float64: what float32 and four moves by a rounding make of them."""
-    made, node = picker("ArgMax")
-    name = str(node.inputs[0].name)  # type: ignore[union-attr]
-    monkeypatch.setattr("convert.reference.executor.run", lambda *_, **__: {name: np.array([single])})
-    monkeypatch.setattr(ties, "run_moved", lambda *_, seed, **__: [{name: np.array([moved[seed]])}])
-    feed, places = Feed("one", {"x": np.zeros((1, 2))}), [np.array([[0]]), np.array([[1]])]
-    assert ties._picks_other_of_equal(made, node, np.ones((1, 2)), feed, *places) is other
-    assert not ties._picks_other_of_equal(made, node, np.ones((1, 2)), feed, places[0], places[0])
-    assert not ties._picks_other_of_equal(made, node, np.array([[1.0, 2.0]]), feed, *places)
-
-
-def test_places_are_along_the_axis_that_is_the_default() -> None:
-    (_, first), (_, last) = picker("ArgMax"), picker()
-    assert (ties.picked_axis(first), ties.picked_axis(last)) == (1, -1)
-    del first.attributes["axis"]
-    assert ties.picked_axis(first) == 0
-
-
 # -- errors, noises and margins ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("size", "told"), [(63, False), (64, True)])
-@pytest.mark.parametrize("scale", [1.0, 2.0**-10, 2.0**10])
-def test_the_better_half_is_that_of_many_elements(size: int, told: bool, scale: float) -> None:
-    """One element of the source is off by its size, which makes its floor; all of the target's by 2^-10 of that."""
-    exact = scale * np.ones(size)
-    given, got = exact.astype(np.float32), (exact * (1 + 2.0**-10)).astype(np.float32)
-    given[0] *= 2.0
-    assert bool(_judge_output(exact, given, got, OutputVerdict("y"))) is told
 
 
 @pytest.mark.parametrize(("lost", "off", "told"), [(1, 2.0, True), (0, 2.0, True), (1, 0.0, False)])
@@ -113,28 +59,6 @@ def test_numbers_of_float32_alone_are_compared_on_every_set(lost: int, off: floa
     assert found == ("1 elements are numbers in float32 and none in float64, and differ" if told else "")
     words = [np.array(["a"], object)] * 2
     assert _differences_of_float32(words, words, words) == ""
-
-
-def test_nothing_but_zeros_has_no_noise() -> None:
-    assert _rms(np.zeros(3)) == 0.0
-    assert noise_beside(np.zeros(3), np.zeros(3)).tolist() == [0.0] * 3
-
-
-def test_small_elements_have_a_noise_of_four_roundings_of_their_size() -> None:
-    exact = np.array([1.0] * 32 + [2.0**40] * 32)
-    found = noise_beside(exact, exact)
-    assert set(found[:32]) == {4 * 2.0**-24}
-
-
-@pytest.mark.parametrize(("operator", "margin"), [("Greater", 0.75), ("Cast", 1.25)])
-def test_what_is_rounded_and_then_compared_decides_by_what_is_compared(operator: str, margin: float) -> None:
-    g = Graph()
-    rounded = g.Round(g.input("x", F, [1]))
-    node = g.Cast(rounded, to=ir.DataType.INT64) if operator == "Cast" else g.Greater(rounded, np.float32([0.25]))
-    g.output(node, "y")
-    decided = next(n for n in g.model().graph if n.op_type == operator)
-    found = _deciding_margin(g.model(), decided, {"x": np.array([1.25], np.float32)})
-    assert found.tolist() == [margin]
 
 
 def test_single_weights_are_compared_with_single_ones() -> None:
@@ -167,41 +91,6 @@ def test_an_output_that_the_target_lacks_has_no_number_where_the_source_has_none
 
 
 # -- small elements ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["", stored.FULL, stored.HALF])
-@pytest.mark.parametrize("narrowed", [False, True])
-def test_only_activations_in_steps_are_not_asked_for_small_elements(
-    kind: str, narrowed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(small_elements._Judge, "fault", lambda self, place, *_: asked.append(place))
-    one = [{"y": np.ones(1)}]
-    runs = RunOutputs({"float32": one, "float64": one}, one, one, narrowed=SimpleNamespace() if narrowed else None)  # type: ignore[arg-type]
-    verdict = Verdict(PASS, outputs=[OutputVerdict("y")], stored=kind)
-    hold_small_elements(verdict, plain(), [Feed("one", {})], runs, lambda feeds: [])
-    assert asked == ([] if narrowed and kind == stored.FULL else [0])
-
-
-def test_each_move_and_each_feed_has_a_seed_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    feeds = [Feed(str(n), {}) for n in range(7)]
-    for room in (nonfinite, small_elements):
-        seeds: list[int] = []
-        monkeypatch.setattr(room, "moved_arrays", lambda arrays, seed, to=seeds: to.append(seed) or arrays)
-        monkeypatch.setattr(room, "run_moved", lambda *_, **__: [{}] * 7)
-        if room is nonfinite:
-            nonfinite._moved_runs(plain(), feeds, ["y"], [], lambda moved: [{"y": np.zeros(1)}] * 7)
-        else:
-            judge = small_elements._Judge(plain(), feeds, RunOutputs({}, [], []), lambda feeds: [], False, "")
-            judge._moves_of_graph()
-        assert len(set(seeds)) == len(seeds) == 21
-
-
-def test_runs_that_ended_early_are_counted_as_far_as_they_go() -> None:
-    lost, plain_ones = np.array([NAN, 1.0]), np.ones(2)
-    assert nonfinite._count([lost, lost], [plain_ones]) == 1
-    assert nonfinite._count([lost], [plain_ones, plain_ones]) == 1
-    assert nonfinite._count([lost], [np.ones(3)]) == 0
 
 
 # -- special values, random numbers -----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from convert.differences import Difference, difference_notes
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, OPERATOR_KEY
+from convert.notes import ALWAYS, visible_notes
 from convert.parity.inputs import generate_feeds, smallest_feed, special_feed
 from convert.parity.special import reaches_shapes, special_difference
 from convert.parity.special_verdict import SpecialRun, judge_special, operators_behind
@@ -283,3 +284,22 @@ def test_integers_do_not_count_where_the_graph_has_other_ones() -> None:
     for graph in (np.array([3, 3, 3]), np.array([7, 7, 7])):
         assert special_difference(source, None, graph, got) == ""
     assert special_difference(source, None, source, got)
+
+
+@pytest.mark.parametrize(
+    ("operator", "places", "status"),
+    [("Neg", (0, 1), PASS), ("IsNaN", (0, 1), FAIL), ("Neg", (2, 0), FAIL), ("Neg", (0, 2), PASS)],
+)
+def test_a_nan_that_spreads_inside_of_its_row_is_a_note(operator: str, places: tuple[int, int], status: str) -> None:
+    """Unless the model looks for NaN, or a row of plain numbers has one. Infinity times 0 is NaN, too."""
+    source = np.concatenate([SOURCE, np.array([[1, 2, 3], [4, 5, 6]], np.float32)])
+    got = source.copy()
+    got[places] = NAN
+    exact, verdict = source.astype(np.float64), Verdict(PASS)
+    run = SpecialRun("special", {"out": source}, {"out": exact}, {"y": got.astype(np.float64)}, {"y": got})
+    judge_special(verdict, graph(operator), run, [])
+    assert verdict.status == status
+    shown = visible_notes(verdict.notes, ALWAYS)
+    assert [n.startswith("special values: NaN and infinities reach other elements") for n in shown] == [True] * (
+        status == PASS
+    )

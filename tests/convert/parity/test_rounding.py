@@ -1,0 +1,517 @@
+"""What rounding explains of a difference, and what not: pairs of outputs on graphs whose roundings are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import helper
+
+import convert
+from convert.differences import Difference
+from convert.errors import Unsupported
+from convert.graph import Graph
+from convert.parity.inputs import Feed
+from convert.parity.judge import RunOutputs, VerifyMethod, without_foreign_float64
+from convert.parity.rounding import Estimates
+from convert.passes.to_float64 import widen_model
+from convert.reference.executor import run
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
+from tests.support.verdict_on import verdict_on
+
+F, D = ir.DataType.FLOAT, ir.DataType.DOUBLE
+RNG = np.random.default_rng(3)
+NONE = Unsupported("no double")
+Outputs = list[dict[str, np.ndarray]]
+
+
+def evaluated(graph: ir.Model, feeds: Sequence[Feed], wide: bool = True) -> Outputs:
+    """Outputs of a graph in float64, or in its own dtypes."""
+    model = widen_model(graph) if wide else graph
+    return [
+        {n: np.asarray(a) for n, a in run(model, {k: v.astype(np.float64) if wide and v.dtype.kind == "f" else v
+                                                  for k, v in feed.arrays.items()}).items()}
+        for feed in feeds
+    ]  # fmt: skip
+
+
+def target_verdict(
+    graph: ir.Model, feeds: Sequence[Feed], target: Callable[[np.ndarray], Any], **method: Any
+) -> Verdict:
+    """Return the verdict on a target that has `target` of what the graph has in its own dtypes."""
+    exact, single = evaluated(graph, feeds), evaluated(graph, feeds, wide=False)
+    got = [{"y": np.asarray(target(o["y"].copy()), o["y"].dtype)} for o in single]
+    return verdict_on(
+        graph, feeds, RunOutputs({"float32": single, "float64": exact}, got, exact), VerifyMethod(**method)
+    )
+
+
+# -- elements that are far smaller than others ------------------------------------------------------------------------
+
+FEEDS = [Feed(f"seed {i}", {"x": RNG.normal(size=(3, 20)).astype(np.float32)}) for i in range(2)]
+SIGNS = np.where(np.arange(20) % 2, 1.0, -1.0)
+
+
+def beside(build: Callable[[Graph, ir.Value], ir.Value], factor: float = 2.0**40) -> ir.Model:
+    """Return a graph of what is built from x, beside x times `factor`, in one output."""
+    g = Graph()
+    x = g.input("x", F, ["n", 20])
+    g.output(g.Concat(build(g, x), g.Mul(x, np.float32(factor)), axis=1), "y")
+    return g.model()
+
+
+def off_by(share: float) -> Callable[[np.ndarray], np.ndarray]:
+    """Return what moves the first half of each row by a share of 1, up and down in turn."""
+    return lambda y: np.concatenate([y[:, :20] + np.float32(share) * SIGNS, y[:, 20:]], 1)
+
+
+@pytest.mark.parametrize(("share", "status"), [(0.0, PASS), (1e-7, PASS), (1e-4, FAIL), (1e-2, FAIL), (0.5, FAIL)])
+@pytest.mark.parametrize("factor", [2.0**40, 1000])
+def test_smaller_elements_are_judged_by_themselves(share: float, status: str, factor: float) -> None:
+    """Masked logits beside others, and boxes in pixels beside scores."""
+    found = target_verdict(beside(lambda g, x: g.Mul(x, np.float32(3)), factor), FEEDS, off_by(share))
+    assert (found.status, found.guilty) == (status, "backend" if status == FAIL else "")
+    if factor > 1000 and status == FAIL:
+        assert "elements that are far smaller than the others" in found.reason
+
+
+def test_what_is_left_of_large_numbers_moves_with_them() -> None:
+    """(50 x + 2^30) - 2^30 is off by up to 64 in float32, though this source happens to be exact."""
+    large = np.float32(2.0**30)
+    graph = beside(lambda g, x: g.Sub(g.Add(g.Mul(x, np.float32(50)), large), large))
+    exact = evaluated(graph, FEEDS)
+    single = [{"y": o["y"].astype(np.float32)} for o in exact]
+    for by, status in ((40.0, PASS), (4e4, FAIL)):
+        target = [{"y": off_by(by)(o["y"]).astype(np.float32)} for o in single]
+        found = verdict_on(graph, FEEDS, RunOutputs({"float32": single, "float64": exact}, target, exact))
+        assert found.status == status, found.reason
+
+
+# -- the source's own error, and the graph in float64 -----------------------------------------------------------------
+
+
+def chain(*operators: tuple[str, float]) -> ir.Model:
+    g = Graph()
+    value = g.input("x", F, ["n", 20])
+    for operator, number in operators:
+        value = getattr(g, operator)(value, np.float32(number))
+    g.output(value, "y")
+    return g.model()
+
+
+def source_verdict(graph: ir.Model, share: float, exact: bool, follows: bool = True, **rest: Any) -> Verdict:
+    """Return the verdict where the source is off by a share of itself, and the target follows it or the graph."""
+    right = evaluated(graph, FEEDS)
+    single = [{"y": (o["y"] * (1 + share)).astype(np.float32)} for o in right]
+    target = single if follows else [{"y": o["y"].astype(np.float32)} for o in right]
+    runs = RunOutputs({"float32": single, "float64": right if exact else NONE}, target, right)
+    return verdict_on(graph, FEEDS, runs, **rest)
+
+
+def test_a_source_that_is_another_function_than_the_graph_was_read_wrong() -> None:
+    found = source_verdict(chain(("Mul", 3.0)), 0.01, exact=False)
+    assert (found.status, found.guilty, found.outputs[0].status) == (FAIL, "frontend", FAIL)
+    assert "1.0e-02 away from the shared graph in float64, which rounding does not explain" in found.reason
+
+
+def test_a_source_that_is_another_function_than_itself_in_float64_proves_nothing() -> None:
+    found = source_verdict(chain(("Mul", 3.0)), 0.01, exact=True)
+    assert (found.status, found.guilty) == (INCONCLUSIVE, "")
+
+
+def test_a_source_that_rounds_to_steps_while_it_runs_proves_nothing() -> None:
+    """TensorFlow Lite's products of weights in 8 bits round what meets them, of which the graph shows nothing."""
+    assert source_verdict(chain(("Mul", 3.0)), 0.01, exact=False, steps=True).status == INCONCLUSIVE
+
+
+def test_a_noisy_source_is_right_where_rounding_explains_it() -> None:
+    """All but 1e-5 of the number is taken away: a rounding moves the output by 1e-2 or so of its size."""
+    graph = chain(("Add", 1e4), ("Sub", 1e4), ("Mul", 1e-3))
+    assert target_verdict(graph, FEEDS, lambda y: y).status == PASS
+    assert target_verdict(chain(("Add", 1e7), ("Sub", 1e7)), FEEDS, lambda y: y).status == INCONCLUSIVE
+
+
+@pytest.mark.parametrize(("share", "status"), [(1e-11, PASS), (1e-7, FAIL), (0.5, FAIL)])
+def test_the_graph_in_float64_is_held_to_the_source(share: float, status: str) -> None:
+    graph = chain(("Mul", 3.0))
+    exact = evaluated(graph, FEEDS)
+    single = [{"y": o["y"].astype(np.float32)} for o in exact]
+    own = [{"y": o["y"] * (1 + share)} for o in exact]
+    found = verdict_on(graph, FEEDS, RunOutputs({"float32": single, "float64": exact}, single, own))
+    assert (found.status, found.guilty) == (status, "frontend" if status == FAIL else "")
+
+
+def test_a_float64_run_of_another_function_is_set_aside() -> None:
+    """A program that asks for its dtype; an evaluator that does not know what an operator meant at an old opset."""
+    graph, x = chain(("Mul", 3.0)), FEEDS[0].arrays["x"].astype(np.float64)
+
+    def kept(single: float, double: Any, own: float) -> Any:
+        wide = double if isinstance(double, Unsupported) else [{"y": x * double}]
+        runs = RunOutputs({"float32": [{"y": (x * single).astype(np.float32)}], "float64": wide}, [], [{"y": x * own}])
+        return without_foreign_float64(graph, runs).source["float64"]
+
+    assert isinstance(kept(3, 3.1, 3), Unsupported)
+    assert not isinstance(kept(3, 3, 3.1), Unsupported), "the graph is what is wrong"
+    assert not isinstance(kept(3.05, 3.1, 3), Unsupported), "nobody can tell"
+    assert not isinstance(kept(3, 3 + 1e-6, 3), Unsupported), "below the rounding of float32"
+    assert kept(3, NONE, 3) is NONE
+
+
+def angles() -> ir.Model:
+    """Return a graph of the angle between each two rows: NaN or nearly 0 between a row and itself."""
+    g = Graph()
+    x = g.input("x", F, ["n", 8])
+    unit = g.Div(x, g.Sqrt(g.ReduceSum(g.Mul(x, x), np.array([1]), keepdims=1)))
+    g.output(g.Acos(g.MatMul(unit, g.Transpose(unit, perm=[1, 0]))), "y")
+    return g.model()
+
+
+@pytest.mark.parametrize(
+    ("change", "right"),
+    [
+        (lambda y: y, True),
+        (lambda y: y + 1e-6 * (np.arange(81).reshape(9, 9) == 1), False),
+        (lambda y: y + 1e-3 * np.eye(9), False),
+        (lambda y: np.where(np.arange(81).reshape(9, 9) == 1, np.nan, y), False),
+    ],
+)
+def test_what_a_rounding_of_float64_moves_by_as_much_is_no_error(
+    change: Callable[[np.ndarray], np.ndarray], right: bool
+) -> None:
+    x = np.random.default_rng(0).standard_normal((9, 8)).astype(np.float32)
+    graph, feeds, wide = angles(), [Feed("one", {"x": x})], x.astype(np.float64)
+    unit = wide[:, ::-1] / np.linalg.norm(wide, axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        exact = np.arccos((unit[:, None, :] * unit[None, :, :]).sum(-1))
+    own, single = evaluated(graph, feeds), evaluated(graph, feeds, wide=False)
+    runs = RunOutputs({"float32": single, "float64": [{"y": change(exact)}]}, single, own)
+    assert (verdict_on(graph, feeds, runs).status != FAIL) == right
+
+
+# -- sums -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("offset", [0.0, 16.0])
+@pytest.mark.parametrize("count", [300, 65536])
+def test_sums_taken_one_number_after_the_other_are_rounding(count: int, offset: float) -> None:
+    """onnxruntime's average pools and TensorFlow's convolutions add so; PyTorch's sums by halves are far more exact."""
+    x = (np.random.default_rng(0).normal(size=(16, count)) + offset).astype(np.float32)
+    exact = x.astype(np.float64).sum(1)
+    in_turn, by_halves = np.add.accumulate(x, 1)[:, -1], x.sum(1)
+    g = Graph()
+    g.output(g.ReduceSum(g.input("x", F, ["n", "k"]), np.array([1]), keepdims=0), "y")
+    feeds = [Feed("one", {"x": x})]
+    for error, status in ((1, PASS), (60, FAIL)):
+        target = [{"y": (exact + error * (in_turn - exact)).astype(np.float32)}]
+        runs = RunOutputs({"float32": [{"y": by_halves}], "float64": [{"y": exact}]}, target, [{"y": exact}])
+        found = verdict_on(g.model(), feeds, runs)
+        assert found.status == status, found.reason
+
+
+def test_a_factor_behind_a_long_sum_is_no_rounding() -> None:
+    x = np.random.default_rng(0).normal(size=(2, 8, 64, 64)).astype(np.float32)
+    g = Graph()
+    value = g.input("x", F, [2, 8, 64, 64])
+    g.output(g.InstanceNormalization(value, np.ones(8, np.float32), np.zeros(8, np.float32), epsilon=1e-5), "y")
+    feeds = [Feed("one", {"x": x})]
+    assert target_verdict(g.model(), feeds, lambda y: y * np.float32(1 + 2e-6)).status == PASS
+    assert target_verdict(g.model(), feeds, lambda y: y * np.float32(1.001)).status == FAIL
+
+
+def test_sums_in_float64_have_the_rounding_of_float64() -> None:
+    rng = np.random.default_rng(0)
+    g, w = Graph(), rng.standard_normal((20000, 6))
+    g.output(g.MatMul(g.input("x", D, ["n", 20000]), w), "y")
+    feeds = [Feed("one", {"x": rng.standard_normal((5, 20000))})]
+    terms = feeds[0].arrays["x"][:, :, None] * w
+    forwards, backwards = (np.add.accumulate(t, 1)[:, -1] for t in (terms, terms[:, ::-1]))
+    for error, status in ((0.0, PASS), (1.0, PASS), (400.0, FAIL)):
+        target = [{"y": forwards + error * (backwards - forwards)}]
+        runs = RunOutputs({"float32": [{"y": forwards}], "float64": [{"y": forwards}]}, target, [{"y": forwards}])
+        assert verdict_on(g.model(), feeds, runs).status == status
+
+
+def test_an_epsilon_that_a_format_rounds_to_float32_is_rounding() -> None:
+    """Files of ONNX hold attributes in float32, whatever the dtype of the model."""
+    g = Graph()
+    g.output(g.LayerNormalization(g.input("x", D, ["n", 8]), np.ones(8), np.zeros(8), axis=-1, epsilon=1e-5), "y")
+    x = np.random.default_rng(0).standard_normal((5, 8))
+    centred = x - x.mean(-1, keepdims=True)
+
+    def normal(epsilon: float) -> Outputs:
+        return [{"y": centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon)}]
+
+    exact, feeds = normal(1e-5), [Feed("one", {"x": x})]
+    for epsilon, status in ((float(np.float32(1e-5)), PASS), (1.0001e-5, FAIL)):
+        runs = RunOutputs({"float32": exact, "float64": exact}, normal(epsilon), exact)
+        assert verdict_on(g.model(), feeds, runs).status == status
+
+
+# -- NaN and infinities -----------------------------------------------------------------------------------------------
+
+STEEP = [Feed("one", {"x": np.linspace(10, 22, 60, dtype=np.float32).reshape(6, 10)})]
+
+
+def complement() -> ir.Model:
+    """Return a graph of log(1 - sigmoid(x)), which is minus infinity beyond 17 in float32."""
+    g = Graph()
+    g.output(g.Log(g.Sub(np.float32(1), g.Sigmoid(g.input("x", F, ["n", 10])))), "y")
+    return g.model()
+
+
+def at_first_infinity(by: int, value: float) -> Callable[[np.ndarray], np.ndarray]:
+    def change(y: np.ndarray) -> np.ndarray:
+        y.flat[int(np.flatnonzero(np.isinf(y))[0]) + by] = value
+        return y
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        (lambda y: y, PASS),
+        (at_first_infinity(-1, -np.inf), INCONCLUSIVE),
+        (at_first_infinity(-1, np.nan), FAIL),
+        (lambda y: np.full_like(y, np.nan), FAIL),
+        (lambda y: y * np.where(np.arange(60).reshape(6, 10) < 10, 1.5, 1), FAIL),
+    ],
+)
+def test_infinities_that_rounding_decides(change: Callable[[np.ndarray], np.ndarray], status: str) -> None:
+    found = target_verdict(complement(), STEEP, change)
+    assert found.status == status, found.reason
+    if status == INCONCLUSIVE:
+        assert "rounding decides which elements are NaN or infinite (1 are otherwise)" in found.reason
+
+
+def test_infinities_where_no_rounding_makes_any_are_wrong() -> None:
+    g = Graph()
+    g.output(g.Log(g.Sub(g.input("x", F, ["n", 10]), np.float32(9))), "y")
+    assert target_verdict(g.model(), STEEP, lambda y: np.where(STEEP[0].arrays["x"] > 15, -np.inf, y)).status == FAIL
+
+
+# -- decisions --------------------------------------------------------------------------------------------------------
+
+APART = np.array([[4, 1, 0], [4, 0, 1], [0, 4, 1], [1, 0, 4]], np.float32)
+NEAR = np.array([[17.0, 17.5, 0], [17.5, 17.0, 0]], np.float32)
+"""Logits of three experts that saturate: they differ by less than float32 has of their sigmoids."""
+
+
+def counts(picker: str = "TopK") -> ir.Model:
+    """Return a graph of how many rows have each of three places in front of the others."""
+    g = Graph()
+    scores = g.Sigmoid(g.input("x", F, ["n", 3]))
+    if picker == "TopK":
+        places = g.node("TopK", [scores, np.array([1])], outputs=2)[1]
+    else:
+        places = g.ArgMax(g.Transpose(scores, perm=[1, 0]), axis=0)
+    ones = g.OneHot(places, np.int64(3), np.array([0, 1]))
+    g.output(g.ReduceSum(g.Reshape(ones, np.array([-1, 3])), np.array([0]), keepdims=0), "y")
+    return g.model()
+
+
+@pytest.mark.parametrize("picker", ["TopK", "ArgMax"])
+@pytest.mark.parametrize(
+    ("rows", "right", "target", "status"),
+    [
+        ([APART, NEAR], [3, 2, 1], [4, 1, 1], PASS),
+        ([APART, NEAR], [3, 2, 1], [2, 3, 1], PASS),
+        ([APART, NEAR], [3, 2, 1], [5, 0, 1], FAIL),
+        ([APART, NEAR], [3, 2, 1], [2, 2, 2], FAIL),
+        ([APART], [2, 1, 1], [1, 2, 1], FAIL),
+    ],
+)
+def test_counts_of_picked_places(
+    picker: str, rows: list[np.ndarray], right: list[int], target: list[int], status: str
+) -> None:
+    """Three rows would have changed in the third row of the table, of which two are near; in the fourth none is."""
+    feeds, exact = [Feed("one", {"x": np.concatenate(rows)})], [{"y": np.array(right)}]
+    runs = RunOutputs({"float32": exact, "float64": exact}, [{"y": np.array(target)}], exact)
+    found = verdict_on(counts(picker), feeds, runs)
+    assert found.status == status, found.reason
+
+
+def test_of_equal_scores_the_first_is_picked() -> None:
+    """Unless a runtime is declared to take any of them; the first and the last of the first row are copies."""
+    g = Graph()
+    scores = g.Sigmoid(g.input("x", F, ["n", 3]))
+    g.output(g.ArgMax(scores, axis=1, keepdims=0), "y")
+    feeds = [Feed("one", {"x": np.array([[5, 0, 5], [0, 6, 1]], np.float32)})]
+    exact = [{"y": np.array([0, 1])}]
+    runs = RunOutputs({"float32": exact, "float64": exact}, [{"y": np.array([2, 1])}], exact)
+    declared = VerifyMethod(declared=[Difference(("ArgMax",), "any of equal elements", equal=True)])
+    assert verdict_on(g.model(), feeds, runs, declared).status == PASS
+    copies = Graph()
+    x = copies.input("x", F, ["n", 2])
+    doubled = copies.Sigmoid(x)
+    copies.output(copies.ArgMax(copies.Concat(doubled, doubled, axis=1), axis=1, keepdims=0), "y")
+    feeds = [Feed("one", {"x": np.array([[5, 0.3], [0.2, 6]], np.float32)})]
+    runs = RunOutputs({"float32": exact, "float64": exact}, [{"y": np.array([2, 1])}], exact)
+    assert verdict_on(copies.model(), feeds, runs).status == FAIL
+
+
+QUANTIZED = [Feed("one", {"x": np.random.default_rng(0).normal(size=(2, 3, 8, 8)).astype(np.float32)})]
+
+
+def averages(scale: float = 0.03) -> ir.Model:
+    """Averages of four steps, quantized with the same scale, times 0.3 and quantized again: many are half way."""
+    g = Graph()
+    step, zero = g.const(np.float32(scale)), g.const(np.uint8(128))
+
+    def steps(value: ir.Value) -> ir.Value:
+        return g.DequantizeLinear(g.QuantizeLinear(value, step, zero), step, zero)
+
+    mean = steps(g.AveragePool(steps(g.input("x", F, ["n", 3, 8, 8])), kernel_shape=[2, 2], strides=[2, 2]))
+    g.output(g.QuantizeLinear(g.Mul(mean, np.float32(0.3)), step, zero), "y")
+    return g.model()
+
+
+def test_steps_that_rounding_decides_may_be_either() -> None:
+    graph = averages()
+    exact, single = evaluated(graph, QUANTIZED), evaluated(graph, QUANTIZED, wide=False)
+    assert (exact[0]["y"] != single[0]["y"]).any(), "else there is nothing to explain"
+    runs = RunOutputs({"float32": exact, "float64": exact}, single, exact)
+    assert verdict_on(graph, QUANTIZED, runs).status == PASS
+    for scale in (0.0303, 0.029):
+        other = evaluated(averages(scale), QUANTIZED)
+        assert (
+            verdict_on(graph, QUANTIZED, RunOutputs({"float32": exact, "float64": exact}, other, exact)).status == FAIL
+        )
+    for by in (3, -3):
+        wrong = [{"y": (single[0]["y"].astype(int) + by * (np.arange(96).reshape(2, 3, 4, 4) == 50)).astype(np.uint8)}]
+        assert (
+            verdict_on(graph, QUANTIZED, RunOutputs({"float32": exact, "float64": exact}, wrong, exact)).status == FAIL
+        )
+
+
+# -- how the runs are made --------------------------------------------------------------------------------------------
+
+
+def test_numbers_of_a_dtype_are_no_matter_of_rounding() -> None:
+    """Halves that are rounded to even, say, have to be rounded to even."""
+    g = Graph()
+    g.output(g.Round(g.Mul(g.input("x", F, ["n"]), np.float32(0.5))), "y")
+    x = np.arange(64, dtype=np.float32)
+    spread = Estimates(g.model(), [Feed("one", {"x": x})]).spread(0, "y")
+    assert spread is not None
+    assert all(np.array_equal(draw, spread.exact) for draw in spread.draws)
+    other = np.floor(x * 0.5 + 0.5)
+    assert target_verdict(g.model(), [Feed("one", {"x": x})], lambda y: other).status == FAIL
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [(F, 2.0**-24), (ir.DataType.FLOAT16, 2.0**-11), (D, 2.0**-53)])
+def test_errors_are_those_of_the_dtype(dtype: ir.DataType, unit: float) -> None:
+    g = Graph()
+    g.output(g.Div(g.input("x", dtype, ["n"]), g.const(np.asarray(3, dtype.numpy()))), "y")
+    x = np.random.default_rng(0).uniform(1, 2, 4000).astype(dtype.numpy())
+    spread = Estimates(g.model(), [Feed("one", {"x": x})]).spread(0, "y")
+    assert spread is not None
+    moves = (np.stack(spread.draws) - spread.exact) / spread.exact
+    assert 0.2 * unit < np.sqrt(np.mean(moves**2)) / 8 < unit
+
+
+def test_fewer_runs_do_where_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    from convert.parity import rounding
+    from convert.reference import monte_carlo
+
+    plain, made = monte_carlo.run_with_rounding, []
+
+    def counted(*args: Any, **rest: Any) -> Any:
+        made.append(args)
+        if len(made) > 4:
+            raise rounding.ResourceLimit("the time is over")
+        return plain(*args, **rest)
+
+    monkeypatch.setattr(monte_carlo, "run_with_rounding", counted)
+    spread = Estimates(chain(("Mul", 3.0)), FEEDS).spread(0, "y")
+    assert spread is not None
+    assert len(spread.draws) == 3
+    with pytest.raises(rounding.ResourceLimit):
+        Estimates(chain(("Mul", 3.0)), FEEDS).spread(0, "y")
+
+
+def test_a_verdict_whose_estimate_takes_too_long_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    from convert.parity import rounding
+    from convert.reference import monte_carlo
+
+    def late(*_: Any, **__: Any) -> Any:
+        raise rounding.ResourceLimit("the time is over")
+
+    monkeypatch.setattr(monte_carlo, "run_with_rounding", late)
+    found = target_verdict(chain(("Mul", 3.0)), FEEDS, lambda y: y * np.float32(1.001))
+    assert found.status == INCONCLUSIVE
+    assert "whether rounding explains it was not found out" in found.reason
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def quantized_network(path: Path, seed: int, factor: float = 1.0) -> Path:
+    """Products and averages of steps as ONNX Runtime's quantizer writes them; factor: of one of the scales."""
+    rng = np.random.default_rng(seed)
+    weights: dict[str, Any] = {"w": rng.integers(-90, 90, (4, 3, 3, 3)).astype(np.int8), "i": np.int8(0)}
+    weights |= {f"s{n}": np.float32(v) for n, v in enumerate((0.03, 0.005, 0.05, 0.045, 0.3 * factor, 0.3))}
+    weights |= {f"z{n}": np.uint8(v) for n, v in enumerate((120, 30, 12, 50, 60))}
+    contrib = "com.microsoft"
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s0", "z0"], ["q"]),
+        helper.make_node("QLinearConv", ["q", "s0", "z0", "w", "s1", "i", "s2", "z1"], ["c"], pads=[1] * 4),
+        helper.make_node("QLinearLeakyRelu", ["c", "s2", "z1", "s3", "z2"], ["l"], domain=contrib, alpha=0.2),
+        helper.make_node("QLinearMul", ["c", "s2", "z1", "l", "s3", "z2", "s4", "z3"], ["m"], domain=contrib),
+        helper.make_node("QLinearAveragePool", ["m", "s4", "z3", "s5", "z4"], ["a"], domain=contrib,
+                         kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("DequantizeLinear", ["a", "s5", "z4"], ["y"]),
+    ]  # fmt: skip
+    tensors = [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in weights.items()]
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 3, 8, 8])
+    ends = [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None),
+            helper.make_tensor_value_info("m", onnx.TensorProto.UINT8, None)]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", [x], ends, tensors)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(contrib, 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.not_core
+@pytest.mark.parametrize("seed", range(4))
+def test_networks_of_quantized_operators(seed: int, tmp_path: Path) -> None:
+    right = quantized_network(tmp_path / "right.onnx", seed)
+    report = convert.convert(right, "onnx", tmp_path / "out.onnx")
+    assert report.verdict is not None
+    assert report.verdict.status != FAIL, report.verdict.reason
+    wrong = convert.verify(right, quantized_network(tmp_path / "wrong.onnx", seed, 1.02)).verdict
+    assert wrong is not None
+    assert wrong.status == FAIL, wrong.reason
+
+
+@pytest.mark.slow
+@pytest.mark.not_core
+@pytest.mark.parametrize("scale", [1.0, 1.01])
+def test_a_loss_of_nothing_but_rounding_proves_nothing(scale: float, tmp_path: Path) -> None:
+    """The divergence of a distribution from itself is 0 but for rounding, and that from another is not."""
+    import torch
+    from torch.nn import functional
+
+    class Divergence(torch.nn.Module):
+        def __init__(self, scale: float) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.dense, self.scale = torch.nn.Linear(8, 5), scale
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.dense(x)
+            return functional.kl_div(functional.log_softmax(y, -1), functional.softmax(y * self.scale, -1))
+
+    for each in (1.0, scale):
+        exported = torch.export.export(Divergence(each).eval(), (torch.ones(4, 8),))
+        torch.export.save(exported, tmp_path / f"{each}.pt2")
+    convert.convert(tmp_path / f"{scale}.pt2", "onnx", tmp_path / "m.onnx", verify=False)
+    verdict = convert.verify(tmp_path / "1.0.pt2", tmp_path / "m.onnx").verdict
+    assert verdict is not None
+    assert verdict.status == (INCONCLUSIVE if scale == 1.0 else FAIL), verdict.reason

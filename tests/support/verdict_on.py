@@ -1,0 +1,19 @@
+"""The verdict on outputs that a test made by hand, with what rounding does to the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from convert.parity.inputs import Feed
+from convert.parity.judge import Evidence, RunOutputs, VerifyMethod, judge
+from convert.parity.rounding import Estimates
+from convert.verdict import Verdict
+
+
+def verdict_on(
+    graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: VerifyMethod | None = None, *, steps: bool = False
+) -> Verdict:
+    """Return the verdict as `convert.parity.verify` comes to it from runs of both sides."""
+    return judge(Evidence(graph, feeds, runs, method or VerifyMethod(), Estimates(graph, feeds), steps=steps))
