@@ -124,7 +124,7 @@ def convert(
         return report
     missing = ""
     if verified:
-        from convert.parity.memory import lack_of_memory
+        from convert.parity.runs.memory import lack_of_memory
         from convert.parity.verify import unavailable_reason
 
         missing = unavailable_reason(opened.kind, form.kind)
@@ -205,8 +205,8 @@ def verify(
     ('FAIL', 'log_probs', 3)
     """
     from convert.parity.judge import VerifyMethod
-    from convert.parity.two_artefacts import verify_two
-    from convert.parity.verify_parts import Parts, open_side, verify_parts
+    from convert.parity.pairing.parts import Parts, open_side, verify_parts
+    from convert.parity.pairing.two_artefacts import verify_two
 
     report = report or Report("verify")
     left, right = open_side(source, open_source), open_side(target, open_source)
@@ -297,7 +297,7 @@ def _size(source: Source) -> str:
 def describe(model: ir.Model, report: Report) -> None:
     """Put the graph's contract, operators and weights into the report."""
     from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
-    from convert.parity.randomness import describe_randomness
+    from convert.parity.compare.randomness import describe_randomness
 
     _describe_ends(model, report)
     bounds = json.loads(model.metadata_props.get(DIMS_KEY, "{}"))
@@ -350,7 +350,7 @@ def _apply_layout(model: ir.Model, options: Options, report: Report) -> None:
 
 def _calibrated_method(method: VerifyMethod | None, graph: ir.Model, options: Options) -> VerifyMethod:
     """Activations in 8 bits are right in the ranges of the calibration data: it is what they are verified on."""
-    from convert.parity.inputs import inputs_from_samples
+    from convert.parity.inputs.feeds import inputs_from_samples
     from convert.parity.judge import VerifyMethod
 
     method = method or VerifyMethod()

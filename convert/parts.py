@@ -80,7 +80,7 @@ def _hold_generation(
     report: Report,
 ) -> GenerationVerdict | None:
     """What the parts generate together, if they do. Raises `ParityError` where it is something else than the source."""
-    from convert.parity.encoder_generation import STEMS, verify_encoder_generation
+    from convert.parity.generation.encoders import STEMS, verify_encoder_generation
     from convert.parity.judge import VerifyMethod
 
     if set(files) != set(STEMS):

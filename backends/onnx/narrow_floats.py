@@ -21,7 +21,7 @@ from convert.graph import OPSET, register_initializer
 from convert.graph.shape_inference import SMALL, subgraphs
 from convert.graph.tensors import dims_of, lazy_tensor
 from convert.graph.values import constant
-from convert.parity.inputs import generate_feeds
+from convert.parity.inputs.feeds import generate_feeds
 from convert.passes.opset.convert import convert_opset
 from convert.reference.half_precision import largest_finite, wide_outputs
 from convert.report import Report

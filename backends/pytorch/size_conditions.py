@@ -12,7 +12,7 @@ import onnx_ir as ir
 import torch
 
 from convert.errors import Unsupported
-from convert.parity.size_guards import Arithmetic, value_of
+from convert.parity.inputs.size_guards import Arithmetic, value_of
 
 _OPERATORS: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,

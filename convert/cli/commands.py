@@ -189,7 +189,7 @@ def verify(
 
     def work(report: Report) -> Report:
         from convert import api
-        from convert.parity.chain import parse_artifacts, parse_pairs, verify_chain
+        from convert.parity.locate.chain import parse_artifacts, parse_pairs, verify_chain
 
         return verify_chain(
             parse_artifacts(chain),

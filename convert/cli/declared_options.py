@@ -66,7 +66,7 @@ def _declared(declared: Callable[[], Mapping[str, Option[Any]]]) -> Mapping[str,
 def _load(value: Any) -> Any:
     if not isinstance(value, Path):
         return value
-    from convert.parity.given_arrays import load_inputs
+    from convert.parity.inputs.given_arrays import load_inputs
 
     return load_inputs(value)
 

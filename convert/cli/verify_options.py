@@ -75,7 +75,7 @@ class VerifyOptions:
 
     def _given_arrays(self) -> dict[Any, Any] | None:
         if self.images:
-            from convert.parity.image_inputs import parse_preparation, picture_batch
+            from convert.parity.inputs.image_inputs import parse_preparation, picture_batch
 
             return picture_batch(self.images, parse_preparation(self.image_as))
         if self.arrays is None:
@@ -83,7 +83,7 @@ class VerifyOptions:
         if not self.arrays.exists():
             hint = "--inputs gives arrays to verify on; to name or describe an input of the model, --input NAME"
             raise UsageError(f"there is no file or folder {self.arrays}", hint=hint)
-        from convert.parity.given_arrays import load_inputs
+        from convert.parity.inputs.given_arrays import load_inputs
 
         return dict(load_inputs(self.arrays))
 

@@ -1,7 +1,7 @@
 """Limits on inputs that only the notes in a file set: bounds of dims, conditions on sizes, ranges of integers.
 
 Anybody can write such a note, and no runtime enforces one. So a file's notes describe what it is meant for, and never
-decide what it is tested on (`convert/parity/beyond_claims.py`).
+decide what it is tested on (`convert/parity/inputs/beyond_claims.py`).
 """
 
 from __future__ import annotations

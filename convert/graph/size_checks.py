@@ -35,8 +35,8 @@ def conditions_of(bounds: Mapping[str, Sequence[int | None]], guards: Sequence[s
 def holds(g: Graph, condition: str, sizes: Mapping[str, ir.Value]) -> ir.Value | None:
     """A condition as a boolean of shape [1], given sizes as int64 of shape [1] by their names.
 
-    None where it has other names, or more than the arithmetic of `convert.parity.size_guards`. A condition that divides
-    by zero does not hold.
+    None where it has other names, or more than the arithmetic of `convert.parity.inputs.size_guards`. A condition that
+    divides by zero does not hold.
     """
     divisors: list[ir.Value] = []
     try:

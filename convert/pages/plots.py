@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from convert.parity.compare import FACTOR
+from convert.parity.compare.outputs import FACTOR
 from convert.text import escape
 from convert.verdict import OutputVerdict, Place
 

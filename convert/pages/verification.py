@@ -8,7 +8,7 @@ from pathlib import Path
 from convert.errors import ConvertError, Unsupported
 from convert.pages import plots
 from convert.pages.template import Page, bullets, cell, number_cell, section, soft, table
-from convert.parity.compare import FACTOR, FLOAT64_BOUND
+from convert.parity.compare.outputs import FACTOR, FLOAT64_BOUND
 from convert.report import ChainStep, Report
 from convert.text import bytes_text, escape
 from convert.verdict import PASS, Divergence, OutputVerdict, Verdict

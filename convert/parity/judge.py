@@ -16,7 +16,8 @@ from convert.graph.tensors import dtype_name, widened_array
 from convert.graph.values import quantizes
 from convert.naming import Names
 from convert.options import Options
-from convert.parity.compare import (
+from convert.parity.compare.joined_parts import lost_part
+from convert.parity.compare.outputs import (
     FLOAT64_BOUND,
     OUTLIER,
     ROUNDINGS,
@@ -31,17 +32,16 @@ from convert.parity.compare import (
     rms,
     vacuous_reason,
 )
-from convert.parity.inputs import Feed
-from convert.parity.joined_parts import lost_part
-from convert.parity.picks import picking_node, picks_explained, worst_elements
-from convert.parity.randomness import judge_random, random_outputs
-from convert.parity.rounding import FLOAT64, ROUNDOFF, UNDECIDED, Estimates, Explained
-from convert.parity.systematic_error import wrong_scale
+from convert.parity.compare.randomness import judge_random, random_outputs
+from convert.parity.compare.systematic_error import wrong_scale
+from convert.parity.explain.picks import picking_node, picks_explained, worst_elements
+from convert.parity.explain.rounding import FLOAT64, ROUNDOFF, UNDECIDED, Estimates, Explained
+from convert.parity.inputs.feeds import Feed
 from convert.runners.process import Limits, Outputs
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 
 if TYPE_CHECKING:
-    from convert.parity.counterparts import Counterparts
+    from convert.parity.pairing.counterparts import Counterparts
     from convert.reference.quantized import NarrowedOutputs
 
 

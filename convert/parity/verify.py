@@ -19,19 +19,23 @@ from convert.graph.names import names_in_target
 from convert.graph.tensors import dtype_name
 from convert.graph.values import inverse_permutation, quantizes
 from convert.options import Options
-from convert.parity import inputs
-from convert.parity.as_used import start
-from convert.parity.beyond_claims import compare_beyond_claims
-from convert.parity.coverage import describe_coverage
-from convert.parity.declared_ends import hold_declared_ends
-from convert.parity.default_feeds import default_feeds
-from convert.parity.generation import hold_generation
-from convert.parity.inputs import Feed
+from convert.parity.compare.declared_ends import hold_declared_ends
+from convert.parity.compare.randomness import random_outputs
+from convert.parity.compare.special_verdict import SpecialRun, is_float64_needed, judge_special, take_special
+from convert.parity.explain.rounding import Estimates
+from convert.parity.generation.decoders import hold_generation
+from convert.parity.inputs import feeds as inputs
+from convert.parity.inputs.beyond_claims import compare_beyond_claims
+from convert.parity.inputs.coverage import describe_coverage
+from convert.parity.inputs.default_feeds import default_feeds
+from convert.parity.inputs.feeds import Feed
+from convert.parity.inputs.saved import save_feeds
+from convert.parity.inputs.uneven import without_overflow
 from convert.parity.judge import Evidence, RunOutputs, VerifyMethod, judge, note_stand_ins, without_foreign_float64
-from convert.parity.locate import locate, locate_source
-from convert.parity.memory import is_scarce
-from convert.parity.randomness import random_outputs
-from convert.parity.repeats import (
+from convert.parity.locate.places import locate, locate_source
+from convert.parity.runs.as_used import start
+from convert.parity.runs.memory import is_scarce
+from convert.parity.runs.repeats import (
     child_results,
     compare_draws,
     kept_outputs,
@@ -39,11 +43,7 @@ from convert.parity.repeats import (
     transpose_arrays,
     unrepeatable_sides,
 )
-from convert.parity.rounding import Estimates
-from convert.parity.saved import save_feeds
-from convert.parity.source_runs import RunFailure, run_where_it_runs
-from convert.parity.special_verdict import SpecialRun, is_float64_needed, judge_special, take_special
-from convert.parity.uneven import without_overflow
+from convert.parity.runs.source_runs import RunFailure, run_where_it_runs
 from convert.passes.layout.boundary import boundary_permutations
 from convert.runners.process import Outputs, execute, run_all
 from convert.source import Source
@@ -161,7 +161,7 @@ def _verify(
     if verdict.status == FAIL and verdict.outputs:
         verdict.divergence = _divergence_place(verdict, source, target, graph, feeds, options, method)
     if method.profile and verdict.outputs and not boundary_permutations(graph, options.layout):
-        from convert.parity.profile import profile_errors
+        from convert.parity.locate.profile import profile_errors
 
         verdict.profile = profile_errors(graph, target, _worst_feed(verdict, feeds), method.target, method.ends)
     return verdict

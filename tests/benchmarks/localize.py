@@ -32,8 +32,8 @@ from torch import nn
 
 from convert import api, plugin
 from convert.options import Options, parse_input
-from convert.parity import inputs
-from convert.parity.locate import locate, locate_source
+from convert.parity.inputs import feeds as inputs
+from convert.parity.locate.places import locate, locate_source
 from convert.report import Report
 from convert.runners.process import Limits
 from convert.verdict import Divergence

@@ -183,7 +183,7 @@ def _judged(program: Program, results: Feeds, wanted: list[dict[str, list[Any]]]
 
 def _fits(model: ir.Model, program: Program, feed: dict[str, np.ndarray]) -> bool:
     """Whether the contract that the frontend prints takes these sizes."""
-    from convert.parity.size_guards import broken_guards
+    from convert.parity.inputs.size_guards import broken_guards
 
     sizes: dict[str, int] = {}
     for value, spec in zip(model.graph.inputs, program.inputs, strict=True):

@@ -24,10 +24,10 @@ from torch import nn
 import convert
 from convert import api, plugin
 from convert.options import Options, parse_input
-from convert.parity.compare import compare
-from convert.parity.inputs import Feed
+from convert.parity.compare.outputs import compare
+from convert.parity.explain.rounding import Estimates
+from convert.parity.inputs.feeds import Feed
 from convert.parity.judge import Evidence, RunOutputs, VerifyMethod, judge
-from convert.parity.rounding import Estimates
 from convert.report import Report
 from convert.verdict import FAIL, PASS
 

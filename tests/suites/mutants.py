@@ -92,7 +92,7 @@ def chosen_mutants(package: Path, only: str = "", count: int = 0, seed: int = 0)
     from cosmic_ray import plugins
     from cosmic_ray.mutating import mutate_code
 
-    places = [place for file in sorted(package.glob("*.py")) if only in ("", file.name) for place in _places(file)]
+    places = [place for file in sorted(package.rglob("*.py")) if only in ("", file.name) for place in _places(file)]
     if count:
         random.Random(seed).shuffle(places)
     found: dict[tuple[str, int, str], Mutant] = {}

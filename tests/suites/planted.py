@@ -59,8 +59,8 @@ def prepare(name: str, folder: Path) -> Pair:
     import convert
     from convert import api, plugin
     from convert.options import Options, parse_input
-    from convert.parity import inputs
-    from convert.parity.uneven import far_feed, longest_feed, offset_feed, uneven_feed, with_unusual_rows
+    from convert.parity.inputs import feeds as inputs
+    from convert.parity.inputs.uneven import far_feed, longest_feed, offset_feed, uneven_feed, with_unusual_rows
     from convert.report import Report
 
     module, spec = build(name), NETWORKS[name][1]
@@ -127,8 +127,8 @@ def judged(pair: Pair, kind: str, path: Path) -> dict[str, bool]:
 
 def concluded(graph: Any, feeds: Sequence[Any], runs: Any) -> Any:
     """The verdict as `convert.parity.verify` comes to it."""
+    from convert.parity.explain.rounding import Estimates
     from convert.parity.judge import Evidence, VerifyMethod, judge, without_foreign_float64
-    from convert.parity.rounding import Estimates
 
     runs = without_foreign_float64(graph, runs)
     return judge(Evidence(graph, feeds, runs, VerifyMethod(), Estimates(graph, feeds)))
@@ -209,8 +209,8 @@ def score_reader(name: str) -> list[dict[str, Any]]:
     from convert import api, plugin
     from convert.errors import ConvertError, Unsupported
     from convert.options import Options, parse_input
-    from convert.parity import inputs
-    from convert.parity.compare import float64_error
+    from convert.parity.compare.outputs import float64_error
+    from convert.parity.inputs import feeds as inputs
     from convert.parity.judge import RunOutputs
     from convert.report import Report
     from convert.source import Source

@@ -373,7 +373,7 @@ def is_equivalent(clean: Path, planted: Path, feeds: Sequence[Any]) -> bool:
     """Whether the planted file computes the same as the clean one in float64, in its smaller elements too."""
     from convert.errors import ConvertError
     from convert.options import Options
-    from convert.parity.magnitudes import smaller_parts
+    from convert.parity.compare.magnitudes import smaller_parts
     from convert.runners import onnx as runner
     from convert.source import Source
 
@@ -391,7 +391,7 @@ def is_equivalent(clean: Path, planted: Path, feeds: Sequence[Any]) -> bool:
 
 
 def _is_same(a: np.ndarray, b: np.ndarray, parts: Sequence[np.ndarray]) -> bool:
-    from convert.parity.compare import float64_error
+    from convert.parity.compare.outputs import float64_error
 
     same = a.shape == b.shape and float64_error(a, b) < 1e-12
     return same and all(float64_error(a[part], b[part]) < 1e-12 for part in parts)

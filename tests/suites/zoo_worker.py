@@ -130,7 +130,7 @@ def moved(path: Path) -> float:
     import onnx_ir as ir
     import onnxruntime
 
-    from convert.parity.inputs import generate_feeds
+    from convert.parity.inputs.feeds import generate_feeds
 
     model = ir.load(path)
     first, *_ = generate_feeds(model, 1)

@@ -13,8 +13,8 @@ import pytest
 from convert.errors import BadInput, ConvertError
 from convert.graph import Graph
 from convert.options import Options
-from convert.parity import repeats
 from convert.parity import verify as room
+from convert.parity.runs import repeats
 from convert.runners.process import AS_USED, Limits, run_all
 from convert.source import Source
 

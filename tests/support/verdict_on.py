@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from convert.parity.inputs import Feed
+from convert.parity.explain.rounding import Estimates
+from convert.parity.inputs.feeds import Feed
 from convert.parity.judge import Evidence, RunOutputs, VerifyMethod, judge
-from convert.parity.rounding import Estimates
 from convert.verdict import Verdict
 
 

@@ -18,7 +18,7 @@ from torch.fx.experimental.symbolic_shapes import is_concrete_int
 from convert.errors import ConvertError, Unsupported
 from convert.graph.values import nodes_of
 from convert.options import Options
-from convert.parity.inputs import fed_shape, feed_sizes, size_facts
+from convert.parity.inputs.feeds import fed_shape, feed_sizes, size_facts
 from convert.passes.size_checks import checked_conditions, note_lost_checks
 from convert.report import Report
 

@@ -18,8 +18,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from convert.parity.inputs import complete_sizes, fed_shape, sized_feed
-from convert.parity.size_guards import broken_guards
+from convert.parity.inputs.feeds import complete_sizes, fed_shape, sized_feed
+from convert.parity.inputs.size_guards import broken_guards
 
 from ..dtypes import FLOAT8, tensor_from
 

@@ -1,6 +1,6 @@
 """Reference kernels of operators that draw: other numbers in each run, of the distribution that is asked for.
 
-What depends on them is never compared by its numbers (`convert/parity/randomness.py`); what stands beside it is.
+What depends on them is never compared by its numbers (`convert/parity/compare/randomness.py`); the rest is.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from torch import nn
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from convert.parity.size_guards import evaluate
+from convert.parity.inputs.size_guards import evaluate
 
 from ..common.state import track_assignments
 from ..inputs.arguments import arrange_arguments

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from convert.errors import Unsupported
-from convert.parity.size_guards import broken_guards, sizes_meeting
+from convert.parity.inputs.size_guards import broken_guards, sizes_meeting
 
 from ..common.locate import source_of
 from ..inputs.examples import example_tensor

@@ -21,7 +21,7 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
 from convert.graph.size_checks import check_sizes, conditions_of, holds, in_words
-from convert.parity.size_guards import broken_guards, evaluate
+from convert.parity.inputs.size_guards import broken_guards, evaluate
 from convert.report import Report
 
 from . import dims as naming

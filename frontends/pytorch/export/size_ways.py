@@ -23,7 +23,7 @@ from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY, WAYS_KEY
 from convert.graph.size_checks import conditions_of, holds
 from convert.graph.values import known_dims, names_in_use
-from convert.parity.size_guards import sizes_meeting, value_of
+from convert.parity.inputs.size_guards import sizes_meeting, value_of
 from convert.report import Report
 
 from ..inputs.examples import Call, resized_call

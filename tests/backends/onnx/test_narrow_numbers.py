@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 import convert
 from convert.errors import UsageError
 from convert.options import Options
-from convert.parity.compare import compare_narrow
+from convert.parity.compare.outputs import compare_narrow
 from convert.reference.quantized import simulate
 from convert.report import Report
 from convert.runners.onnx import run_file

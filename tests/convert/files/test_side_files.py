@@ -12,8 +12,8 @@ import pytest
 
 from convert.errors import ResourceLimit, UsageError
 from convert.files.side_files import GENERATOR, check_side_file, is_arrays, is_page, side_file
-from convert.parity.inputs import Feed
-from convert.parity.saved import save_feeds
+from convert.parity.inputs.feeds import Feed
+from convert.parity.inputs.saved import save_feeds
 
 
 def write(path: Path, text: str = "new") -> None:

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
 from convert.cli import cli, render
-from convert.parity.profile import relevant_places
+from convert.parity.locate.profile import relevant_places
 from convert.report import Report
 from convert.verdict import Divergence, Element, OutputVerdict, Place, Verdict
 from tests.support.browser import BROWSER, NO_BROWSER, browse

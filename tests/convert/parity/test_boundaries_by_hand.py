@@ -13,8 +13,12 @@ from convert.batch import machine
 from convert.errors import ConvertError, Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, RANGE_KEY
-from convert.parity import inputs, memory, size_guards, verify, weights
-from convert.parity.inputs import Feed
+from convert.parity import verify
+from convert.parity.inputs import feeds as inputs
+from convert.parity.inputs import size_guards
+from convert.parity.inputs.feeds import Feed
+from convert.parity.pairing import weights
+from convert.parity.runs import memory
 from convert.runners.process import Limits
 from convert.verdict import FAIL, INCONCLUSIVE, Element, OutputVerdict, Verdict
 

@@ -11,7 +11,7 @@ import pytest
 
 from convert.graph import Graph
 from convert.graph.metadata import RANGE_KEY
-from convert.parity.boundary_values import _KEYS, boundary_values, may_be_negative, mix_boundary_values
+from convert.parity.inputs.boundary_values import _KEYS, boundary_values, may_be_negative, mix_boundary_values
 
 T = ir.DataType
 Build = Callable[[Graph, ir.Value], ir.Value]

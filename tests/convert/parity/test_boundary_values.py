@@ -11,9 +11,9 @@ import pytest
 
 from convert.graph import Graph
 from convert.graph.metadata import RANGE_KEY
-from convert.parity.boundary_values import boundary_values, may_be_negative, mix_boundary_values
-from convert.parity.inputs import Spans, generate_feeds, sized_feed
-from convert.parity.uneven import with_unusual_rows
+from convert.parity.inputs.boundary_values import boundary_values, may_be_negative, mix_boundary_values
+from convert.parity.inputs.feeds import Spans, generate_feeds, sized_feed
+from convert.parity.inputs.uneven import with_unusual_rows
 
 T = ir.DataType
 Build = Callable[[Graph, ir.Value], ir.Value]

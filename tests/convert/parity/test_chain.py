@@ -15,7 +15,7 @@ from onnx import numpy_helper
 import convert
 from convert.cli import cli
 from convert.errors import UsageError
-from convert.parity.chain import Artifact, parse_artifacts
+from convert.parity.locate.chain import Artifact, parse_artifacts
 
 CODE = """
 import torch

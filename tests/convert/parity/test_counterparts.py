@@ -14,7 +14,7 @@ import pytest
 from convert.errors import UsageError
 from convert.graph.metadata import DIMS_KEY
 from convert.naming import Names
-from convert.parity.counterparts import Counterparts, find_counterparts, narrow_dims
+from convert.parity.pairing.counterparts import Counterparts, find_counterparts, narrow_dims
 
 F, D, I64, I32, STRING = (
     ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT64, ir.DataType.INT32, ir.DataType.STRING

@@ -11,17 +11,17 @@ import pytest
 
 from convert.declared_ends import DeclaredEnd, DeclaredEnds
 from convert.graph import Graph
-from convert.parity import declared_ends
-from convert.parity.boundary_values import _MOST, _with_whole_rows, boundary_values, mix_boundary_values
-from convert.parity.compare import _count_wrong, compare, structure_difference
-from convert.parity.declared_ends import _dims
-from convert.parity.distribution import distribution_difference
-from convert.parity.given_arrays import with_pairs
-from convert.parity.magnitudes import _may_have_gap, smaller_columns, smaller_parts
-from convert.parity.picks import _largest
-from convert.parity.special import _kinds as kinds_of_elements
-from convert.parity.uneven import _overflow_reason, _times
-from convert.parity.weights import _comparable
+from convert.parity.compare import declared_ends
+from convert.parity.compare.declared_ends import _dims
+from convert.parity.compare.distribution import distribution_difference
+from convert.parity.compare.magnitudes import _may_have_gap, smaller_columns, smaller_parts
+from convert.parity.compare.outputs import _count_wrong, compare, structure_difference
+from convert.parity.explain.picks import _largest
+from convert.parity.inputs.boundary_values import _MOST, _with_whole_rows, boundary_values, mix_boundary_values
+from convert.parity.inputs.given_arrays import with_pairs
+from convert.parity.inputs.special import _kinds as kinds_of_elements
+from convert.parity.inputs.uneven import _overflow_reason, _times
+from convert.parity.pairing.weights import _comparable
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 
 T = ir.DataType

@@ -11,8 +11,8 @@ from onnx import helper, numpy_helper
 
 import convert
 from convert.graph import Graph
-from convert.parity.coverage import describe_coverage
-from convert.parity.inputs import Feed
+from convert.parity.inputs.coverage import describe_coverage
+from convert.parity.inputs.feeds import Feed
 from convert.verdict import INCONCLUSIVE
 
 

@@ -16,7 +16,7 @@ from convert import plugin
 from convert.declared_ends import DeclaredEnd, DeclaredEnds
 from convert.naming import Names
 from convert.options import Options
-from convert.parity.declared_ends import contradictions
+from convert.parity.compare.declared_ends import contradictions
 from convert.parity.judge import VerifyMethod
 from convert.parity.verify import verify
 from convert.report import Report

@@ -10,7 +10,7 @@ import pytest
 
 from convert.differences import Difference
 from convert.graph import Graph
-from convert.parity.special_verdict import SpecialRun, judge_special, operators_behind
+from convert.parity.compare.special_verdict import SpecialRun, judge_special, operators_behind
 from convert.reference.executor import run
 from convert.verdict import FAIL, PASS, Verdict
 

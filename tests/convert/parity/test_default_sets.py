@@ -11,11 +11,11 @@ import pytest
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY
 from convert.options import Options
-from convert.parity.counterparts import Counterparts
-from convert.parity.default_feeds import default_feeds
-from convert.parity.inputs import GIVEN, WITHOUT_ZERO, Feed, special_feed
+from convert.parity.inputs.default_feeds import default_feeds
+from convert.parity.inputs.feeds import GIVEN, WITHOUT_ZERO, Feed, special_feed
 from convert.parity.judge import VerifyMethod
-from convert.parity.repeats import kept_outputs
+from convert.parity.pairing.counterparts import Counterparts
+from convert.parity.runs.repeats import kept_outputs
 from tests.convert.parity.input_models import plain
 
 I64 = ir.DataType.INT64

@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from convert.graph import Graph
-from convert.parity.distribution import DRAWS, distribution_difference, hold_draws, redraws
+from convert.parity.compare.distribution import DRAWS, distribution_difference, hold_draws, redraws
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 
 SIGNAL = np.random.default_rng(0).standard_normal((4, 100))

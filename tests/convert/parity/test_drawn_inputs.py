@@ -16,8 +16,7 @@ import pytest
 from convert.errors import BadInput, ResourceLimit, UsageError
 from convert.graph import Graph
 from convert.graph.metadata import RANGE_KEY
-from convert.parity.given_arrays import load_inputs
-from convert.parity.inputs import (
+from convert.parity.inputs.feeds import (
     closer_spans,
     feed_sizes,
     generate_feeds,
@@ -25,6 +24,7 @@ from convert.parity.inputs import (
     inputs_from_samples,
     smallest_feed,
 )
+from convert.parity.inputs.given_arrays import load_inputs
 from tests.convert.parity.input_models import plain, sized
 
 T = ir.DataType

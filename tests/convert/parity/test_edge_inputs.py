@@ -10,11 +10,11 @@ import pytest
 
 from convert.graph import Graph
 from convert.graph.metadata import RANGE_KEY
-from convert.parity.inputs import (
+from convert.parity.inputs.feeds import (
     smallest_feed,
     special_feed,
 )
-from convert.parity.special import reaches_shapes, special_array
+from convert.parity.inputs.special import reaches_shapes, special_array
 from tests.convert.parity.input_models import sized
 
 T = ir.DataType

@@ -10,8 +10,8 @@ import pytest
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.parity.compare import compare, compare_narrow, vacuous_reason
-from convert.parity.inputs import Feed
+from convert.parity.compare.outputs import compare, compare_narrow, vacuous_reason
+from convert.parity.inputs.feeds import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, SetErrors
 from tests.support.verdict_on import verdict_on

@@ -10,12 +10,12 @@ import pytest
 
 from convert.errors import Location
 from convert.graph import Graph
-from convert.parity import weights
-from convert.parity.generation import _prompt, compare_generation
-from convert.parity.locate import _describe_counterpart
-from convert.parity.pairing import departing_steps
-from convert.parity.profile import _axis_moves, relevant_places
-from convert.parity.weights import describe_weights, weight_differences
+from convert.parity.generation.decoders import _prompt, compare_generation
+from convert.parity.locate.pairing import departing_steps
+from convert.parity.locate.places import _describe_counterpart
+from convert.parity.locate.profile import _axis_moves, relevant_places
+from convert.parity.pairing import weights
+from convert.parity.pairing.weights import describe_weights, weight_differences
 from convert.runners.generation import CachePart, Generation
 from convert.runners.trace import Trace, TraceStep, summarize
 from convert.verdict import FAIL, INCONCLUSIVE, Place

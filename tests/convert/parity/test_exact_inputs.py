@@ -14,9 +14,9 @@ from convert.errors import ConvertError, Unsupported, UsageError
 from convert.graph import Graph
 from convert.graph.metadata import RANGE_KEY
 from convert.options import Options
-from convert.parity import size_guards, size_search, source_runs
-from convert.parity.counterparts import Counterparts, _both, _by_place, _plain_name, narrow_dims
-from convert.parity.inputs import (
+from convert.parity.compare.special_verdict import operators_behind
+from convert.parity.inputs import size_guards, size_search
+from convert.parity.inputs.feeds import (
     GIVEN,
     Feed,
     _implied_bound,
@@ -27,9 +27,10 @@ from convert.parity.inputs import (
     sized_feed,
     special_feed,
 )
+from convert.parity.inputs.saved import input_sets
 from convert.parity.judge import RunOutputs, VerifyMethod, _first_runs
-from convert.parity.saved import input_sets
-from convert.parity.special_verdict import operators_behind
+from convert.parity.pairing.counterparts import Counterparts, _both, _by_place, _plain_name, narrow_dims
+from convert.parity.runs import source_runs
 from convert.parity.verify import _completed, _in_dtypes_of, _worst_feed, runs_of_every_feed
 from convert.source import Source
 from convert.verdict import FAIL, PASS, Element, OutputVerdict, Verdict
@@ -328,7 +329,7 @@ def test_operators_inside_of_a_function_are_behind_its_output(name: str) -> None
 
 def test_a_picture_of_one_channel_keeps_its_dim(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image", reason="pictures are read with Pillow")
-    from convert.parity.image_inputs import parse_preparation, picture_batch
+    from convert.parity.inputs.image_inputs import parse_preparation, picture_batch
 
     pixels = np.arange(6, dtype=np.uint8).reshape(2, 3) * 51
     image.fromarray(pixels).save(tmp_path / "p.png")

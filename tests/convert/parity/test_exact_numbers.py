@@ -14,20 +14,20 @@ from convert.errors import BadInput, ConvertError, UsageError
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY
 from convert.options import Options
-from convert.parity import locate as locate_room
-from convert.parity.counterparts import Counterparts, _check_pair, _Lists
-from convert.parity.distribution import redraws
-from convert.parity.inputs import Feed, given_feed, sized_feed
+from convert.parity.compare.distribution import redraws
+from convert.parity.compare.randomness import describe_repeats
+from convert.parity.compare.special_verdict import _with_denormals
+from convert.parity.explain.picks import worst_elements
+from convert.parity.inputs.feeds import Feed, given_feed, sized_feed
+from convert.parity.inputs.size_guards import fit_sizes
+from convert.parity.inputs.size_search import _elements, _refusal, _spread_choice, _that_fit, _variants
+from convert.parity.inputs.special import special_difference
 from convert.parity.judge import VerifyMethod
-from convert.parity.picks import worst_elements
-from convert.parity.randomness import describe_repeats
-from convert.parity.repeats import kept_outputs
-from convert.parity.size_guards import fit_sizes
-from convert.parity.size_search import _elements, _refusal, _spread_choice, _that_fit, _variants
-from convert.parity.special import special_difference
-from convert.parity.special_verdict import _with_denormals
+from convert.parity.locate import places as locate_room
+from convert.parity.pairing.counterparts import Counterparts, _check_pair, _Lists
+from convert.parity.pairing.weights import _distance, _fingerprint, weight_differences
+from convert.parity.runs.repeats import kept_outputs
 from convert.parity.verify import verify
-from convert.parity.weights import _distance, _fingerprint, weight_differences
 from convert.runners.trace import Trace
 from convert.verdict import PASS
 from tests.support.sides import SOURCE, TARGET, Side, Sides, graph, scaled

@@ -8,11 +8,11 @@ import pytest
 
 from convert.errors import Unsupported
 from convert.graph.metadata import RANGE_KEY
-from convert.parity import special
-from convert.parity.compare import argmax_agreement, compare_narrow, vacuous_reason
-from convert.parity.inputs import Feed
-from convert.parity.special import _difference_text, _of_row, _wrong_floats, reaches_shapes
-from convert.parity.special_verdict import _with_denormals, _with_nan
+from convert.parity.compare.outputs import argmax_agreement, compare_narrow, vacuous_reason
+from convert.parity.compare.special_verdict import _with_denormals, _with_nan
+from convert.parity.inputs import special
+from convert.parity.inputs.feeds import Feed
+from convert.parity.inputs.special import _difference_text, _of_row, _wrong_floats, reaches_shapes
 from convert.verdict import PASS
 
 F, I64 = ir.DataType.FLOAT, ir.DataType.INT64

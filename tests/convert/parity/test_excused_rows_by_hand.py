@@ -9,8 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from convert.graph import Graph
-from convert.parity.special import TINY
-from convert.parity.special_verdict import (
+from convert.parity.compare.special_verdict import (
     _Excuse,
     _excused_rows,
     _has_equal,
@@ -18,6 +17,7 @@ from convert.parity.special_verdict import (
     _rows_with_equal,
     _with_rows,
 )
+from convert.parity.inputs.special import TINY
 
 NAN, INF = np.nan, np.inf
 NONE: frozenset[int] = frozenset()

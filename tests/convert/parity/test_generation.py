@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from convert.parity.generation import compare_generation, generation_of
+from convert.parity.generation.decoders import compare_generation, generation_of
 from convert.runners.generation import Generation, generation_from_json, greedy
 from convert.verdict import FAIL, INCONCLUSIVE, PASS
 from tests.support.onnx_support import info, model, read

@@ -15,10 +15,10 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.naming import Names
 from convert.options import Options
-from convert.parity import encoder_generation
-from convert.parity import generation as decoders
-from convert.parity.encoder_generation import STEMS, encoder_prompt, verify_encoder_generation
-from convert.parity.generation import compare_generation, generation_of, hold_generation
+from convert.parity.generation import decoders
+from convert.parity.generation import encoders as encoder_generation
+from convert.parity.generation.decoders import compare_generation, generation_of, hold_generation
+from convert.parity.generation.encoders import STEMS, encoder_prompt, verify_encoder_generation
 from convert.parity.judge import VerifyMethod
 from convert.report import Report, Tensor
 from convert.runners.generation import CachePart, EncoderGeneration, Generation

@@ -11,7 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import convert
-from convert.parity.held_numbers import compare_held_numbers
+from convert.parity.pairing.held_numbers import compare_held_numbers
 from convert.verdict import INCONCLUSIVE, PASS
 from tests.convert.parity.test_weights import holding
 

@@ -16,10 +16,10 @@ from PIL import Image
 
 from convert.cli import cli
 from convert.errors import BadInput, UsageError
-from convert.parity.given_arrays import load_inputs
-from convert.parity.image_inputs import parse_preparation, picture_batch
-from convert.parity.inputs import Feed
-from convert.parity.saved import input_sets, save_feeds
+from convert.parity.inputs.feeds import Feed
+from convert.parity.inputs.given_arrays import load_inputs
+from convert.parity.inputs.image_inputs import parse_preparation, picture_batch
+from convert.parity.inputs.saved import input_sets, save_feeds
 
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
 

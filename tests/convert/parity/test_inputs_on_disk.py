@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from convert.errors import BadInput, UsageError
-from convert.parity.given_arrays import load_inputs
-from convert.parity.image_inputs import ImagePreparation, parse_preparation, picture_batch
-from convert.parity.inputs import Feed
-from convert.parity.saved import input_sets, save_feeds
+from convert.parity.inputs.feeds import Feed
+from convert.parity.inputs.given_arrays import load_inputs
+from convert.parity.inputs.image_inputs import ImagePreparation, parse_preparation, picture_batch
+from convert.parity.inputs.saved import input_sets, save_feeds
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import convert
 from convert.errors import ConvertError
 from convert.graph import Graph
-from convert.parity.joined_parts import find_parts, label_parts, lost_part
+from convert.parity.compare.joined_parts import find_parts, label_parts, lost_part
 from convert.verdict import INCONCLUSIVE, PASS
 
 F32 = ir.DataType.FLOAT
@@ -91,7 +91,7 @@ def test_parts_that_cannot_be_told_apart_are_no_pass(monkeypatch: pytest.MonkeyP
     def fails(*_: object) -> np.ndarray:
         raise ConvertError("no kernel")
 
-    monkeypatch.setattr("convert.parity.joined_parts.label_parts", fails)
+    monkeypatch.setattr("convert.parity.compare.joined_parts.label_parts", fails)
     model = built(joined)
     assert "no kernel" in lost_part(model, model.graph.outputs[0], [X], [BOTH], [BOTH])
 

@@ -16,10 +16,10 @@ from convert import plugin
 from convert.errors import ConvertError, ResourceLimit, Unsupported
 from convert.graph import Graph
 from convert.options import Options
-from convert.parity.compare import argmax_agreement, compare
-from convert.parity.inputs import Feed
+from convert.parity.compare.outputs import argmax_agreement, compare
+from convert.parity.explain.picks import count_flips, worst_elements
+from convert.parity.inputs.feeds import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod
-from convert.parity.picks import count_flips, worst_elements
 from convert.parity.verify import failed_run_verdict
 from convert.report import Report
 from convert.source import Source

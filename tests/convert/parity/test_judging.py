@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from convert.errors import Unsupported
-from convert.parity.inputs import Feed
+from convert.parity.inputs.feeds import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 from tests.support.onnx_support import info, model, read

@@ -8,13 +8,13 @@ import pytest
 
 from convert.declared_ends import DeclaredEnd
 from convert.graph import Graph
-from convert.parity import size_search
-from convert.parity.boundary_values import boundary_values
-from convert.parity.counterparts import Counterparts, _dims_fit, find_counterparts, narrow_dims
-from convert.parity.declared_ends import _dims
-from convert.parity.inputs import given_feed
-from convert.parity.randomness import judge_random
-from convert.parity.special_verdict import _Excuse, _excused_rows
+from convert.parity.compare.declared_ends import _dims
+from convert.parity.compare.randomness import judge_random
+from convert.parity.compare.special_verdict import _Excuse, _excused_rows
+from convert.parity.inputs import size_search
+from convert.parity.inputs.boundary_values import boundary_values
+from convert.parity.inputs.feeds import given_feed
+from convert.parity.pairing.counterparts import Counterparts, _dims_fit, find_counterparts, narrow_dims
 from convert.verdict import FAIL, INCONCLUSIVE
 from tests.convert.parity.input_models import plain, sized
 

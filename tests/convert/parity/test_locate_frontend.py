@@ -108,8 +108,8 @@ def test_a_thousand_nodes_take_two_forward_passes(monkeypatch: pytest.MonkeyPatc
     """Under a minute where a pass takes 100 ms: it is the number of passes that counts, and no node is run alone."""
     from convert import api, plugin
     from convert.options import Options
-    from convert.parity.inputs import Feed
-    from convert.parity.locate import locate_source
+    from convert.parity.inputs.feeds import Feed
+    from convert.parity.locate.places import locate_source
     from convert.reference import executor
     from convert.report import Report
     from convert.runners.process import Limits
@@ -167,8 +167,8 @@ def test_an_onnx_file_is_followed_in_its_own_runtime(tmp_path: Path) -> None:
     """In a child process, in float32: the node of the file that the graph lacks is named."""
     from convert import plugin
     from convert.options import Options
-    from convert.parity.inputs import Feed
-    from convert.parity.locate import locate_source
+    from convert.parity.inputs.feeds import Feed
+    from convert.parity.locate.places import locate_source
     from convert.report import Report
     from convert.runners.process import Limits
     from convert.source import Source

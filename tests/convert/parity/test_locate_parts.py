@@ -14,8 +14,8 @@ from convert.errors import ConvertError, Location
 from convert.graph import Graph
 from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY, SOURCE_KEY
 from convert.options import Options
-from convert.parity.inputs import Feed
-from convert.parity.locate import (
+from convert.parity.inputs.feeds import Feed
+from convert.parity.locate.places import (
     _describe_counterpart,
     _distance,
     _divergence,

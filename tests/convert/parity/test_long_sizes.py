@@ -10,7 +10,7 @@ import pytest
 
 import convert
 from convert.graph import Graph
-from convert.parity.long_sizes import long_feeds
+from convert.parity.inputs.long_sizes import long_feeds
 from convert.verdict import FAIL, PASS
 
 F32, I64 = ir.DataType.FLOAT, ir.DataType.INT64

@@ -9,7 +9,7 @@ import pytest
 
 import convert
 from convert.batch import machine
-from convert.parity.memory import bytes_of_run
+from convert.parity.runs.memory import bytes_of_run
 from convert.runners.process import Limits, RunningChild
 
 MODEL = Path(__file__).parents[3] / "fixtures" / "mnist_cnn.onnx"

@@ -7,9 +7,9 @@ import onnx_ir as ir
 import pytest
 
 from convert.graph import Graph
-from convert.parity.pairing import agreeing_names, departing_steps, steps_of, trace_graph
-from convert.parity.profile import _axis_moves, _least_error, _relative_error
-from convert.parity.weights import describe_weights
+from convert.parity.locate.pairing import agreeing_names, departing_steps, steps_of, trace_graph
+from convert.parity.locate.profile import _axis_moves, _least_error, _relative_error
+from convert.parity.pairing.weights import describe_weights
 from convert.runners.trace import Trace, summarize
 
 RNG = np.random.default_rng(0)

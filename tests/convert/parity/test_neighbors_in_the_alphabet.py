@@ -11,14 +11,14 @@ import pytest
 from convert.differences import Difference
 from convert.errors import UsageError
 from convert.graph import Graph
-from convert.parity.boundary_values import boundary_values, mix_boundary_values, uses_of_content
-from convert.parity.compare import distance
-from convert.parity.generation import _prompt, generation_of
-from convert.parity.image_inputs import ImagePreparation, parse_preparation
-from convert.parity.inputs import implied_limits, sized_feed
-from convert.parity.randomness import judge_random, random_outputs
-from convert.parity.special import special_array
-from convert.parity.special_verdict import operators_behind
+from convert.parity.compare.outputs import distance
+from convert.parity.compare.randomness import judge_random, random_outputs
+from convert.parity.compare.special_verdict import operators_behind
+from convert.parity.generation.decoders import _prompt, generation_of
+from convert.parity.inputs.boundary_values import boundary_values, mix_boundary_values, uses_of_content
+from convert.parity.inputs.feeds import implied_limits, sized_feed
+from convert.parity.inputs.image_inputs import ImagePreparation, parse_preparation
+from convert.parity.inputs.special import special_array
 from convert.verdict import FAIL, INCONCLUSIVE
 from tests.convert.parity.input_models import plain
 

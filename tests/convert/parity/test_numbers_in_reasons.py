@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convert.parity.compare import _rms_of_smallest, compare, vacuous_reason
+from convert.parity.compare.outputs import _rms_of_smallest, compare, vacuous_reason
 from convert.verdict import FAIL
 
 

@@ -9,14 +9,14 @@ import pytest
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.parity.compare import ROUNDOFF, argmax_agreement, compare
-from convert.parity.distribution import distribution_difference, is_small
-from convert.parity.inputs import Feed
+from convert.parity.compare.distribution import distribution_difference, is_small
+from convert.parity.compare.outputs import ROUNDOFF, argmax_agreement, compare
+from convert.parity.explain.picks import count_flips
+from convert.parity.inputs.feeds import Feed
+from convert.parity.inputs.size_search import _candidates
+from convert.parity.inputs.special import reaches_shapes, special_array
 from convert.parity.judge import RunOutputs, without_foreign_float64
-from convert.parity.picks import count_flips
-from convert.parity.profile import _axis_moves, _relative_error
-from convert.parity.size_search import _candidates
-from convert.parity.special import reaches_shapes, special_array
+from convert.parity.locate.profile import _axis_moves, _relative_error
 from convert.verdict import FAIL, INCONCLUSIVE, PASS
 from tests.support.verdict_on import verdict_on
 

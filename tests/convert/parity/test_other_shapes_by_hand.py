@@ -9,9 +9,9 @@ import onnx_ir as ir
 import pytest
 
 from convert.graph import Graph
-from convert.parity.compare import compare
-from convert.parity.randomness import describe_repeats, judge_random
-from convert.parity.weights import _apart
+from convert.parity.compare.outputs import compare
+from convert.parity.compare.randomness import describe_repeats, judge_random
+from convert.parity.pairing.weights import _apart
 from convert.verdict import FAIL, INCONCLUSIVE
 
 F = ir.DataType.FLOAT

@@ -13,16 +13,17 @@ from convert import plugin
 from convert.errors import BadInput, ConvertError, ResourceLimit, Unsupported
 from convert.graph import Graph
 from convert.options import Options
-from convert.parity import distribution, repeats
 from convert.parity import verify as room
-from convert.parity.distribution import BOUND, FALSE_ALARMS, hold_draws
-from convert.parity.inputs import Feed, _implied_bound, implied_limits
+from convert.parity.compare import distribution
+from convert.parity.compare.distribution import BOUND, FALSE_ALARMS, hold_draws
+from convert.parity.compare.special_verdict import _with_denormals, _with_nan, take_special
+from convert.parity.inputs.feeds import Feed, _implied_bound, implied_limits
+from convert.parity.inputs.size_search import _probe
 from convert.parity.judge import RunOutputs, VerifyMethod, _first_runs
-from convert.parity.pairing import agreeing_names
-from convert.parity.profile import profile_errors
-from convert.parity.repeats import compare_draws
-from convert.parity.size_search import _probe
-from convert.parity.special_verdict import _with_denormals, _with_nan, take_special
+from convert.parity.locate.pairing import agreeing_names
+from convert.parity.locate.profile import profile_errors
+from convert.parity.runs import repeats
+from convert.parity.runs.repeats import compare_draws
 from convert.reference.quantized import NarrowedOutputs
 from convert.runners.process import Limits
 from convert.runners.trace import Summary, Trace

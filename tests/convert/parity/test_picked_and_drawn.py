@@ -12,9 +12,9 @@ import pytest
 from convert.errors import UsageError
 from convert.graph import Graph
 from convert.graph.metadata import RANGE_KEY
-from convert.parity.image_inputs import ImagePreparation, parse_preparation, picture_batch
-from convert.parity.inputs import generate_feeds, inputs_from_samples
-from convert.parity.picks import worst_elements
+from convert.parity.explain.picks import worst_elements
+from convert.parity.inputs.feeds import generate_feeds, inputs_from_samples
+from convert.parity.inputs.image_inputs import ImagePreparation, parse_preparation, picture_batch
 
 F, I64, I32 = ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.INT32
 

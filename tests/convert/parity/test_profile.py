@@ -15,11 +15,11 @@ from convert.graph import Graph
 from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY
 from convert.naming import Names
 from convert.options import Options
-from convert.parity import locate as places
-from convert.parity.inputs import Feed
-from convert.parity.locate import locate, locate_source
-from convert.parity.pairing import trace_graph
-from convert.parity.profile import _relative_error, _TargetValues, profile_errors, relevant_places
+from convert.parity.inputs.feeds import Feed
+from convert.parity.locate import places
+from convert.parity.locate.pairing import trace_graph
+from convert.parity.locate.places import locate, locate_source
+from convert.parity.locate.profile import _relative_error, _TargetValues, profile_errors, relevant_places
 from convert.runners.process import Limits
 from convert.runners.trace import Trace, TraceStep, summarize
 from convert.source import Source

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import convert
-from convert.parity.randomness import describe_repeats, random_outputs
+from convert.parity.compare.randomness import describe_repeats, random_outputs
 from convert.report import Report
 from convert.source import Source
 from convert.verdict import FAIL, INCONCLUSIVE, PASS

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from convert.graph import Graph
-from convert.parity.randomness import describe_randomness, describe_repeats, judge_random, random_outputs
+from convert.parity.compare.randomness import describe_randomness, describe_repeats, judge_random, random_outputs
 from convert.verdict import FAIL, INCONCLUSIVE
 
 F = ir.DataType.FLOAT

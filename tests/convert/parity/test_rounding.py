@@ -16,9 +16,9 @@ import convert
 from convert.differences import Difference
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.parity.inputs import Feed
+from convert.parity.explain.rounding import Estimates
+from convert.parity.inputs.feeds import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod, without_foreign_float64
-from convert.parity.rounding import Estimates
 from convert.passes.to_float64 import widen_model
 from convert.reference.executor import run
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
@@ -416,7 +416,7 @@ def test_errors_are_those_of_the_dtype(dtype: ir.DataType, unit: float) -> None:
 
 
 def test_fewer_runs_do_where_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    from convert.parity import rounding
+    from convert.parity.explain import rounding
     from convert.reference import monte_carlo
 
     plain, made = monte_carlo.run_with_rounding, []
@@ -436,7 +436,7 @@ def test_fewer_runs_do_where_time_is_over(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_verdict_whose_estimate_takes_too_long_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    from convert.parity import rounding
+    from convert.parity.explain import rounding
     from convert.reference import monte_carlo
 
     def late(*_: Any, **__: Any) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.parity.inputs import Feed
+from convert.parity.inputs.feeds import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod, reference_outputs
 from convert.verdict import FAIL, INCONCLUSIVE, PASS
 from tests.support.verdict_on import verdict_on

@@ -14,15 +14,17 @@ import pytest
 from convert.errors import BadInput
 from convert.graph import Graph
 from convert.options import Options
-from convert.parity import counterparts, repeats, size_search
-from convert.parity.boundary_values import _mix_thresholds, mix_boundary_values
-from convert.parity.counterparts import _by_place
-from convert.parity.encoder_generation import encoder_prompt
-from convert.parity.generation import _prompt, generation_of
-from convert.parity.given_arrays import load_inputs
-from convert.parity.inputs import Feed, _random_array
+from convert.parity.generation.decoders import _prompt, generation_of
+from convert.parity.generation.encoders import encoder_prompt
+from convert.parity.inputs import size_search
+from convert.parity.inputs.boundary_values import _mix_thresholds, mix_boundary_values
+from convert.parity.inputs.feeds import Feed, _random_array
+from convert.parity.inputs.given_arrays import load_inputs
+from convert.parity.inputs.size_search import _candidates
 from convert.parity.judge import VerifyMethod
-from convert.parity.size_search import _candidates
+from convert.parity.pairing import counterparts
+from convert.parity.pairing.counterparts import _by_place
+from convert.parity.runs import repeats
 from convert.report import Tensor
 from convert.runners.generation import PAST
 from tests.convert.parity.input_models import plain

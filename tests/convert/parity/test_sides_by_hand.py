@@ -15,11 +15,12 @@ from convert import stored as stored_as
 from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
 from convert.options import Options
-from convert.parity import profile, source_runs
 from convert.parity import verify as room
-from convert.parity.counterparts import Counterparts
-from convert.parity.given_arrays import load_inputs
+from convert.parity.inputs.given_arrays import load_inputs
 from convert.parity.judge import VerifyMethod
+from convert.parity.locate import profile
+from convert.parity.pairing.counterparts import Counterparts
+from convert.parity.runs import source_runs
 from convert.parity.verify import unavailable_reason, verify
 from convert.runners.process import Limits
 from convert.source import Source

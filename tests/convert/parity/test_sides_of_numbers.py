@@ -14,13 +14,13 @@ from convert.errors import BadInput, UsageError
 from convert.graph import Graph
 from convert.options import Options
 from convert.parity import verify as room
-from convert.parity.counterparts import Counterparts, _pair, narrow_dims
-from convert.parity.declared_ends import _dims, _order
-from convert.parity.inputs import Feed, smallest_feed
+from convert.parity.compare.declared_ends import _dims, _order
+from convert.parity.compare.magnitudes import smaller_columns, smaller_parts
+from convert.parity.inputs.feeds import Feed, smallest_feed
+from convert.parity.inputs.size_search import _variants
+from convert.parity.inputs.uneven import _is_cheap
 from convert.parity.judge import _conclude
-from convert.parity.magnitudes import smaller_columns, smaller_parts
-from convert.parity.size_search import _variants
-from convert.parity.uneven import _is_cheap
+from convert.parity.pairing.counterparts import Counterparts, _pair, narrow_dims
 from convert.parity.verify import verify
 from convert.verdict import FAIL, PASS, OutputVerdict, Verdict
 from tests.convert.parity.input_models import plain

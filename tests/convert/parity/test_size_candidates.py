@@ -14,8 +14,8 @@ from convert.errors import BadInput, ConvertError, ResourceLimit, Unsupported, U
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
 from convert.options import Options
-from convert.parity import size_search
-from convert.parity.size_search import describe_search, search_sizes, suggested_sizes
+from convert.parity.inputs import size_search
+from convert.parity.inputs.size_search import describe_search, search_sizes, suggested_sizes
 from convert.runners.process import PROBE, PROBE_FIRST, Limits
 from convert.source import Source
 

@@ -10,9 +10,9 @@ import pytest
 
 from convert.errors import BadInput
 from convert.graph import Graph
-from convert.parity import size_guards
-from convert.parity.inputs import complete_sizes, generate_feeds
-from convert.parity.size_guards import broken_guards, evaluate, fit_sizes, size_said
+from convert.parity.inputs import size_guards
+from convert.parity.inputs.feeds import complete_sizes, generate_feeds
+from convert.parity.inputs.size_guards import broken_guards, evaluate, fit_sizes, size_said
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 from convert.cli import cli
 from convert.graph import Graph
 from convert.options import Options
-from convert.parity.inputs import free_dims
-from convert.parity.size_search import _variants, suggested_sizes
+from convert.parity.inputs.feeds import free_dims
+from convert.parity.inputs.size_search import _variants, suggested_sizes
 from convert.report import Report
 from convert.source import Source
 from tests.support.marks import slow_but

@@ -18,12 +18,12 @@ from convert.errors import UsageError
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY
 from convert.options import Options
-from convert.parity import encoder_generation
-from convert.parity.boundary_values import boundary_values
-from convert.parity.encoder_generation import STEMS, verify_encoder_generation
-from convert.parity.inputs import Feed, given_feed, implied_limits, sized_feed, unlike_steps
+from convert.parity.generation import encoders as encoder_generation
+from convert.parity.generation.encoders import STEMS, verify_encoder_generation
+from convert.parity.inputs.boundary_values import boundary_values
+from convert.parity.inputs.feeds import Feed, given_feed, implied_limits, sized_feed, unlike_steps
+from convert.parity.inputs.uneven import far_feed, uneven_feed, with_unusual_rows
 from convert.parity.judge import VerifyMethod
-from convert.parity.uneven import far_feed, uneven_feed, with_unusual_rows
 from convert.parity.verify import verify
 from convert.report import Report, Tensor
 from convert.source import Source

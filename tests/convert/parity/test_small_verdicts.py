@@ -14,15 +14,17 @@ from convert.declared_ends import DeclaredEnd, DeclaredEnds
 from convert.errors import Location, Unsupported
 from convert.graph import Graph
 from convert.options import Options
-from convert.parity import declared_ends, size_search, two_artefacts, uneven
-from convert.parity.compare import _differences_of_float32
-from convert.parity.generation import _prompt
-from convert.parity.inputs import Feed
+from convert.parity.compare import declared_ends
+from convert.parity.compare.outputs import _differences_of_float32
+from convert.parity.compare.randomness import random_outputs
+from convert.parity.compare.special_verdict import _Excuse, _excused_rows
+from convert.parity.generation.decoders import _prompt
+from convert.parity.inputs import size_search, uneven
+from convert.parity.inputs.feeds import Feed
 from convert.parity.judge import RunOutputs, VerifyMethod
-from convert.parity.locate import _locate_in_graph
-from convert.parity.randomness import random_outputs
-from convert.parity.special_verdict import _Excuse, _excused_rows
-from convert.parity.weights import _comparable
+from convert.parity.locate.places import _locate_in_graph
+from convert.parity.pairing import two_artefacts
+from convert.parity.pairing.weights import _comparable
 from convert.report import Report
 from convert.runners.generation import Generation
 from convert.runners.trace import Trace, TraceStep, summarize

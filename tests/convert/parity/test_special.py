@@ -12,9 +12,9 @@ from convert.differences import Difference, difference_notes
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, OPERATOR_KEY
 from convert.notes import ALWAYS, visible_notes
-from convert.parity.inputs import generate_feeds, smallest_feed, special_feed
-from convert.parity.special import reaches_shapes, special_difference
-from convert.parity.special_verdict import SpecialRun, judge_special, operators_behind
+from convert.parity.compare.special_verdict import SpecialRun, judge_special, operators_behind
+from convert.parity.inputs.feeds import generate_feeds, smallest_feed, special_feed
+from convert.parity.inputs.special import reaches_shapes, special_difference
 from convert.verdict import FAIL, PASS, Verdict
 
 F, INTEGER = ir.DataType.FLOAT, ir.DataType.INT32

@@ -12,10 +12,16 @@ from convert.differences import Difference
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.notes import ALWAYS, note_level, visible_notes
-from convert.parity.inputs import Feed
+from convert.parity.compare.special_verdict import (
+    SpecialRun,
+    _with_denormals,
+    judge_special,
+    operators_behind,
+    take_special,
+)
+from convert.parity.inputs.feeds import Feed
+from convert.parity.inputs.special import special_difference
 from convert.parity.judge import RunOutputs
-from convert.parity.special import special_difference
-from convert.parity.special_verdict import SpecialRun, _with_denormals, judge_special, operators_behind, take_special
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 
 NAN, INF = np.nan, np.inf

@@ -9,9 +9,9 @@ import onnx_ir as ir
 import pytest
 
 from convert.graph import Graph
-from convert.parity import special_verdict
-from convert.parity.special import TINY
-from convert.parity.special_verdict import _Excuse, _excused_rows, _has_equal, _nonfinite_rows, _rows_with_equal
+from convert.parity.compare import special_verdict
+from convert.parity.compare.special_verdict import _Excuse, _excused_rows, _has_equal, _nonfinite_rows, _rows_with_equal
+from convert.parity.inputs.special import TINY
 
 F = ir.DataType.FLOAT
 NAN, INF = np.nan, np.inf

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convert.parity.systematic_error import wrong_scale
+from convert.parity.compare.systematic_error import wrong_scale
 
 
 def rounded_weight(weight: np.ndarray, bits: int, *, symmetric: bool) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convert.parity.compare import compare, float64_error
+from convert.parity.compare.outputs import compare, float64_error
 from convert.verdict import FAIL, INCONCLUSIVE, PASS
 
 RNG = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from convert.cli import render
-from convert.parity.weights import _apart, describe_weights, weight_differences
+from convert.parity.pairing.weights import _apart, describe_weights, weight_differences
 from convert.report import Report
 from convert.verdict import FAIL, Verdict, WeightDifference
 

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from convert.graph import Graph
-from convert.parity.word_inputs import drawn_words
+from convert.parity.inputs.word_inputs import drawn_words
 
 TEXT = ir.DataType.STRING
 

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 import convert
 from convert import limits
 from convert.errors import ConvertError, ResourceLimit
-from convert.parity.given_arrays import load_inputs
+from convert.parity.inputs.given_arrays import load_inputs
 from convert.runners.arrays import load_arrays, save_arrays
 from convert.runners.fork_client import ADDRESS
 from convert.runners.process import Limits, execute, failed_run

@@ -13,8 +13,8 @@ from convert.frontends.pytorch.runner import runner
 from torch import Tensor, nn
 
 from convert.options import Options, parse_input
-from convert.parity.compare import FLOAT64_BOUND, float64_error
-from convert.parity.inputs import generate_feeds
+from convert.parity.compare.outputs import FLOAT64_BOUND, float64_error
+from convert.parity.inputs.feeds import generate_feeds
 from convert.passes.to_float64 import widen_model
 from convert.reference import executor
 from convert.report import Report

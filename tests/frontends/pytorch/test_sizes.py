@@ -13,8 +13,8 @@ from torch import nn
 
 import convert
 from convert.errors import Unsupported
-from convert.parity.inputs import generate_feeds
-from convert.parity.size_guards import broken_guards
+from convert.parity.inputs.feeds import generate_feeds
+from convert.parity.inputs.size_guards import broken_guards
 from convert.report import Report
 from tests.support.pytorch_tools import agrees, noise, read, shape_of
 

@@ -12,7 +12,7 @@ from convert.frontends import caffe2
 from convert.errors import Unsupported
 from convert.graph.metadata import RANGE_KEY
 from convert.options import Options, parse_input
-from convert.parity.inputs import generate_feeds
+from convert.parity.inputs.feeds import generate_feeds
 from convert.report import Report
 from convert.source import Source
 from tests.frontends.caffe2.ops.support import Foreign, check

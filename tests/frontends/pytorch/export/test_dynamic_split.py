@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from convert.parity.size_guards import broken_guards
+from convert.parity.inputs.size_guards import broken_guards
 from tests.support.marks import slow
 from tests.support.pytorch_tools import noise, read, run
 

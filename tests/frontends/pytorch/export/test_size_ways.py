@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import convert
 from convert.graph.values import nodes_of
-from convert.parity.size_ways import way_feeds, ways_left
+from convert.parity.inputs.size_ways import way_feeds, ways_left
 from convert.report import Report
 from tests.suites.programs.torch_program import Called
 from tests.support.marks import slow_but

@@ -22,7 +22,7 @@ from convert.errors import BadInput, UnsafeInput, Unsupported, UsageError
 from convert.files.companions import copy_companions
 from convert.files.sniff import sniff
 from convert.options import Options, parse_input
-from convert.parity.inputs import generate_feeds
+from convert.parity.inputs.feeds import generate_feeds
 from convert.report import Report
 from convert.source import Source
 from tests.support.greedy import greedy

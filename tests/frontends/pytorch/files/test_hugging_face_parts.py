@@ -22,7 +22,7 @@ from convert import plugin
 from convert.errors import ParityError, ResourceLimit, UsageError
 from convert.files.exchange import rename_over
 from convert.options import Options
-from convert.parity.encoder_generation import STEMS, verify_encoder_generation
+from convert.parity.generation.encoders import STEMS, verify_encoder_generation
 from convert.parity.judge import VerifyMethod
 from convert.report import Tensor
 from convert.runners.process import _generated
@@ -109,7 +109,7 @@ def test_three_files_generate_what_the_source_generates(t5: Any, tmp_path: Path)
 def generated_by_files(folder: Path, out: Path, parts: Any) -> GenerationVerdict:
     files = {stem: out / f"{stem}.onnx" for stem in STEMS}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("convert.parity.generation.execute", run_here)
+        patched.setattr("convert.parity.generation.decoders.execute", run_here)
         found = verify_encoder_generation(Source("hf-folder", folder), files, "onnx", parts, Options(), VerifyMethod())
     assert isinstance(found, GenerationVerdict)
     return found
@@ -144,7 +144,7 @@ def test_what_the_files_generate_together_is_in_the_verdict(
 
     monkeypatch.setattr("convert.backends.onnx.write", write_parts())
     monkeypatch.setattr("convert.api._verify_written", verify_part)
-    monkeypatch.setattr("convert.parity.encoder_generation.verify_encoder_generation", verify_generation)
+    monkeypatch.setattr("convert.parity.generation.encoders.verify_encoder_generation", verify_generation)
     if status == "FAIL":
         with pytest.raises(ParityError, match="would not generate what"):
             convert.convert(t5[1], "onnx", tmp_path / "out")

@@ -1,0 +1,1 @@
+"""Comparisons of outputs, and what they prove."""

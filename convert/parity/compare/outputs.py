@@ -1,0 +1,411 @@
+"""How two sets of outputs are compared.
+
+The bound is not a fixed tolerance. The source run in float64 is the reference; the source run in float32 shows how far
+rounding alone moves an output. A target that is a small factor further away, not more, is right. Any other has to be
+explained, element by element, by what rounding does to the graph (`rounding.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from convert.errors import ResourceLimit
+from convert.graph.tensors import widened_array
+from convert.parity.compare.magnitudes import smaller_columns, smaller_parts
+from convert.parity.explain.picks import count_flips
+from convert.parity.explain.rounding import BOUNDED, ROUNDOFF, Explained
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, SetErrors
+
+# A correct target may round worse than the source: another summation order, a Winograd convolution, a fused kernel.
+FACTOR = 4.0
+# The floor when the source happens to be exact: a few roundings of float32 (unit roundoff 2⁻²⁴) for each output.
+ROUNDINGS = 4.0
+# An error up to here passes, however exact the source is.
+LEAST = FACTOR * ROUNDINGS * 2.0**-24
+# How far beyond the source's own worst element the target's worst may lie. Rounding errors have tails, and the worst
+# element varies more than the mean square; defects of single elements (borders, paddings) are far beyond this.
+OUTLIER = 16.0
+# Two float64 evaluations of one function differ by 2⁻⁵³ times its conditioning; an operator that is another
+# function (an epsilon, a tanh Gelu) differs by far more.
+FLOAT64_BOUND = 1e-9
+# Errors of the source from here on are held to what rounding explains. Of the zoo's models in float32 none is as noisy.
+SUSPICIOUS = 1e-3
+# How far apart numbers may be of which the source has none in float64, relative to its output.
+_NEAR = 1e-3
+# So few elements have no noise floor of their own.
+_SCARCE = 2
+# Of so many elements and more, the best half of the target's is held to all but the worst quarter of the source's.
+_MANY, _OF_SOURCE, _OF_TARGET = 64, 0.75, 0.5
+
+
+Explain = Callable[[int, np.ndarray, np.ndarray, np.ndarray, "np.ndarray | None"], "Explained | None"]
+"""Of a place among the feeds, reference, target and source of one output and a mask: what rounding explains of it; None
+where nothing is known."""
+
+
+def compare(
+    name: str,
+    references: Sequence[np.ndarray],
+    sources: Sequence[np.ndarray],
+    targets: Sequence[np.ndarray],
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    explain: Explain | None = None,
+    parts: bool = True,
+) -> OutputVerdict:
+    """Judge one output over several feeds (one array of each sequence a feed).
+
+    references are the source in float64, sources the source as deployed, targets the target as deployed. A mismatch of
+    dtype or shape, or a difference that neither the source's own error nor `explain` covers, is FAIL; an output that is
+    constant over everything, zero or NaN everywhere is INCONCLUSIVE, and so is one that rounding decides. With `rtol`
+    and `atol` the bound is |target − source| ≤ atol + rtol·|source| instead, for those who want it. parts: whether
+    elements that are far smaller than others are held to a bound of their own.
+    """
+    result = OutputVerdict(name)
+    for place, (reference, source, target) in enumerate(zip(references, sources, targets, strict=True)):
+        known = len(result.sets)
+        if rtol is not None or atol is not None:
+            reason = structure_difference(source, target) or _tolerance_failure(source, target, rtol, atol)
+        else:
+            reason = _judge_set(reference, source, target, result, place, explain, parts)
+        if reason:
+            result.status, result.reason = FAIL, reason
+            break
+    if result.sets:
+        failed = result.sets[known:] if result.status == FAIL else []
+        shown = max(failed or result.sets, key=lambda s: (s.ratio, s.error))
+        result.error, result.floor, result.worst = shown.error, shown.floor, shown.worst
+    if result.status == PASS:
+        reason = vacuous_reason(references) or _undecided_reason(references, sources, targets)
+        if reason:
+            result.status, result.reason = INCONCLUSIVE, reason
+    return result
+
+
+def compare_narrow(
+    name: str,
+    exact: Sequence[np.ndarray],
+    rounded: Sequence[np.ndarray],
+    targets: Sequence[np.ndarray],
+    parts: bool = True,
+) -> OutputVerdict:
+    """Judge one output of a target that stores numbers in fewer bits on purpose.
+
+    exact and rounded are the graph in float64 without and with that rounding, the latter in the dtype of the source:
+    how far it moves the output is the floor. Where the bound is the output itself, agreement proves nothing:
+    INCONCLUSIVE.
+    """
+    result = compare(name, exact, rounded, targets, parts=parts)
+    if result.status == PASS and FACTOR * result.noise >= 1:
+        result.status = INCONCLUSIVE
+        result.reason = f"narrower numbers alone move the output by {result.noise:.0%} of its size"
+    return result
+
+
+def float64_error(reference: np.ndarray, graph: np.ndarray) -> float:
+    """Largest distance of the graph in float64 from the source in float64, relative to the reference's rms.
+
+    Infinite where shapes, NaNs or infinities differ; integers and booleans count as 0 or infinity.
+    """
+    if reference.shape != graph.shape:
+        return np.inf
+    if reference.dtype.kind not in "fc":
+        return 0.0 if np.array_equal(reference, graph) else np.inf
+    if not same_nonfinite(reference, graph):
+        return np.inf
+    mask = np.isfinite(reference)
+    if not mask.any():
+        return 0.0
+    scale = max(rms(reference[mask]), np.finfo(np.float64).tiny)
+    return float(np.abs(graph[mask] - reference[mask]).max() / scale)
+
+
+def argmax_agreement(
+    references: Sequence[np.ndarray], targets: Sequence[np.ndarray], floor: float = 0.0
+) -> float | None:
+    """The share of rows (along the last axis) whose largest element is at the same place; None without rows.
+
+    floor: the noise floor relative to the reference's root mean square. Another place counts only where the reference
+    tells the two elements apart by more than `FACTOR` times that. Arrays of another shape have no rows to compare.
+    """
+    pairs = [
+        (r, t)
+        for r, t in zip(references, targets, strict=True)
+        if r.shape == t.shape and r.ndim >= 2 and r.size and r.dtype.kind == "f"
+    ]
+    if not pairs or pairs[0][0].shape[-1] < 2:
+        return None
+    counts = [count_flips(r, t, FACTOR * floor * rms(r)) for r, t in pairs]
+    return 1.0 - sum(c[0] for c in counts) / sum(c[1] for c in counts)
+
+
+def vacuous_reason(references: Sequence[np.ndarray]) -> str:
+    """Why agreement on this output would prove nothing, or an empty string."""
+    if not any(r.size for r in references):
+        return "the output is empty"
+    if references[0].dtype.kind in "OUS":
+        words, places = np.unique(np.concatenate([r.ravel().astype(str) for r in references]), return_inverse=True)
+        ends = np.cumsum([r.size for r in references])[:-1]
+        arrays = [p.reshape(r.shape) for p, r in zip(np.split(places, ends), references, strict=True)]
+        first = repr(str(words[0]))
+    else:
+        arrays = [widened_array(np.asarray(r)) for r in references]
+        first = str(next(a.ravel()[0] for a in arrays if a.size))
+    flat = np.concatenate([a.ravel() for a in arrays])
+    if flat.dtype.kind in "fc" and np.isnan(flat).all():
+        return "the output is NaN everywhere"
+    if flat.size > 1 and (flat == flat[0]).all():
+        return f"the output has one value everywhere, {first}"
+    if _is_independent([a if a.dtype.kind in "fc" else a.astype(np.float64) for a in arrays]):
+        return "the output does not depend on the inputs"
+    return ""
+
+
+def _is_independent(arrays: Sequence[np.ndarray]) -> bool:
+    """Whether arrays of several sets of inputs are the same up to a rounding, or all their rows are.
+
+    Rows lie along the first dim of which the sets have several sizes, the batch as a rule. In other dims that have some
+    the rows of two sets are compared as far as both reach: what does not change along them may depend on the place.
+    """
+    first = arrays[0]
+    same = [a for a in arrays if a.shape == first.shape]
+    if first.size and len(same) > 1 and all(_is_alike(np.stack([first, a])) for a in same[1:]):
+        return True
+    alike = [a for a in arrays if a.ndim == first.ndim and a.size]
+    varying = [axis for axis in range(first.ndim) if len({a.shape[axis] for a in alike}) > 1]
+    if not varying:
+        return False
+    pairs = ((_rows(a, b, varying), _rows(b, a, varying)) for a, b in combinations(alike, 2))
+    return all(_is_alike(np.concatenate(pair)) for pair in pairs)
+
+
+def _rows(array: np.ndarray, other: np.ndarray, varying: Sequence[int]) -> np.ndarray:
+    """The slices of an array along the first varying dim; of other such dims, as much as the other array has."""
+    kept = [slice(other.shape[n] if n in varying[1:] else None) for n in range(array.ndim)]
+    return np.moveaxis(array[tuple(kept)], varying[0], 0)
+
+
+def _is_alike(rows: np.ndarray) -> bool:
+    """Whether rows are what the first is, up to a rounding of its size, and of the size of its smaller elements."""
+    rows = rows.reshape(len(rows), -1)
+    first = rows[0]
+    if (np.isnan(rows) != np.isnan(first)).any():
+        return False
+    with np.errstate(invalid="ignore"):  # of infinities at one place there is no difference to see
+        apart = np.abs(rows - first)
+    if np.isinf(apart).any():
+        return False
+
+    def is_near(part: np.ndarray) -> bool:
+        least = max(rms(first[part]), np.finfo(np.float64).tiny)
+        return float(apart[:, part].max(initial=0.0)) <= 2.0**-24 * least
+
+    return is_near(np.isfinite(first)) and all(map(is_near, smaller_parts(first)))
+
+
+def rms(array: np.ndarray) -> float:
+    """Root mean square, 0 for an empty array; finite where all elements are, also if their squares are not."""
+    sizes = np.abs(array)
+    with np.errstate(over="ignore"):
+        found = float(np.sqrt(np.mean(sizes**2))) if array.size else 0.0
+    if np.isinf(found) and np.isfinite(largest := float(sizes.max())):
+        return largest * float(np.sqrt(np.mean((sizes / largest) ** 2)))
+    return found
+
+
+def structure_difference(source: np.ndarray, target: np.ndarray) -> str:
+    if source.dtype != target.dtype:
+        return f"dtype {target.dtype} where the source has {source.dtype}"
+    if source.shape != target.shape:
+        return f"shape {list(target.shape)} where the source has {list(source.shape)}"
+    return ""
+
+
+def _undecided_reason(
+    references: Sequence[np.ndarray], sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+) -> str:
+    shapes = [(r.shape, s.shape) for r, s in zip(references, sources, strict=True) if r.shape != s.shape]
+    if not shapes:
+        return _differences_of_float32(references, sources, targets)
+    exact, given = shapes[0]
+    return f"rounding decides how many elements there are: {list(given)} in float32, {list(exact)} in float64"
+
+
+def _differences_of_float32(
+    references: Sequence[np.ndarray], sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+) -> str:
+    """That target and source differ in elements of which the source has a number in float32 and none in float64."""
+    for reference, source, target in zip(references, sources, targets, strict=True):
+        if source.dtype.kind in "OUSbiu" or np.isfinite(exact := widened_array(reference)).all():
+            continue
+        given, got = widened_array(source), widened_array(target)
+        single = np.isfinite(given) & np.isfinite(got) & ~np.isfinite(exact)
+        if rms(got[single] - given[single]) > _NEAR * rms(given[np.isfinite(given)]):
+            return f"{np.count_nonzero(single)} elements are numbers in float32 and none in float64, and differ"
+    return ""
+
+
+def _judge_set(
+    reference: np.ndarray,
+    source: np.ndarray,
+    target: np.ndarray,
+    result: OutputVerdict,
+    place: int,
+    explain: Explain | None,
+    parts: bool,
+) -> str:
+    """Return why the target is wrong on one set of inputs, or ''. What rounding decides is noted in `result`."""
+
+    def explained(why: str, part: np.ndarray | None = None) -> str:
+        """Return `why` unless rounding explains it."""
+        if explain is None or source.dtype != target.dtype or source.dtype.kind in "OUS":
+            return why
+        try:
+            found = explain(place, reference, target, source, part)
+        except ResourceLimit as error:
+            found = Explained(undecided=f"{why}; whether rounding explains it was not found out: {error.message}")
+        if found is None or found.reason:
+            return why if found is None else f"{why}: {found.reason}"
+        result.rounding = max(result.rounding, found.share)
+        result.undecided = result.undecided or found.undecided
+        return ""
+
+    if wrong := structure_difference(source, target):
+        return explained(wrong)
+    whole = source.dtype.kind in "OUSbiu"
+    if reference.shape != source.shape and not whole:
+        return ""
+    for part in parts_of(reference) if parts and not whole else (None,):
+        wrong = near_source(reference, source, target, part, result, exactly=explain is not None)
+        if wrong and (why := explained(wrong, part)):
+            return why
+    return ""
+
+
+def parts_of(reference: np.ndarray) -> list[np.ndarray | None]:
+    """Return masks of the elements that are held to the bound together: all (None), and those that are far smaller.
+
+    Beside a mask of -1e9 or boxes of hundreds of pixels, an error of the smaller elements does not show.
+    """
+    return [None, *smaller_parts(reference), *smaller_columns(reference)]
+
+
+def near_source(
+    reference: np.ndarray,
+    source: np.ndarray,
+    target: np.ndarray,
+    part: np.ndarray | None,
+    result: OutputVerdict,
+    *,
+    exactly: bool = True,
+) -> str:
+    """Return why some elements of the target are further from the reference than the source's own error allows, or ''.
+
+    The numbers of the whole output (no `part`) go to `result`. exactly: without it, elements of a part may also be off
+    by some roundings of the whole, as those of a softmax are whose kernel is exact to roundings of 1.
+    """
+    if source.dtype.kind in "OUSbiu":
+        wrong = _count_wrong(reference, source, target)
+        result.sets.append(SetErrors(wrong / max(source.size, 1), 0.0, 0.0))
+        return f"{wrong} of {source.size} elements differ" if wrong else ""
+    roundoff = ROUNDOFF.get(source.dtype.name, 2.0**-24)
+    exact, given, got = widened_array(reference), widened_array(source), widened_array(target)
+    if part is None and not same_nonfinite(given, got):
+        counts = f"{_count_nonfinite(got)} in the target, {_count_nonfinite(given)} in the source"
+        return f"NaN or infinity on one side only ({counts})"
+    mask = np.isfinite(exact) & np.isfinite(got) & np.isfinite(given)
+    mask = mask if part is None else mask & part
+    if not mask.any():
+        return ""
+    whole = exact[np.isfinite(exact)]
+    exact, given, got = exact[mask], given[mask], got[mask]
+    scale = rms(exact)
+    least = ROUNDINGS * roundoff * scale
+    own, error = rms(given - exact), rms(got - exact)
+    # The error of one or two numbers may be large or small by chance.
+    noise = least if exact.size <= _SCARCE else max(own, least)
+    largest = max(float(np.abs(given - exact).max()), ROUNDINGS * roundoff * float(np.abs(exact).max()))
+    worst = float(np.abs(got - exact).max())
+    unit, factor = scale or 1.0, FACTOR
+    if part is not None:
+        factor = OUTLIER
+        slack = 0.0 if exactly else FACTOR * ROUNDINGS * roundoff * min(rms(whole), BOUNDED)
+        noise, largest = noise + slack / OUTLIER, largest + slack / OUTLIER
+    if part is None:
+        result.sets.append(SetErrors(error / unit, max(own, least) / unit, worst / unit))
+    else:
+        result.small_floor = max(result.small_floor, own / unit)
+    which = "" if part is None else f" of {exact.size} elements that are far smaller than the others"
+    if error > factor * noise:
+        ratio = (
+            f"{error / noise:.1f} times the noise floor {noise / unit:.2e}" if noise else "where the source has none"
+        )
+        return f"error {error / unit:.2e}{which} is {ratio} (relative to rms)"
+    if worst > OUTLIER * largest:
+        return f"an element{which} is off by {worst / unit:.2e}, against {largest / unit:.2e} in the source"
+    if part is None and exact.size >= _MANY and error > OUTLIER * least:  # else its better half is within that as well
+        # A decision that float32 takes otherwise makes a floor in which an error of all the others does not show.
+        calm = max(_rms_of_smallest(given - exact, _OF_SOURCE), least)
+        better = _rms_of_smallest(got - exact, _OF_TARGET)
+        if better > OUTLIER * calm:
+            return (
+                f"the better half of the elements is off by {better / unit:.2e}, against {calm / unit:.2e} in all but "
+                f"the few of the source that make its noise floor {max(own, least) / unit:.2e}"
+            )
+    return ""
+
+
+def _rms_of_smallest(errors: np.ndarray, share: float) -> float:
+    """Root mean square of the smallest errors, so large a share of all."""
+    count = int(errors.size * share)
+    return rms(np.partition(np.abs(errors), count - 1)[:count])
+
+
+def _count_wrong(reference: np.ndarray, source: np.ndarray, target: np.ndarray) -> int:
+    """How many integers, booleans or strings are not the source's.
+
+    One that the source itself gets differently in float32 and in float64 may be either; an integer may be off by as
+    much as these two are apart, or by `FACTOR` times what they are apart as a rule.
+    """
+    if source.shape != reference.shape:
+        return int(np.count_nonzero(source != target))
+    reference, source, target = (np.ravel(a) for a in (reference, source, target))
+    wrong = source != target
+    if (undecided := source != reference).any():
+        allowed = target == reference
+        if source.dtype.kind in "iu":
+            exact, given, got = (a.astype(np.float64) for a in (reference, source, target))
+            apart = np.abs(given - exact)
+            allowed = np.abs(got - exact) <= np.maximum(apart, FACTOR * rms(apart[undecided]))
+        wrong &= ~(undecided & allowed)
+    return int(np.count_nonzero(wrong))
+
+
+def _tolerance_failure(source: np.ndarray, target: np.ndarray, rtol: float | None, atol: float | None) -> str:
+    if source.dtype.kind in "OUS":
+        return "" if np.array_equal(source, target) else "strings differ"
+    given, got = widened_array(source), widened_array(target)
+    close = np.isclose(got, given, rtol=rtol or 0.0, atol=atol or 0.0, equal_nan=True)
+    return "" if close.all() else f"{int((~close).sum())} of {close.size} elements are outside rtol={rtol}, atol={atol}"
+
+
+def same_nonfinite(a: np.ndarray, b: np.ndarray) -> bool:
+    infinite = np.isinf(a) | np.isinf(b)
+    return bool(np.array_equal(np.isnan(a), np.isnan(b)) and np.array_equal(a[infinite], b[infinite], equal_nan=True))
+
+
+def _count_nonfinite(a: np.ndarray) -> int:
+    return int(np.count_nonzero(~np.isfinite(a)))
+
+
+def distance(a: np.ndarray, b: np.ndarray) -> float:
+    """Root mean square of the difference relative to that of `b`, where both are finite; infinite for another shape."""
+    if a.shape != b.shape:
+        return np.inf
+    x, y = (w.astype(np.float64) if w.dtype.kind == "b" else w for w in (widened_array(a), widened_array(b)))
+    mask = np.isfinite(x) & np.isfinite(y)
+    return rms(x[mask] - y[mask]) / (rms(y[mask]) or 1.0)

@@ -1,0 +1,194 @@
+"""Which values of a shared graph depend on random numbers: nothing can be compared with them number by number.
+
+A source and a target draw from generators of their own. A source's noise would be taken for its rounding error, and
+would cover any defect of the target that is smaller; so an output that depends on it is never judged by its numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Location
+from convert.graph import location_of
+from convert.graph.shape_inference import subgraphs
+from convert.graph.tensors import widened_array
+from convert.graph.values import draws_numbers
+from convert.parity.compare.outputs import rms
+from convert.verdict import FAIL, INCONCLUSIVE, OutputVerdict
+
+# What these give depends on the shape of their input only.
+_SHAPE_ONLY = frozenset({"Shape", "Size", "EyeLike"})
+
+Origins = dict[ir.Value, Location]
+"""The values that depend on random numbers, each with the first operator that draws them."""
+
+
+def random_values(model: ir.Model) -> Origins:
+    """Every value that depends on random numbers, those of subgraphs among them."""
+    drawing = {
+        (f.domain, f.name): at
+        for f in model.functions.values()
+        if (at := next((location_of(n) for n in f.all_nodes() if draws_numbers(n)), None)) is not None
+    }
+    found: Origins = {}
+    _spread(model.graph, found, drawing)
+    return found
+
+
+def random_outputs(model: ir.Model) -> dict[str, str]:
+    """The outputs that depend on random numbers, each with the operator that draws them, for people."""
+    found = random_values(model)
+    return {str(v.name): str(found[v]) for v in model.graph.outputs if v in found}
+
+
+def describe_randomness(model: ir.Model) -> list[str]:
+    """A sentence for each random output: what it depends on, and that no other runtime draws the same."""
+    seeded = any(draws_numbers(n) and n.attributes.get("seed") is not None for n in model.graph.all_nodes())
+    seed = "; a seed in the source is one of its own generator, other runtimes draw others from it" if seeded else ""
+    return [
+        f"output {name!r} depends on random numbers ({at}), which every runtime draws for itself: it is not compared"
+        + seed
+        for name, at in random_outputs(model).items()
+    ]
+
+
+def judge_random(
+    graph: ir.Model, name: str, at: str, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+) -> OutputVerdict:
+    """An output that depends on random numbers: FAIL for another dtype, rank or size, else INCONCLUSIVE.
+
+    Sizes that are computed at run time may depend on the numbers drawn, and are left alone.
+    """
+    why = f"it depends on random numbers ({at}), which source and target draw each for itself"
+    row = OutputVerdict(name, INCONCLUSIVE, why)
+    value = next(v for v in graph.graph.outputs if v.name == name)
+    named = {d.value for v in graph.graph.inputs for d in v.shape or () if isinstance(d, ir.SymbolicDim)} - {None}
+    for source, target in zip(sources, targets, strict=True):
+        fixed = [isinstance(d, int) or d.value in named for d in value.shape or ()]
+        if source.dtype != target.dtype:
+            row.status, row.reason = FAIL, f"dtype {target.dtype} where the source has {source.dtype}"
+        elif source.ndim != target.ndim or any(
+            known and a != b for known, a, b in zip(fixed, source.shape, target.shape, strict=False)
+        ):
+            row.status, row.reason = FAIL, f"shape {list(target.shape)} where the source has {list(source.shape)}"
+    return row
+
+
+# Two runs of one artefact may add in another order; noise is larger than that.
+_REPEATED = 1e-4
+
+
+def describe_repeats(
+    first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray], known: Sequence[int] = ()
+) -> list[str]:
+    """Outputs that two runs on the same inputs gave differently: with random numbers that the graph does not show.
+
+    known: places of the outputs of which the graph shows it.
+    """
+    found = []
+    for i, ((name, a), b) in enumerate(zip(first.items(), second.values(), strict=True)):
+        if i in known:
+            continue
+        if a.shape != b.shape or a.dtype.kind not in "fc":
+            moves = not np.array_equal(a, b)
+        else:
+            wide = [widened_array(x)[np.isfinite(a) & np.isfinite(b)] for x in (a, b)]
+            moves = rms(wide[0] - wide[1]) > _REPEATED * rms(wide[0])
+        if moves:
+            found.append(f"other numbers for {name!r} each time that it is run on the same inputs: it draws some")
+    return found
+
+
+def _spread(graph: ir.Graph, found: Origins, drawing: Mapping[tuple[str, str], Location]) -> None:
+    """Add to `found` the values of a graph, and of the graphs inside it, that depend on drawn or found values."""
+    for node in graph:
+        if draws_numbers(node):
+            found.update({v: location_of(node) for v in node.outputs})
+            continue
+        if (node.domain, node.op_type) in drawing:
+            found.update(dict.fromkeys(node.outputs, drawing[node.domain, node.op_type]))
+            continue
+        if node.domain == "" and node.op_type in _SHAPE_ONLY:
+            continue
+        control = _CONTROL.get(node.op_type) if node.domain == "" else None
+        if control is not None:
+            control(node, found, lambda body: _spread(body, found, drawing))
+            continue
+        origin = _first(node.inputs, found)
+        for attribute in node.attributes.values():
+            for body in subgraphs(attribute):
+                _spread(body, found, drawing)
+                inside = [v for inner in body.all_nodes() for v in inner.outputs]
+                origin = origin or _first([*inside, *body.outputs], found)
+        if origin is not None:
+            found.update(dict.fromkeys(node.outputs, origin))
+
+
+def _first(values: Sequence[ir.Value | None], found: Origins) -> Location | None:
+    return next((found[v] for v in values if v is not None and v in found), None)
+
+
+def _mark(outputs: Sequence[ir.Value], origins: Sequence[Location | None], found: Origins) -> None:
+    found.update({v: at for v, at in zip(outputs, origins, strict=False) if at is not None})
+
+
+_Spread = Callable[[ir.Graph], None]
+
+
+def _spread_if(node: ir.Node, found: Origins, spread: _Spread) -> None:
+    """Each output depends on the condition and on its own value in either branch."""
+    branches = [node.attributes[name].as_graph() for name in ("then_branch", "else_branch")]
+    for branch in branches:
+        spread(branch)
+    condition = _first(node.inputs, found)
+    pairs = zip(*(b.outputs for b in branches), strict=True)
+    _mark(node.outputs, [condition or _first(pair, found) for pair in pairs], found)
+
+
+def _spread_loop(node: ir.Node, found: Origins, spread: _Spread) -> None:
+    body = node.attributes["body"].as_graph()
+    carried, made = list(body.inputs[2:]), list(body.outputs[1:])
+    _spread_rounds(body, carried, node.inputs[2:], made, found, spread)
+    count = _first([*node.inputs[:2], body.outputs[0]], found)
+    _mark(node.outputs, [count or _first(pair, found) for pair in _with_initial(made, node.inputs[2:])], found)
+
+
+def _spread_scan(node: ir.Node, found: Origins, spread: _Spread) -> None:
+    body = node.attributes["body"].as_graph()
+    states = len(body.inputs) - node.attributes.get_int("num_scan_inputs", 0)
+    _mark(body.inputs[states:], [_first([v], found) for v in node.inputs[states:]], found)
+    _spread_rounds(body, body.inputs[:states], node.inputs[:states], body.outputs, found, spread)
+    pairs = _with_initial(body.outputs, node.inputs[:states])
+    _mark(node.outputs, [_first(pair, found) for pair in pairs], found)
+
+
+def _with_initial(made: Sequence[ir.Value], initial: Sequence[ir.Value | None]) -> list[tuple[ir.Value | None, ...]]:
+    """Each value that a body makes, with what it starts as: that is what no round gives."""
+    return list(zip(made, [*initial, *[None] * (len(made) - len(initial))], strict=True))
+
+
+def _spread_rounds(
+    body: ir.Graph,
+    carried: Sequence[ir.Value],
+    initial: Sequence[ir.Value | None],
+    made: Sequence[ir.Value],
+    found: Origins,
+    spread: _Spread,
+) -> None:
+    """Round by round until nothing is added: a carried value passes on what an earlier round gave it."""
+    _mark(carried, [_first([v], found) for v in initial], found)
+    before = -1
+    while len(found) != before:
+        before = len(found)
+        spread(body)
+        _mark(carried, [_first([v], found) for v in made[: len(carried)]], found)
+
+
+_CONTROL: dict[str, Callable[[ir.Node, Origins, _Spread], None]] = {
+    "If": _spread_if,
+    "Loop": _spread_loop,
+    "Scan": _spread_scan,
+}

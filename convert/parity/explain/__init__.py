@@ -1,0 +1,1 @@
+"""What rounding explains of a difference."""

@@ -1,0 +1,148 @@
+"""Indices that ArgMax, ArgMin and TopK pick: whether rounding decides which. And the worst elements of an output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.differences import Difference
+from convert.graph.tensors import widened_array
+from convert.parity.explain.rounding import Estimates, largest_moves
+from convert.verdict import Element
+
+_MOST = 5
+
+# Operators that only move integers to other places or dtypes: behind them are the indices that were picked.
+_PASSING = frozenset({"Cast", "Identity", "Squeeze", "Unsqueeze", "Reshape", "Flatten"})
+
+
+def worst_elements(
+    references: Sequence[np.ndarray], targets: Sequence[np.ndarray], labels: Sequence[str], most: int = _MOST
+) -> list[Element]:
+    """The elements with the largest errors, the worst first; none for strings and for outputs that are equal.
+
+    An element that is NaN or infinite on one side only comes before all others.
+    """
+    found: list[Element] = []
+    for reference, target, label in zip(references, targets, labels, strict=True):
+        kinds = {reference.dtype.kind, target.dtype.kind}
+        if reference.shape != target.shape or not reference.size or kinds & set("OUSc"):
+            continue
+        floating = reference.dtype.kind not in "biu"
+        exact, got = widened_array(reference).astype(np.float64), widened_array(target).astype(np.float64)
+        finite = np.isfinite(exact) & np.isfinite(got)
+        scale = float(np.sqrt(np.mean(exact[finite] ** 2))) if floating and finite.any() else 1.0
+        with np.errstate(invalid="ignore"):
+            off = np.abs(got - exact) / (scale or 1.0)
+        same = (exact == got) | (np.isnan(exact) & np.isnan(got))
+        off = np.where(same, 0.0, np.where(finite, off, np.inf)).ravel()
+        for flat in _largest(off, most):
+            index = tuple(int(i) for i in np.unravel_index(flat, exact.shape))
+            found.append(Element(index, float(exact[index]), float(got[index]), float(off[flat]), label))
+    return sorted(found, key=lambda e: -e.error)[:most]
+
+
+def _largest(off: np.ndarray, most: int) -> list[int]:
+    """The places of so many of the largest numbers above 0, those in front first of equal ones; without sorting all."""
+    least = np.partition(off, -most)[-most] if off.size > most else 0.0
+    places = np.flatnonzero((off >= least) & (off > 0))
+    return [int(place) for place in places[np.argsort(-off[places], kind="stable")[:most]]]
+
+
+def picks_explained(
+    estimates: Estimates,
+    place: int,
+    output: ir.Value,
+    reference: np.ndarray,
+    target: np.ndarray,
+    declared: Sequence[Difference] = (),
+    roundoff: float | None = None,
+) -> bool:
+    """Return whether every index that differs was picked among scores that rounding cannot tell apart.
+
+    The output has to come from ArgMax, ArgMin or TopK. Scores that are equal however they are rounded, because they are
+    copies of one number or are not rounded at all, are no matter of rounding: of these the target has to pick the same,
+    unless it is declared of a runtime that it picks another. Raises as `Estimates.spread`.
+    """
+    picker = picking_node(output)
+    if picker is None or picker.inputs[0] is None or reference.shape != target.shape:
+        return False
+    spread = estimates.spread_of_value(place, str(picker.inputs[0].name), roundoff)
+    if spread is None or spread.changes_shape:
+        return False
+    picks = _picks(picker, widened_array(spread.exact).astype(np.float64), reference, target)
+    if picks is None:
+        return False
+    rows, (right, picked) = picks
+    margin = _margins(rows, right, picked)
+    axis = picked_axis(picker)
+    moved = [
+        _margins(np.moveaxis(widened_array(draw).astype(np.float64), axis, -1).reshape(rows.shape), right, picked)
+        for draw in spread.draws
+    ]
+    most = largest_moves(np.stack(moved) - margin)
+    near = (right == picked) | (np.abs(margin) <= most)
+    if takes_first(picker, declared):
+        near &= (right == picked) | (margin != 0) | (most > 0)
+    distinct = all(len(set(row)) == picked.shape[1] for row in picked.tolist())
+    return bool(distinct and near.all())
+
+
+def _margins(rows: np.ndarray, right: np.ndarray, picked: np.ndarray) -> np.ndarray:
+    return np.take_along_axis(rows, right, axis=1) - np.take_along_axis(rows, picked, axis=1)
+
+
+def picked_axis(picker: ir.Node) -> int:
+    """Return the axis along which an ArgMax, ArgMin or TopK picks."""
+    return picker.attributes.get_int("axis", -1 if picker.op_type == "TopK" else 0)
+
+
+def takes_first(picker: ir.Node, declared: Sequence[Difference]) -> bool:
+    """Return whether of equal scores the first has to be picked, which some runtimes are declared not to do."""
+    return bool(picker.attributes.get_int("sorted", 1)) and not any(d.equal and d.of(picker) for d in declared)
+
+
+def picking_node(output: ir.Value) -> ir.Node | None:
+    """Return the ArgMax, ArgMin or TopK whose indices an output consists of, if there is one."""
+    node = output.producer()
+    while node is not None and node.op_type in _PASSING:
+        node = node.inputs[0].producer() if node.inputs[0] is not None else None
+    if node is None or node.op_type not in ("ArgMax", "ArgMin", "TopK") or node.inputs[0] is None:
+        return None
+    return node
+
+
+def _picks(
+    picker: ir.Node, scores: np.ndarray, reference: np.ndarray, target: np.ndarray
+) -> tuple[np.ndarray, list[np.ndarray]] | None:
+    """The scores as rows, and the indices in each that reference and target have; None where they are no indices."""
+    axis = picked_axis(picker)
+    rows = np.moveaxis(scores, axis, -1)
+    picks = reference.size // max(rows.size // rows.shape[-1], 1)
+    if not picks or reference.size != rows.size // rows.shape[-1] * picks:
+        return None
+    moved = [_indices_by_row(a, rows, axis, picks) for a in (reference, target)]
+    if any(m.min(initial=0) < 0 or m.max(initial=0) >= rows.shape[-1] for m in moved):
+        return None
+    return rows.reshape(-1, rows.shape[-1]), moved
+
+
+def _indices_by_row(indices: np.ndarray, rows: np.ndarray, axis: int, picks: int) -> np.ndarray:
+    """Indices with one row for each row of scores, whether the picker kept its axis or not."""
+    if indices.ndim == rows.ndim:
+        indices = np.moveaxis(indices, axis, -1)
+    return indices.reshape(-1, picks).astype(np.int64)
+
+
+def count_flips(reference: np.ndarray, target: np.ndarray, noise: float) -> tuple[int, int]:
+    """Rows (along the last axis) whose largest element changed its place, and rows in all.
+
+    A row counts only where the float64 reference tells the two elements apart by more than `noise`, an absolute
+    distance: below that either is the largest.
+    """
+    exact, got = widened_array(reference).astype(np.float64), widened_array(target).astype(np.float64)
+    first, other = exact.argmax(-1), got.argmax(-1)
+    margin = np.take_along_axis(exact, first[..., None], -1) - np.take_along_axis(exact, other[..., None], -1)
+    return int(np.count_nonzero(margin > noise)), int(first.size)

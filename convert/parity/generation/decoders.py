@@ -1,0 +1,159 @@
+"""Whether a converted decoder generates what its source generates: 32 tokens, greedily, through the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx_ir as ir
+
+from convert import plugin
+from convert.activity import doing
+from convert.errors import ConvertError, Unsupported
+from convert.graph.values import known_dims
+from convert.options import Options
+from convert.parity.compare.magnitudes import smaller_parts
+from convert.parity.compare.outputs import FACTOR, LEAST, OUTLIER, rms
+from convert.parity.judge import VerifyMethod
+from convert.runners.generation import PAST, PRESENT, CachePart, EncoderGeneration, Generation
+from convert.runners.process import GENERATE, HOW, execute
+from convert.source import Source
+from convert.verdict import FAIL, INCONCLUSIVE, PASS, GenerationVerdict, Verdict
+
+TOKENS = 32
+_ROWS, _LENGTH, _PADDING = 2, 6, 2
+
+
+def hold_generation(
+    verdict: Verdict, source: Source, target: Source, graph: ir.Model, options: Options, method: VerifyMethod
+) -> None:
+    """Generate with both, and put into the verdict how far they agree; a token that rounding does not explain is FAIL.
+
+    Left out where the graph is no decoder with a cache, or a side does not generate.
+    """
+    how = generation_of(graph)
+    able = all(hasattr(plugin.runner_for(side.kind), "generate") for side in (source, target))
+    logits = next((row for row in verdict.outputs if row.name == "logits"), None)
+    if how is None or not able or logits is None or verdict.status == FAIL:
+        return
+    words, mask = _prompt(graph, how)
+    prompt = {"words": words, "mask": mask}
+    try:
+        wanted = generate_with(source, "source", how, prompt, options, method)
+        got = generate_with(target, "target", _in_target(how, method), prompt, method.target, method)
+    except ConvertError as error:
+        verdict.notes.append(f"generation was not compared: {error.sentence}")
+        return
+    verdict.generation = compare_generation(wanted, got, logits.noise, logits.small_floor)
+    if verdict.generation.status == FAIL:
+        verdict.status, verdict.reason = FAIL, verdict.generation.reason
+        verdict.guilty = "backend"
+
+
+def generate_with(
+    model: Source,
+    side: str,
+    how: Generation | EncoderGeneration,
+    prompt: Mapping[str, np.ndarray],
+    options: Options,
+    method: VerifyMethod,
+) -> dict[str, np.ndarray]:
+    """What a model generates in a process of its own: `tokens` and `scores`, as `convert.runners.generation` says.
+
+    Raises as `RunningChild.results` does, and `Unsupported` where its runner cannot.
+    """
+    running = execute(model, [{HOW: np.array(how.to_json(), object), **prompt}], (GENERATE,), options, method.limits)
+    with doing(f"generating with the {side}", f"{how.tokens} tokens"):
+        found = running.results()[GENERATE]
+    if isinstance(found, Unsupported):
+        raise found
+    return dict(found[0])
+
+
+def generation_of(graph: ir.Model) -> Generation | None:
+    """What a graph's inputs and outputs are in a generation, if it is a decoder with a cache."""
+    inputs = {str(v.name): v for v in graph.graph.inputs}
+    outputs = {str(v.name) for v in graph.graph.outputs}
+    cache = []
+    for name, value in inputs.items():
+        if name.startswith(PAST):
+            dims = known_dims(value) or ()
+            after = PRESENT + name.removeprefix(PAST)
+            if len(dims) != 4 or not isinstance(dims[1], int) or not isinstance(dims[3], int) or after not in outputs:
+                return None
+            cache.append(CachePart(name, after, dims[1], dims[3]))
+    rest = inputs.keys() - {part.before for part in cache}
+    if (
+        not cache
+        or "logits" not in outputs
+        or not {"input_ids"} <= rest <= {"input_ids", "attention_mask", "position_ids"}
+    ):
+        return None
+    return Generation(
+        TOKENS,
+        "input_ids",
+        "logits",
+        tuple(cache),
+        "attention_mask" if "attention_mask" in rest else "",
+        "position_ids" if "position_ids" in rest else "",
+    )
+
+
+def compare_generation(
+    wanted: dict[str, np.ndarray], got: dict[str, np.ndarray], noise: float, small_floor: float = 0.0
+) -> GenerationVerdict:
+    """The first step at which the tokens depart, and whether rounding explains that.
+
+    wanted, got: `tokens` [rows, steps] and `scores` [rows, steps, words] of source and target. noise: the floor of the
+    scores, relative to their root mean square; small_floor that of scores beside which there are far larger numbers, as
+    those that mask words are: these are left out then. Up to that step both have seen the same tokens. Where the
+    source's own scores of the two tokens are as near to each other as elements may be off, it is a tie, and
+    INCONCLUSIVE.
+    """
+    rows, steps = wanted["tokens"].shape
+    apart = np.argwhere((wanted["tokens"] != got["tokens"]).T)
+    if not len(apart):
+        return GenerationVerdict(PASS, steps, rows, steps)
+    step, row = map(int, apart[0])
+    scores, others = wanted["scores"][row, step], got["scores"][row, step]
+    chosen, other = int(wanted["tokens"][row, step]), int(got["tokens"][row, step])
+    finite = np.isfinite(scores) & np.isfinite(others)
+    parts = [part for part in smaller_parts(np.where(finite, scores, np.nan)) if part[chosen] and part[other]]
+    size = rms(scores[[finite, *parts][-1]])
+    noise = max(noise, small_floor) if parts else noise
+    difference = float(np.abs(others[finite] - scores[finite]).max(initial=0.0))
+    margin = float(scores[chosen] - scores[other])
+    bound = 2 * OUTLIER * max(noise, LEAST / FACTOR) * size
+    description = (
+        f"token {step + 1} of {steps} of row {row} is {other} where the source has {chosen}: its scores of the two are "
+        f"{margin:.2e} apart, and those of the target up to {difference:.2e} off"
+    )
+    if margin <= bound:
+        reason = f"{description}; that is a tie within rounding, and the rest was not compared"
+        return GenerationVerdict(INCONCLUSIVE, steps, rows, step, reason, margin, difference)
+    return GenerationVerdict(FAIL, steps, rows, step, description, margin, difference)
+
+
+def _prompt(graph: ir.Model, how: Generation) -> tuple[np.ndarray, np.ndarray]:
+    """Two rows of words, of which one is shorter where there is a mask."""
+    logits = next(v for v in graph.graph.outputs if v.name == how.logits)
+    count = (known_dims(logits) or (None,))[-1]
+    words = np.random.default_rng(0).integers(1, count if isinstance(count, int) and count > 1 else 2, (_ROWS, _LENGTH))
+    mask = np.ones_like(words)
+    if how.mask:
+        mask[0, :_PADDING] = words[0, :_PADDING] = 0
+    return words, mask
+
+
+def _in_target(how: Generation, method: VerifyMethod) -> Generation:
+    """The names that the target has."""
+    ends = method.ends
+
+    def inside(name: str) -> str:
+        return ends.inputs.get(name, name) if name else ""
+
+    def outside(name: str) -> str:
+        return ends.outputs.get(name, name)
+
+    cache = tuple(CachePart(inside(p.before), outside(p.after), p.heads, p.size) for p in how.cache)
+    return Generation(how.tokens, inside(how.ids), outside(how.logits), cache, inside(how.mask), inside(how.positions))

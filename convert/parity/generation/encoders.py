@@ -1,0 +1,99 @@
+"""Whether an encoder with a decoder, written as three files, generates what its source generates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from convert import plugin
+from convert.errors import ConvertError
+from convert.options import Options
+from convert.parity.generation.decoders import TOKENS, compare_generation, generate_with
+from convert.parity.judge import VerifyMethod
+from convert.report import Report, Tensor
+from convert.runners.generation import PAST, EncoderGeneration, GenerationPart
+from convert.source import Source
+from convert.verdict import FAIL, GenerationVerdict
+
+STEMS = ("encoder_model", "decoder_model", "decoder_with_past_model")
+"""The files of such a model, without suffix: those of the first token, and of all others."""
+_ROWS, _LENGTH, _PADDING = 2, 6, 2
+_WORDS = ("input_ids", "encoder_hidden_states", "encoder_attention_mask")
+"""What a decoder takes besides its cache."""
+
+
+def verify_encoder_generation(
+    source: Source,
+    files: Mapping[str, Path],
+    kind: str,
+    parts: Mapping[str, Report],
+    options: Options,
+    method: VerifyMethod,
+    beside: Mapping[str, Path] | None = None,
+) -> GenerationVerdict | str:
+    """Generate 32 tokens with both, for two rows; or why that was not compared.
+
+    files: the written parts by their stems, of the runner's `kind`, in one folder. parts: the report of each, verified.
+    beside: the source's own parts, where it is several files as well and `source` the last of them.
+    """
+    if not all(hasattr(plugin.runner_for(each), "generate") for each in (source.kind, kind)):
+        return "generation was not compared: what runs the artefact does not generate"
+    verdicts = [part.verdict for part in parts.values() if part.verdict is not None and part.verdict.status != FAIL]
+    words = next((t.shape[-1] for t in parts[STEMS[1]].outputs if t.name == "logits" and t.shape), None)
+    compared = [[row.name for row in verdict.outputs] for verdict in verdicts]
+    if len(compared) < len(parts) or not all(compared) or "logits" not in compared[-1] or not isinstance(words, int):
+        return "generation was not compared: a part was not found to be right"
+    how = EncoderGeneration(TOKENS, *(_part(files[stem], parts[stem]) for stem in STEMS))
+    theirs = how
+    prompt = encoder_prompt(parts[STEMS[0]].inputs, words)
+    if beside is not None:
+        theirs = EncoderGeneration(TOKENS, *(_part(beside[stem], parts[stem], own=True) for stem in STEMS))
+        prompt["first"] = np.zeros((_ROWS, 1), np.int64)
+        if not all(name in _WORDS or name.startswith(PAST) for name in theirs.further.inputs):
+            return "generation was not compared: the source's parts call their inputs otherwise"
+    try:
+        wanted = generate_with(source, "source", theirs, prompt, options, method)
+        if beside is None:
+            prompt["first"] = wanted.pop("first")
+        got = generate_with(Source(kind, files[STEMS[2]]), "target", how, prompt, method.target, method)
+    except ConvertError as error:
+        return f"generation was not compared: {error.sentence}"
+    # What one part is off the next is fed.
+    noise = sum(max(row.noise for row in verdict.outputs) for verdict in verdicts)
+    small = sum(max(row.small_floor for row in verdict.outputs) for verdict in verdicts)
+    return compare_generation(wanted, got, noise, small)
+
+
+def encoder_prompt(inputs: list[Tensor], words: int) -> dict[str, np.ndarray]:
+    """Numbers for the inputs of an encoder: two rows, of which one is shorter where there is a mask.
+
+    words: how many there are. Dims of unknown size besides the rows are as long as a prompt.
+    """
+    rng = np.random.default_rng(0)
+    found = {}
+    for tensor in inputs:
+        dims = [size if isinstance(size, int) else _LENGTH for size in (tensor.shape or ())[1:]]
+        drawn = (
+            rng.standard_normal((_ROWS, *dims)) if "float" in tensor.dtype else rng.integers(1, words, (_ROWS, *dims))
+        )
+        found[tensor.name] = drawn.astype(tensor.dtype)
+    if "attention_mask" in found:
+        mask = found["attention_mask"]
+        mask[:] = 1
+        mask[0, -_PADDING:] = 0
+    if "input_ids" in found and "attention_mask" in found:
+        found["input_ids"] *= found["attention_mask"]
+    return found
+
+
+def _part(path: Path, report: Report, *, own: bool = False) -> GenerationPart:
+    """The names of a part's inputs and outputs in its file, as its report says what was renamed; the source's `own`."""
+    renamed = {} if own else report.renamed
+    inputs, outputs = renamed.get("inputs", {}), renamed.get("outputs", {})
+    return GenerationPart(
+        path.name,
+        {t.name: inputs.get(t.name, t.name) for t in report.inputs},
+        {t.name: outputs.get(t.name, t.name) for t in report.outputs},
+    )

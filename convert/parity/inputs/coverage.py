@@ -1,0 +1,47 @@
+"""What a verdict stands for: how many sets of inputs, of which sizes and of which values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph.metadata import WAYS_KEY
+from convert.graph.tensors import widened_array
+from convert.parity.inputs.feeds import Feed
+from convert.parity.inputs.size_ways import ways_left
+
+
+def describe_coverage(graph: ir.Model, feeds: Sequence[Feed]) -> str:
+    """Return what the feeds cover, such as `5 input sets; batch 1–9; x from -3.1e+03 to 1.0e+03`.
+
+    Sizes are those of dynamic dims, by name or as `input.axis`; values the finite ones of each input. Where the graph
+    takes other ways for other sizes, how many of them the feeds take follows.
+    """
+    count = f"{len(feeds)} input set{'' if len(feeds) == 1 else 's'}"
+    sizes: dict[str, set[int]] = {}
+    for value in graph.graph.inputs:
+        shapes = [feed.arrays[str(value.name)].shape for feed in feeds if str(value.name) in feed.arrays]
+        for axis, dim in enumerate(value.shape or ()):
+            if isinstance(dim, ir.SymbolicDim):
+                found = sizes.setdefault(dim.value or f"{value.name}.{axis}", set())
+                found.update(shape[axis] for shape in shapes)
+    dims = [f"{name} {_span(min(found), max(found))}" for name, found in sizes.items() if found]
+    values = [_values(str(value.name), feeds) for value in graph.graph.inputs]
+    ways, left = len(graph.meta.get(WAYS_KEY, [])), len(ways_left(graph, feeds))
+    taken = f"{ways - left} of {ways} ways that depend on sizes" if ways else ""
+    return "; ".join(part for part in (count, ", ".join(dims), ", ".join(filter(None, values)), taken) if part)
+
+
+def _span(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low}–{high}"
+
+
+def _values(name: str, feeds: Sequence[Feed]) -> str:
+    arrays = [np.ravel(feed.arrays[name]) for feed in feeds if name in feed.arrays]
+    flat = np.concatenate([widened_array(a) for a in arrays if a.dtype.kind not in "OUSbc"] or [np.zeros(0)])
+    if flat.dtype.kind in "iu":
+        return f"{name} from {flat.min()} to {flat.max()}" if flat.size else ""
+    finite = flat[np.isfinite(flat)]
+    return f"{name} from {finite.min():.2g} to {finite.max():.2g}" if finite.size else ""

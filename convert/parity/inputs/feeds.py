@@ -1,0 +1,398 @@
+"""The inputs that a pair is compared on: the user's own, or seeded ones in ranges and sizes that the graph implies."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import ResourceLimit, UsageError
+from convert.graph.metadata import DIMS_KEY, GUARDS_KEY, RANGE_KEY
+from convert.graph.tensors import dtype_name, numpy_dtype
+from convert.graph.values import constant
+from convert.parity.inputs.boundary_values import mix_boundary_values, uses_of_content
+from convert.parity.inputs.given_arrays import with_pairs
+from convert.parity.inputs.noted_integers import noted_integers
+from convert.parity.inputs.size_guards import broken_guards, evaluate, fit_sizes, size_said
+from convert.parity.inputs.special import ROWS, reaches_shapes, special_array
+from convert.parity.inputs.word_inputs import drawn_words
+
+# Integers of 32 bits and more without an implied range, and sizes of dynamic dims without a hint.
+_INTEGERS = 10
+WITHOUT_ZERO = (1, _INTEGERS - 1)
+_BATCH, _SPATIAL, _OF_MANY = 2, 16, 4  # the last where an input has so many dynamic dims that 16 of each fill memory
+_ELEMENTS = 1 << 48  # beyond them numpy has no address for an array, and says so in words of its own
+_MOST = 64  # the largest upper bound that is tried out
+GIVEN = "given inputs"
+"""The label of a feed that is the user's own."""
+NO_SPANS: Mapping[str, tuple[int, int]] = {}
+
+RANK = "number of dims"
+"""What the rank of inputs that do not tell theirs is called among the sizes of dynamic dims; all have the same."""
+
+_OPEN_DIMS = (2, 3, 8, 4)
+_RANKS = (2, 1, 3)
+
+
+@dataclass(frozen=True)
+class Feed:
+    """One set of inputs by name, and what it is called in the report.
+
+    edge: every dynamic dim is as small as the graph says it may be, or there are NaN and infinities among the numbers
+    (special): the source may not take that.
+    """
+
+    label: str
+    arrays: Mapping[str, np.ndarray]
+    edge: bool = False
+    special: bool = False
+    uneven: bool = False
+    """Beyond the usual sizes or numbers (`uneven`): where the source refuses it, what follows is run without it."""
+
+
+def given_feed(model: ir.Model, arrays: Mapping[Any, np.ndarray]) -> Feed:
+    """The user's arrays, by name or place, as a feed.
+
+    Raises `UsageError` for names, dtypes or ranks that the model does not have.
+    """
+    names = [str(v.name) for v in model.graph.inputs]
+    arrays = {names[k] if isinstance(k, int) and k < len(names) else str(k): a for k, a in arrays.items()}
+    if set(arrays) != set(names):
+        raise UsageError(
+            f"the inputs given are {sorted(arrays)}, the model's are {names}", hint="name them as the model does"
+        )
+    arrays = {str(v.name): with_pairs(arrays[str(v.name)], v) for v in model.graph.inputs}
+    for value in model.graph.inputs:
+        array = arrays[str(value.name)]
+        if value.dtype is not None and array.dtype != numpy_dtype(value.dtype):
+            raise UsageError(f"input {value.name!r} is {array.dtype}, the model takes {dtype_name(value.dtype)}")
+        if value.shape is not None and not _shape_fits(array.shape, value.shape):
+            raise UsageError(f"input {value.name!r} has shape {list(array.shape)}, the model takes {value.shape}")
+    return Feed(GIVEN, arrays)
+
+
+Spans: TypeAlias = Mapping[str, tuple[int, int]]
+"""The least and the greatest integer for inputs by name."""
+
+
+def generate_feeds(
+    model: ir.Model,
+    seeds: int = 3,
+    sizes: Sequence[Mapping[str, int]] = (),
+    spans: Spans = NO_SPANS,
+    alike: bool = False,
+) -> list[Feed]:
+    """Seeded feeds: normal and uniform in turn, at several sizes of every dynamic dim, 1 included for the batch.
+
+    Integers stay inside the range that their reader noted, or that their consumers imply (rows of a Gather, depth of
+    a OneHot, places in a cache that is written to). sizes: those to take, in turn, instead of the usual ones. spans:
+    closer limits of integers. alike: the dims of a map are of one size everywhere.
+    """
+    if sizes:
+        return [sized_feed(model, seed, sizes[seed % len(sizes)], spans) for seed in range(seeds)]
+    return [sized_feed(model, seed, dims, spans) for seed, dims in enumerate(feed_sizes(model, seeds, alike))]
+
+
+def closer_spans(model: ir.Model, examples: Mapping[Any, np.ndarray]) -> list[dict[str, tuple[int, int]]]:
+    """Limits of the inputs of integers of which no range is noted, to be tried in turn; none without such inputs.
+
+    Those of the user's example; where there is none, numbers but 0, which divides nothing, and then 1 alone, which is
+    also a place in whatever has two elements.
+    """
+    names = [str(v.name) for v in model.graph.inputs]
+    given = {names[k] if isinstance(k, int) and k < len(names) else str(k): np.asarray(a) for k, a in examples.items()}
+    wide, close = {}, {}
+    for value in model.graph.inputs:
+        name = str(value.name)
+        if value.dtype is None or numpy_dtype(value.dtype).kind not in "iu" or RANGE_KEY in value.metadata_props:
+            continue
+        example = given.get(name, np.zeros(0))
+        own = (int(example.min()), int(example.max())) if example.size else None
+        wide[name], close[name] = own or WITHOUT_ZERO, own or (1, 1)
+    return [spans for spans in ([wide] if wide == close else [wide, close]) if spans]
+
+
+def smallest_feed(model: ir.Model, seed: int) -> Feed | None:
+    """A feed with each dynamic dim at its least size, 0 where that is said and 1 where nothing is known.
+
+    None where `generate_feeds` has it.
+
+    The source may refuse it: what a reader does not know to be impossible it gives as 1.
+    """
+    bounds, guards = size_facts(model)
+    free = free_dims(model)
+    sizes = fit_sizes({name: _least_size(bounds.get(name)) for name in free}, guards, bounds)
+    usual = list(feed_sizes(model, 3))
+    if all(any(tried[name] <= size for tried in usual) for name, size in sizes.items()) or broken_guards(guards, sizes):
+        return None
+    return replace(sized_feed(model, seed, complete_sizes(model, sizes)), edge=True)
+
+
+def _least_size(bounds: Sequence[int | None] | None) -> int:
+    """0 where that is said, 1 where nothing is."""
+    low = bounds[0] if bounds else None
+    return 1 if low is None else low
+
+
+def special_feed(model: ir.Model, seed: int, denormals: bool = True) -> Feed | None:
+    """A feed with NaN, infinities, zeros, denormals and limits of integers (`special`); None where no input takes any.
+
+    Where the leading dims may be so many, they hold a row of each kind. denormals: whether there are any among them.
+    """
+    bounds, guards = size_facts(model)
+    sizes = next(iter(feed_sizes(model, 1)))
+    free = free_dims(model)
+    wanted = {n: min(ROWS, (bounds.get(n) or [1, None])[1] or ROWS) if free[n] else sizes[n] for n in free}
+    wanted = fit_sizes(wanted, guards, bounds)
+    dims = sizes if broken_guards(guards, wanted) else complete_sizes(model, wanted)
+    plain = sized_feed(model, seed, dims).arrays
+    arrays = {
+        str(v.name): special_array(v, plain[str(v.name)], bool(implied_limits(v)), denormals)
+        for v in model.graph.inputs
+    }
+    if all(np.array_equal(arrays[n], plain[n]) for n in arrays):
+        return None
+    size_text = "".join(f", {k}={n}" for k, n in dims.items())
+    kinds = ["NaN", "infinities", "zeros", *(["denormals"] if denormals else []), "limits of integers"]
+    label = f"special values ({', '.join(kinds)}){size_text}"
+    return Feed(label, arrays, edge=True, special=True)
+
+
+def sized_feed(model: ir.Model, seed: int, dims: Mapping[str, int], spans: Spans = NO_SPANS) -> Feed:
+    """A feed of this seed at these sizes: normal numbers for even seeds, uniform ones for odd."""
+    rng = np.random.default_rng(seed)
+    normal = seed % 2 == 0
+    arrays = {}
+    for place, value in enumerate(model.graph.inputs):
+        limits, span = implied_limits(value), spans.get(str(value.name))
+        array = _random_array(value, dims, rng, normal, limits, span)
+        if array.dtype.kind == "b" and array.size == 1:  # by chance, all sets would have the same one
+            array = np.full_like(array, (seed + place) % 2 == 0)
+        elif not spans and RANGE_KEY not in value.metadata_props:
+            known = _known_limits(limits, dims)
+            array = mix_boundary_values(value, array, seed, min(known, default=None))
+        arrays[str(value.name)] = array
+    sizes = ", ".join(f"{k}={n}" for k, n in dims.items())
+    return Feed(f"seed {seed}, {'normal' if normal else 'uniform'}" + (f", {sizes}" if sizes else ""), arrays)
+
+
+Bounds: TypeAlias = dict[str, list[int | None]]
+
+
+def size_facts(model: ir.Model) -> tuple[Bounds, list[str]]:
+    """Return the bounds and the guards of the dynamic dims."""
+    bounds = json.loads(model.metadata_props.get(DIMS_KEY, "{}"))
+    if any(v.shape is None for v in model.graph.inputs):
+        bounds[RANK] = [0, len(_OPEN_DIMS)]
+    return bounds, json.loads(model.metadata_props.get(GUARDS_KEY, "[]"))
+
+
+def _dynamic_dims(model: ir.Model) -> dict[str, bool]:
+    """The dynamic dims of the inputs, and whether they are leading ones, as a batch is."""
+    names: dict[str, bool] = {RANK: False} if any(v.shape is None for v in model.graph.inputs) else {}
+    for value in model.graph.inputs:
+        for axis, dim in enumerate(value.shape or ()):
+            if isinstance(dim, ir.SymbolicDim):
+                key = dim.value if dim.value is not None else f"{value.name}.{axis}"
+                names[key] = names.get(key, False) or axis == 0
+    return names
+
+
+def free_dims(model: ir.Model) -> dict[str, bool]:
+    """The dynamic dims that no others determine, and whether they are leading ones."""
+    names = _dynamic_dims(model)
+    return {name: leading for name, leading in names.items() if not _is_derived(name, names)}
+
+
+def complete_sizes(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:
+    """With the dims that others determine, such as "2*height"."""
+    return {**sizes, **{name: size_said(name, sizes) for name in _dynamic_dims(model) if name not in sizes}}
+
+
+def unlike_steps(model: ir.Model) -> dict[str, int]:
+    """How much longer than the first each dim is, where no two of a map, and no two batches, are to be alike.
+
+    Dims that have no name of their own may have to be as long as those at their place in other inputs, and are.
+    """
+    unnamed = {f"{v.name}.{axis}": axis for v in model.graph.inputs for axis in range(len(v.shape or ()))}
+    free = free_dims(model)
+    inner = [name for name, leading in free.items() if not leading and name != RANK]
+    keys = list(dict.fromkeys(unnamed.get(name, name) for name in inner))
+    batches = [name for name, leading in free.items() if leading and name not in unnamed]
+    steps = {name: place % 3 for place, name in enumerate(batches)}
+    return {**steps, **{name: keys.index(unnamed.get(name, name)) % 3 for name in inner}}
+
+
+def feed_sizes(model: ir.Model, count: int, alike: bool = False) -> Iterable[dict[str, int]]:
+    """Sizes of the dynamic dims for each feed: the usual ones first, then the edges; all meet the guards.
+
+    The third has a map whose sides are not alike, unless `alike`.
+    """
+    bounds, guards = size_facts(model)
+    free = free_dims(model)
+    steps = {} if alike else unlike_steps(model)
+    many = any(sum(isinstance(d, ir.SymbolicDim) for d in v.shape or ()) > 6 for v in model.graph.inputs)
+    for index in range(count):
+        sizes = {}
+        for name, leading in free.items():
+            low, high = (bounds.get(name) or [1, None])[:2]
+            low = 1 if low is None else low
+            if name == RANK:
+                sizes[name] = _RANKS[index % 3]
+                continue
+            usual = _BATCH if leading else _OF_MANY if many else _SPATIAL
+            least = low if leading or low > 1 else usual
+            most = high if high is not None and high <= _MOST else usual + 1 + steps.get(name, 0)
+            size = [usual, least, most][index % 3]
+            sizes[name] = max(low, size if high is None else min(high, size))
+        yield complete_sizes(model, fit_sizes(sizes, guards, bounds))
+
+
+def _is_derived(name: str, names: Iterable[str]) -> bool:
+    """True for a dim that others determine: its name is an expression of theirs."""
+    if name.isidentifier():
+        return False
+    try:
+        evaluate(name, dict.fromkeys(filter(str.isidentifier, names), 1))
+    except ValueError:
+        return False
+    return True
+
+
+def fed_shape(value: ir.Value, dims: Mapping[str, int]) -> list[int]:
+    """The shape of an input at these sizes of the dynamic dims; inputs of unknown rank have one and the same."""
+    if value.shape is None:
+        return list(_OPEN_DIMS[len(_OPEN_DIMS) - dims[RANK] :])
+    return [
+        d if isinstance(d, int) else dims[d.value if d.value is not None else f"{value.name}.{axis}"]
+        for axis, d in enumerate(value.shape)
+    ]
+
+
+def _random_array(
+    value: ir.Value,
+    dims: Mapping[str, int],
+    rng: np.random.Generator,
+    normal: bool,
+    limits: Sequence[Limit],
+    span: tuple[int, int] | None,
+) -> np.ndarray:
+    if value.dtype is None:
+        raise UsageError(f"the dtype of input {value.name!r} is not known", hint="give inputs with --inputs data.npz")
+    shape = fed_shape(value, dims)
+    if math.prod(shape) > _ELEMENTS:
+        text = f"the input {value.name!r} has {math.prod(shape):,} elements, which no machine holds"
+        raise ResourceLimit(text, hint="describe a smaller one with --input, or is the file damaged?")
+    dtype = numpy_dtype(value.dtype)
+    if value.dtype == ir.DataType.STRING:
+        return drawn_words(value, shape, rng)
+    if dtype.kind == "b":
+        return np.asarray(rng.random(shape) < 0.5)  # of a scalar numpy makes a number, which no runtime takes
+    if dtype.kind in "iu":
+        return np.asarray(_random_integers(value, dims, rng, shape, limits, span)).astype(dtype)
+    if (known := _known_limits(limits, dims)) and dtype.kind != "c":
+        return np.asarray(rng.integers(0, max(min(known), 1), size=shape)).astype(dtype)
+    array = rng.standard_normal(shape) if normal else rng.uniform(0.0, 1.0, shape)
+    array = array + 1j * rng.standard_normal(shape) if dtype.kind == "c" else array
+    return np.asarray(array).astype(dtype)
+
+
+Limit: TypeAlias = int | str
+"""A number of rows: known, or that of a dynamic dim."""
+
+
+def _random_integers(
+    value: ir.Value,
+    dims: Mapping[str, int],
+    rng: np.random.Generator,
+    shape: list[int],
+    limits: Sequence[Limit],
+    span: tuple[int, int] | None,
+) -> np.ndarray:
+    noted = json.loads(value.metadata_props.get(RANGE_KEY, "null"))
+    if noted is not None:
+        low, high = (integer_bound(bound, dims) for bound in noted[:2])
+        return noted_integers(low, high, noted[2:], rng, shape)
+    known = _known_limits(limits, dims)
+    low, end = 0, max(min(known), 1) if known else _INTEGERS
+    dtype = numpy_dtype(value.dtype or ir.DataType.INT64)
+    if span is None and not known and dtype.itemsize < 4 and not reaches_shapes(value):
+        ends = np.iinfo(dtype)  # pictures and sounds
+        low, end = int(ends.min), int(ends.max) + 1
+    if span is not None:
+        low, end = min(span[0], end - 1) if known else span[0], min(span[1] + 1, end) if known else span[1] + 1
+    return rng.integers(low, end, size=shape)
+
+
+def _known_limits(limits: Sequence[Limit], dims: Mapping[str, int]) -> list[int]:
+    """The numbers of rows, those of dims that have a size here."""
+    return [integer_bound(limit, dims) for limit in limits if isinstance(limit, int) or limit in dims]
+
+
+def integer_bound(bound: Limit, dims: Mapping[str, int]) -> int:
+    """Return a bound as a number: itself, or an expression of the sizes of dims."""
+    return bound if isinstance(bound, int) else size_said(bound, dims)
+
+
+def implied_limits(value: ir.Value) -> list[Limit]:
+    """The upper bounds that Gather, OneHot, writes to rows and the opposite of a mask imply for an input."""
+    if value.dtype is None or not (value.dtype.is_integer() or value.dtype.is_floating_point()):
+        return []
+    uses = list(uses_of_content(value))
+    if value.dtype.is_floating_point():  # of numbers that become places behind a Cast
+        uses = [(node, index) for node, index in uses if node.op_type != "Sub"]
+    return [limit for node, index in uses if (limit := _implied_bound(node, index)) is not None]
+
+
+_BY_AXIS = frozenset({"Gather", "GatherElements", "ScatterElements"})
+_BY_ROWS = frozenset({"GatherND", "ScatterND"})
+
+
+def _implied_bound(node: ir.Node, index: int) -> Limit | None:
+    data = node.inputs[0]
+    if node.op_type == "Sub" and index == 1 and (one := constant(data)) is not None and one.size == 1:
+        return 2 if float(one.numpy().reshape(())) == 1 else None  # what 1 - mask hides is made up for by large numbers
+    if node.op_type in _BY_AXIS and index == 1:
+        return _axis_size(data, node.attributes.get_int("axis", 0))
+    if node.op_type in _BY_ROWS and index == 1 and not node.attributes.get_int("batch_dims", 0):
+        places = node.inputs[1]
+        single = places is not None and places.shape is not None and places.shape[-1] == 1
+        return _axis_size(data, 0) if single else None
+    if node.op_type == "TensorScatter" and index == 2:
+        return _axis_size(data, node.attributes.get_int("axis", -2))
+    if node.op_type == "OneHot" and index == 0:
+        depth = node.inputs[1]
+        if depth is not None and depth.const_value is not None:
+            return int(depth.const_value.numpy().reshape(-1)[0])
+    return None
+
+
+def _axis_size(data: ir.Value | None, axis: int) -> Limit | None:
+    if data is None or data.shape is None:
+        return None
+    rows = data.shape[axis]
+    return rows if isinstance(rows, int) else rows.value
+
+
+def inputs_from_samples(model: ir.Model, samples: Mapping[str, np.ndarray], most: int = 32) -> dict[str, np.ndarray]:
+    """Inputs out of calibration data: its first samples as one batch, or the first where there is none."""
+    found = {}
+    for value in model.graph.inputs:
+        array, shape = np.asarray(samples[str(value.name)]), value.shape
+        if shape is not None and array.ndim == len(shape) + 1:
+            array = array[0]
+        elif shape is not None and len(shape) and not isinstance(shape[0], int):
+            array = array[:most]
+        found[str(value.name)] = array
+    return found
+
+
+def _shape_fits(shape: tuple[int, ...], expected: ir.Shape) -> bool:
+    return len(shape) == len(expected) and all(
+        not isinstance(e, int) or e == s for s, e in zip(shape, expected, strict=True)
+    )

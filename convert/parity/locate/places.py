@@ -1,0 +1,197 @@
+"""Finds the operator where two sides depart from each other, in float64, where rounding hides nothing.
+
+Each side is run once with a summary of every value, so that the place is found with two forward passes however many
+operators there are. Values are paired by what they hold, not by name: readers and writers rename and fuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import ConvertError
+from convert.graph import location_of
+from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY
+from convert.graph.names import restore_ends
+from convert.model_reading import read_model
+from convert.naming import Names
+from convert.options import Options
+from convert.parity.compare.randomness import random_values
+from convert.parity.inputs.feeds import Feed
+from convert.parity.locate.pairing import agreeing_names, departing_steps, steps_of, trace_graph
+from convert.parity.pairing.counterparts import Counterparts
+from convert.report import Report
+from convert.runners.process import Limits
+from convert.runners.trace import Summary, Trace, TraceStep
+from convert.runners.trace_run import trace
+from convert.source import Source
+from convert.verdict import Divergence
+
+# Two values are the same if their statistics differ by less than this share of the error at the outputs; weights that
+# were folded and rounded to float32 move values by up to 1e-7.
+_SHARE, _LEAST, _MOST = 0.03, 2e-7, 1e-5
+# Against the source nothing was folded: values agree to float64, or to float32 where that is all the source can do. The
+# share is small because operators may shrink an error on its way, and what agrees clears all that is before it.
+_SOURCE_SHARE, _EXACT, _ROUNDED = 1e-3, (3e-9, 1e-6), (2e-6, 1e-3)
+
+
+def locate(
+    graph: ir.Model,
+    target: Source,
+    feed: Feed,
+    options: Options | None = None,
+    pairs: Counterparts | Names | None = None,
+) -> Divergence | str:
+    """Where the target first computes something else than `graph`, or why that cannot be told.
+
+    The target is read back by its own frontend. A node that a backend fused with the ones after it is named for the
+    group. pairs: what the target calls the ends of the graph.
+    """
+    try:
+        other = read_model(target, options or Options(), Report("locate"))
+        if pairs is not None:
+            restore_ends(other, pairs.inputs, pairs.outputs)
+        (theirs, their_outputs), (ours, our_outputs) = trace_graph(other, feed.arrays), trace_graph(graph, feed.arrays)
+    except ConvertError as error:
+        return f"the target cannot be read back to find the place: {error.sentence}"
+    distance = _distance(our_outputs, their_outputs)
+    if distance <= _LEAST:
+        return "in float64 the artefact computes what the graph does: its runtime is at fault, or its float32 kernels"
+    # A target's layout may differ from the graph's: the order of elements says nothing.
+    agreed = agreeing_names(ours, theirs, min(max(distance * _SHARE, _LEAST), _MOST), ordered=False)
+    random = {str(v.name) for v in random_values(graph)}
+    for step in departing_steps(ours, agreed, lambda step: not random.intersection(step.outputs)):
+        return _divergence(step, ours)
+    return "every value of the graph is found in the target, and its outputs are not: are they in another order?"
+
+
+def locate_source(
+    graph: ir.Model, source: Source, feed: Feed, distance: float, options: Options, limits: Limits
+) -> Divergence | str:
+    """The source's operator whose value the graph lacks first, with what the graph has in its place; or why not.
+
+    The source is run operator by operator in its own framework. distance: how far the outputs are from each other.
+    """
+    try:
+        theirs = trace(source, feed.arrays, options, limits)
+        ours, _ = trace_graph(graph, feed.arrays)
+    except ConvertError as error:
+        return f"the source cannot be run operator by operator to find the place: {error.sentence}"
+    least, most = _EXACT if theirs.precision == "float64" else _ROUNDED
+    bound = min(max(distance * _SOURCE_SHARE, least), most)
+    # The graph is in the coordinates of its source: elements have to be in the same places.
+    agreed = agreeing_names(theirs, _without_inner_values(graph, ours), bound, ordered=True)
+    placed = any(step.at.module or step.at.source for step in theirs.steps)
+    lowered = _lowered_operators(graph) if placed else set()
+    drawn = _random_operators(graph)
+    for step in departing_steps(
+        theirs, agreed, lambda step: (not lowered or _step_key(step) in lowered) and _step_key(step) not in drawn
+    ):
+        found = _divergence(step, theirs)
+        found.instead = _describe_counterpart(graph, step, theirs, ours)
+        return _locate_in_graph(found, agreeing_names(ours, theirs, bound, ordered=True), ours)
+    for step in departing_steps(theirs, agreed, lambda step: _step_key(step) not in drawn):
+        return _locate_in_graph(_divergence(step, theirs), agreeing_names(ours, theirs, bound, ordered=True), ours)
+    return "every value of the source is found in the graph, and its outputs are not: are they in another order?"
+
+
+def _locate_in_graph(found: Divergence, agreed: set[str], ours: Trace) -> Divergence:
+    """A kernel that knows no module: the place is that of the graph's first node that departs from the source."""
+    if found.module or found.source:
+        return found
+    step = next(iter(departing_steps(ours, agreed)), None)
+    if step is not None:
+        found.node, found.module, found.source = found.node or step.at.node, step.at.module, step.at.source
+        found.instead = f"{step.at.operator}, {ours.describe_value(step.outputs[0])}"
+    return found
+
+
+def _without_inner_values(graph: ir.Model, ours: Trace) -> Trace:
+    """The trace without values that are read only by other nodes of the operator that they were made for.
+
+    A rule may compute the right thing and then spoil it: what counts is what it gives.
+    """
+    inside = set()
+    for node in graph.graph:
+        at = replace(location_of(node), operator="", node="")
+        for value in node.outputs:
+            users = [user for user, _ in value.uses()]
+            own = all(replace(location_of(u), operator="", node="") == at for u in users)
+            same = own and all(_source_operator(u) == _source_operator(node) != "" for u in users)
+            if users and same and not value.is_graph_output():
+                inside.add(str(value.name))
+    return Trace(ours.steps, {n: v for n, v in ours.values.items() if n not in inside}, ours.precision)
+
+
+def _source_operator(node: ir.Node) -> str:
+    return node.metadata_props.get(OPERATOR_KEY, "")
+
+
+def _step_key(step: TraceStep) -> tuple[str, str]:
+    return step.at.operator.rpartition("::")[2].partition(".")[0], step.at.module
+
+
+def _lowered_operators(graph: ir.Model) -> set[tuple[str, str]]:
+    """Operators and modules that nodes of the graph say they came from; an operator that none did was fused away."""
+    return _origins(graph.graph)
+
+
+def _random_operators(graph: ir.Model) -> set[tuple[str, str]]:
+    """Those of nodes that depend on random numbers: their values agree with nothing, and are no defect."""
+    found = random_values(graph)
+    return _origins(node for node in graph.graph if any(v in found for v in node.outputs))
+
+
+def _origins(nodes: Iterable[ir.Node]) -> set[tuple[str, str]]:
+    return {
+        (props[OPERATOR_KEY].rpartition("::")[2].partition(".")[0], props.get(MODULE_KEY, ""))
+        for props in (node.metadata_props for node in nodes)
+        if OPERATOR_KEY in props
+    }
+
+
+def _describe_counterpart(graph: ir.Model, step: TraceStep, theirs: Trace, ours: Trace) -> str:
+    """What the graph has where the source has this operator: the last node of the same place, of the same size."""
+    wanted = theirs.values[step.outputs[0]]
+    nodes = [
+        (node, own)
+        for node, own in zip(graph.graph, steps_of(graph.graph), strict=True)
+        if (own.at.module, own.at.source) == (step.at.module, step.at.source)
+        and node.metadata_props.get(OPERATOR_KEY, "").endswith(_step_key(step)[0])
+        and any(ours.values[n].size == wanted.size for n in own.outputs if n in ours.values)
+    ]
+    if not nodes:
+        return ""
+    own = nodes[-1][1]
+    return f"{own.at.operator}, {ours.describe_value(own.outputs[0])}"
+
+
+def _distance(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> float:
+    """The largest distance of any element of an output, relative to the output's root mean square."""
+    worst = 0.0
+    for name, a in ours.items():
+        b: Any = theirs.get(name)
+        if not _is_floating(a):
+            continue
+        if not _is_floating(b) or not np.array_equal(np.isfinite(a), np.isfinite(b)):  # other shapes are not
+            return np.inf
+        mask = np.isfinite(a)
+        if mask.any():
+            scale = max(float(np.sqrt(np.mean(a[mask] ** 2))), np.finfo(np.float64).tiny)
+            worst = max(worst, float(np.abs(a[mask] - b[mask]).max()) / scale)
+    return worst
+
+
+def _is_floating(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.size > 0
+
+
+def _divergence(step: TraceStep, trace: Trace) -> Divergence:
+    at = step.at
+    output = next((n for n in step.outputs if isinstance(trace.values.get(n), Summary)), step.outputs[0])
+    inputs = [trace.describe_value(n) for n in step.inputs]
+    return Divergence(at.operator, at.node, at.module, at.source, inputs, trace.describe_value(output))

@@ -1,0 +1,1 @@
+"""Two artefacts: which inputs, outputs and weights belong together."""

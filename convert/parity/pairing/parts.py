@@ -1,0 +1,142 @@
+"""Compares a model that is several files with its source: each file by itself, then what they generate together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from convert import plugin
+from convert.errors import BadInput, UsageError
+from convert.options import Options
+from convert.parity.generation.encoders import STEMS, verify_encoder_generation
+from convert.parity.judge import VerifyMethod
+from convert.part_reports import sum_up
+from convert.plugin import Format
+from convert.report import Report
+from convert.source import Source
+from convert.verdict import FAIL
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A folder with the files of an encoder with a decoder, by their stems."""
+
+    folder: Path
+    form: Format
+    files: Mapping[str, Path]
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+        return str(self.folder)
+
+    @property
+    def kind(self) -> str:
+        """What each file is."""
+        return self.form.kind
+
+
+def parts_in(path: Any) -> Parts | None:
+    """The parts in a folder, if there are any. Raises `UsageError` where those of several formats are in it."""
+    if not isinstance(path, (str, Path)) or not Path(path).is_dir():
+        return None
+    folder = Path(path)
+    found = []
+    for form in plugin.formats().values():
+        places = {stem: folder / f"{stem}{form.suffix}" for stem in STEMS}
+        files = {stem: place for stem, place in places.items() if place.is_dir() == form.folder and place.exists()}
+        found += [Parts(folder, form, files)] if files else []
+    if len(found) > 1:
+        names = ", ".join(f"{parts.form.name} ({', '.join(p.name for p in parts.files.values())})" for parts in found)
+        raise UsageError(f"{folder} holds parts of several formats: {names}", hint="put each format in its own folder")
+    return found[0] if found else None
+
+
+def open_side(thing: Any, opened: Callable[[Any], Source]) -> Source | Parts:
+    """What a side of a comparison is: a model, as `opened` (`convert.api.open_source`) tells, else parts in a folder.
+
+    Raises as that does.
+    """
+    try:
+        return opened(thing)
+    except BadInput:
+        parts = parts_in(thing)
+        if parts is None:
+            raise
+        return parts
+
+
+def verify_parts(
+    verify: Callable[..., Report],
+    source: Source | Parts,
+    target: Source | Parts,
+    chosen: Options,
+    given: Mapping[str, Any],
+    method: VerifyMethod | None,
+    report: Report,
+) -> Report:
+    """Compare the parts one by one and together; `report` gets what each has found, and one verdict of all.
+
+    verify: `convert.verify`. chosen: the options of the source, `given` as keywords. Raises as it does, `UsageError`
+    where the sides do not belong together or what is asked for is for one model, and `BadInput` for a lacking part.
+    """
+    method = method or VerifyMethod()
+    asked: dict[str, Any] = {"--inputs": method.arrays, "--map": method.pairs, "--save-inputs": method.save}
+    asked["--input"] = chosen.inputs or chosen.examples
+    for name, value in asked.items():
+        if value:
+            hint = "compare the files one by one, with --part where the source is one model"
+            raise UsageError(f"{name} is for one model, and {target.label} is several files", hint=hint)
+    options = _options_of_parts(source, target, chosen)
+    lefts = {stem: source.files[stem] if isinstance(source, Parts) else source for stem in options}
+    assert isinstance(target, Parts)
+    report.source, report.kind, report.target, report.format = source.label, source.kind, target.label, target.kind
+    found = {stem: Report("verify", progress=report.progress) for stem in options}
+    for stem, choice in options.items():
+        verify(lefts[stem], target.files[stem], method=method, report=found[stem], **{**given, **choice})
+        for stage, seconds in found[stem].seconds.items():
+            report.seconds[stage] = round(report.seconds.get(stage, 0.0) + seconds, 4)
+    if left_out := sorted(_models(target) - {target.files[stem].name for stem in options}):
+        report.note(f"not compared: {', '.join(left_out)}")
+    sum_up(report, found)
+    verdict = report.verdict
+    if verdict is not None and verdict.status != FAIL and set(options) == set(STEMS):
+        with report.stage("verify"):
+            beside = source.files if isinstance(source, Parts) else None
+            opened = Source(source.kind, source.files[STEMS[2]]) if isinstance(source, Parts) else source
+            made = verify_encoder_generation(opened, target.files, target.kind, found, chosen, method, beside)
+        if isinstance(made, str):
+            report.note(made)
+        else:
+            verdict.generation = made
+            if made.status == FAIL:
+                verdict.status, verdict.reason = FAIL, made.reason
+    return report
+
+
+def _options_of_parts(source: Source | Parts, target: Source | Parts, chosen: Options) -> dict[str, dict[str, Any]]:
+    """The options that choose each part of the source, by its stem; one for each file of the target that has to be."""
+    if not isinstance(target, Parts):
+        turned = isinstance(source, Parts) and bool(plugin.parts_of(target, chosen))
+        hint = f"the source comes first: convert verify {target.label} {source.label}" if turned else "name one of them"
+        raise UsageError(f"{source.label} is several files, and {target.label} is one model", hint=hint)
+    if isinstance(source, Parts):
+        options: dict[str, dict[str, Any]] = {stem: {} for stem in STEMS if stem in {**source.files, **target.files}}
+        sides = [source, target]
+    else:
+        options, sides = plugin.parts_of(source, chosen), [target]
+        if not options:
+            hint = f"name one of them: {', '.join(map(str, target.files.values()))} (--part says which of the source)"
+            raise UsageError(f"{target.label} is several files, and {source.label} is one model", hint=hint)
+    for side in sides:
+        if lacking := [f"{stem}{side.form.suffix}" for stem in options if stem not in side.files]:
+            hint = "convert it again, or give --task as it was converted with"
+            raise BadInput(f"{side.label} lacks {', '.join(lacking)}, which belongs to the model", hint=hint)
+    return options
+
+
+def _models(parts: Parts) -> set[str]:
+    """What in the folder is called as a model of this format."""
+    return {file.name for file in parts.folder.iterdir() if file.name.endswith(parts.form.suffix)}

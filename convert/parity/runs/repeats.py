@@ -1,0 +1,103 @@
+"""Runs both sides many times on the same inputs: which of them draw random numbers, and whether they draw alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import ConvertError, Unsupported
+from convert.graph.values import inverse_permutation
+from convert.options import Options
+from convert.parity.compare.distribution import DRAWS, hold_draws, is_small
+from convert.parity.compare.randomness import describe_repeats, random_outputs
+from convert.parity.inputs.feeds import Feed
+from convert.parity.judge import VerifyMethod
+from convert.passes.layout.boundary import Moves, boundary_permutations
+from convert.runners.process import Outputs, RunningChild, execute
+from convert.source import Source
+from convert.verdict import Verdict
+
+if TYPE_CHECKING:
+    from convert.parity.pairing.counterparts import Counterparts
+
+
+def unrepeatable_sides(
+    source: Source, target: Source, graph: ir.Model, feed: Feed, options: Options, method: VerifyMethod
+) -> list[str]:
+    """What is random although nothing in the graph is: each side is run twice on the same inputs."""
+    random = [i for i, v in enumerate(graph.graph.outputs) if v.name in random_outputs(graph)]
+    found = []
+    for who, outputs in _repeated_runs(source, target, graph, feed, 2, options, method).items():
+        if not isinstance(outputs, ConvertError):
+            found += [f"the {who} gives {text}" for text in describe_repeats(outputs[0], outputs[1], random)]
+    return found
+
+
+def compare_draws(
+    verdict: Verdict,
+    source: Source,
+    target: Source,
+    graph: ir.Model,
+    feeds: Sequence[Feed],
+    options: Options,
+    method: VerifyMethod,
+) -> None:
+    """Look, in place, whether random outputs of both sides have one distribution on the largest of the inputs."""
+    feed = max(feeds, key=lambda f: sum(a.size for a in f.arrays.values()))
+    if not is_small(graph, feed):
+        verdict.notes.append("random outputs are not compared in distribution: that takes too many runs of this model")
+        return
+    found = _repeated_runs(source, target, graph, feed, DRAWS, options, method)
+    ours, theirs = found["source"], found["target"]
+    if isinstance(ours, ConvertError) or isinstance(theirs, ConvertError):
+        return
+    back = {n: inverse_permutation(p) for n, p in boundary_permutations(graph, options.layout).items()}
+    named = [transpose_arrays(method.ends.name_outputs(o), back) for o in theirs]
+    hold_draws(verdict, graph, [kept_outputs(o, method.counterparts) for o in ours], named)
+
+
+def _repeated_runs(
+    source: Source, target: Source, graph: ir.Model, feed: Feed, count: int, options: Options, method: VerifyMethod
+) -> dict[str, Outputs | ConvertError]:
+    """The outputs of each side, `source` and `target`, in so many runs on the same inputs."""
+    moved = transpose_arrays(feed.arrays, boundary_permutations(graph, options.layout))
+    moved = method.ends.feed(moved)
+    found: dict[str, Outputs | ConvertError] = {}
+    for who, artefact, arrays, own in (
+        ("source", source, feed.arrays, options), ("target", target, moved, method.target)
+    ):  # fmt: skip
+        running = execute(artefact, [arrays] * count, ("float32",), own, method.limits)
+        outputs = child_results(running, who)
+        running.stop()
+        found[who] = outputs if isinstance(outputs, ConvertError) else outputs_of(outputs["float32"])
+    return found
+
+
+def transpose_arrays(arrays: Mapping[str, np.ndarray], moved: Moves) -> dict[str, np.ndarray]:
+    """Arrays in another layout; what has not the rank for it stays as it is, and is told by its shape."""
+    return {n: a.transpose(moved[n]) if n in moved and a.ndim == len(moved[n]) else a for n, a in arrays.items()}
+
+
+def kept_outputs(outputs: dict[str, np.ndarray], pairs: Counterparts | None) -> dict[str, np.ndarray]:
+    """Those that are compared; a number that the source gives and its graph has not is left to the judge."""
+    if pairs is None or max(pairs.kept, default=-1) >= len(outputs):
+        return outputs
+    items = list(outputs.items())
+    return dict(items[i] for i in pairs.kept)
+
+
+def child_results(running: RunningChild, who: str) -> dict[str, Outputs | Unsupported] | ConvertError:
+    try:
+        return running.results()
+    except ConvertError as error:
+        error.message = f"{error.message} (the {who} of the comparison)"
+        return error
+
+
+def outputs_of(found: Outputs | Unsupported) -> Outputs:
+    if isinstance(found, Unsupported):
+        raise found
+    return found

@@ -1,0 +1,185 @@
+"""Inputs that a source runs on, where it refuses those that were drawn: other integers, other sizes, the examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import onnx_ir as ir
+
+from convert.errors import BrokenPackage, ConvertError, ResourceLimit, Unsupported, UsageError
+from convert.options import Options
+from convert.parity.inputs.feeds import (
+    GIVEN,
+    Feed,
+    Spans,
+    closer_spans,
+    complete_sizes,
+    feed_sizes,
+    free_dims,
+    size_facts,
+)
+from convert.parity.inputs.size_guards import broken_guards, fit_sizes
+from convert.parity.inputs.size_search import describe_search, search_sizes
+from convert.parity.judge import RunOutputs, VerifyMethod
+from convert.source import Source
+
+Run = Callable[[Sequence[Feed]], RunOutputs]
+Draw = Callable[[Sequence[Mapping[str, int]], Spans], list[Feed]]
+"""Feeds at these sizes and of these integers; where nothing is said at the usual sizes, with dims that are alike."""
+
+
+class RunFailure(ConvertError):
+    """What the frontend or the backend made did not run, while the source did."""
+
+    def __init__(self, guilty: str, error: ConvertError) -> None:
+        super().__init__(error.sentence, hint=error.hint)
+        self.guilty, self.error = guilty, error
+
+
+class _SourceRefusal(Exception):
+    """The source does not run on some inputs."""
+
+    def __init__(self, error: ConvertError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def run_where_it_runs(
+    run: Run,
+    draw: Draw,
+    feeds: Sequence[Feed],
+    source: Source,
+    graph: ir.Model,
+    options: Options,
+    method: VerifyMethod,
+) -> tuple[RunOutputs, list[Feed], list[str]]:
+    """What `run` gives, the feeds that it gives it for, and notes on what was not as usual.
+
+    Where the source refuses `feeds`, dims that are alike are tried, closer integers, then other sizes of the dynamic
+    dims, then the integers of the user's example, then that example alone. Where no output has an element, longer dims
+    are tried. Raises what the source said where nothing helps, or where the inputs are the user's choice.
+    """
+    try:
+        runs, taken = _run(run, feeds)
+        longer = _longer_runs(run, draw, graph) if method.arrays is None and _is_empty(runs) else None
+        return longer or (runs, taken, [])
+    except _SourceRefusal as refusal:
+        if method.arrays is not None:
+            raise refusal.error from None
+        refused = first = refusal.error
+    notes: list[str] = []
+    alike = draw((), {})
+    if [feed.label for feed in alike if not feed.edge] != [feed.label for feed in feeds if not feed.edge]:
+        notes = ["the source does not run where the sides of its inputs are not alike: compared with such as are"]
+        try:
+            return *_run(run, alike), notes
+        except _SourceRefusal:
+            notes = []
+    spans: Spans = {}
+    for spans in closer_spans(graph, options.examples):
+        closer = draw((), spans)
+        shown = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in spans.items())
+        notes = [f"the source does not run on every integer: compared with {shown} (--inputs gives others)"]
+        try:
+            return *_run(run, closer), notes
+        except _SourceRefusal:
+            pass
+    for limits, remarks in (({}, []), (spans, notes)) if spans else (({}, []),):
+        try:
+            sizes = search_sizes(source, graph, refused, options, method.limits, method.seeds, limits)
+        except ConvertError as error:
+            refused = error
+            continue
+        found = draw(sizes, limits)
+        try:
+            return *_run(run, found), [*remarks, describe_search(graph, sizes)]
+        except _SourceRefusal as refusal:
+            refused = refusal.error
+    given = [feed for feed in feeds if feed.label == GIVEN]
+    if not given:
+        raise refused
+    if integers := _with_integers_of(given[0], graph, draw):
+        note = "the source runs on no integers that were drawn: compared with the example's (--inputs gives others)"
+        try:
+            return *_run(run, [*given, *integers]), [note]
+        except _SourceRefusal:
+            pass
+    note = f"compared on the example alone: the source runs on no inputs that were drawn ({first.sentence})"
+    return run(given), given, [note]
+
+
+_LONGER = (8, 64, 512)
+_MOST_ELEMENTS = 1 << 21
+
+
+def _is_empty(runs: RunOutputs) -> bool:
+    """Whether no output of the source has an element, on any inputs."""
+    found = runs.source["float32"]
+    return not isinstance(found, Unsupported) and not any(array.size for outputs in found for array in outputs.values())
+
+
+def _longer_runs(run: Run, draw: Draw, graph: ir.Model) -> tuple[RunOutputs, list[Feed], list[str]] | None:
+    """What is run where the dims behind the leading ones are longer, as for the frames of a sound: 8, 64, 512 times.
+
+    None where outputs stay empty, or the source refuses.
+    """
+    free, (bounds, guards) = free_dims(graph), size_facts(graph)
+    for factor in _LONGER:
+        sizes = []
+        for usual in feed_sizes(graph, 3, alike=True):
+            wanted = {n: usual[n] * (1 if leading else factor) for n, leading in free.items()}
+            most = {n: (bounds.get(n) or [None, None])[1] for n in free}
+            fitted = fit_sizes({n: min(size, most[n] or size) for n, size in wanted.items()}, guards, bounds)
+            if not broken_guards(guards, fitted):
+                sizes.append(complete_sizes(graph, fitted))
+        feeds = draw(sizes, {}) if sizes else []
+        if not feeds or sum(a.size for feed in feeds for a in feed.arrays.values()) > _MOST_ELEMENTS:
+            return None
+        try:
+            runs, taken = _run(run, feeds)
+        except _SourceRefusal:
+            return None
+        if not _is_empty(runs):
+            shown = " and ".join(", ".join(f"{n}={s[n]}" for n in free) for s in sizes)
+            return runs, taken, [f"at the sizes that are usual no output has an element: compared at {shown}"]
+    return None
+
+
+def _with_integers_of(given: Feed, graph: ir.Model, draw: Draw) -> list[Feed]:
+    """Feeds of the sizes of `given` with its integers, which may be lengths or sizes, and other floats."""
+    sizes = {
+        str(dim.value): int(length)
+        for value in graph.graph.inputs
+        if str(value.name) in given.arrays
+        for dim, length in zip(value.shape or (), given.arrays[str(value.name)].shape, strict=False)
+        if isinstance(dim, ir.SymbolicDim) and dim.value is not None
+    }
+    integers = {name: array for name, array in given.arrays.items() if array.dtype.kind in "iu"}
+    if not integers or len(integers) == len(given.arrays):
+        return []
+    drawn = draw([sizes], {})
+    return [
+        replace(feed, arrays={**feed.arrays, **integers})
+        for feed in drawn
+        if feed.label != GIVEN and all(feed.arrays[name].shape == array.shape for name, array in integers.items())
+    ]
+
+
+def _run(run: Run, feeds: Sequence[Feed]) -> tuple[RunOutputs, list[Feed]]:
+    """What `run` gives, and the feeds that it gives it for.
+
+    Raises `_SourceRefusal` where it is the source that does not take some of the inputs. The uneven sets stand before
+    the smallest one: where one of them is refused, those behind it are tried without it.
+    """
+    try:
+        runs = run(feeds)
+        taken = [feed for feed in feeds if not (runs.refused and feed.special)]
+        ran = len(runs.target)
+        if ran + 1 < len(taken) and taken[ran].uneven:
+            return _run(run, [feed for feed in feeds if feed is not taken[ran]])
+        return runs, taken[:ran]
+    except (RunFailure, Unsupported, ResourceLimit, UsageError, BrokenPackage):
+        raise
+    except ConvertError as error:
+        raise _SourceRefusal(error) from error
