@@ -26,6 +26,7 @@ from convert.parity.explain.rounding import Estimates
 from convert.parity.generation.decoders import hold_generation
 from convert.parity.inputs import feeds as inputs
 from convert.parity.inputs.beyond_claims import compare_beyond_claims
+from convert.parity.inputs.branches import unreached_branches
 from convert.parity.inputs.coverage import describe_coverage
 from convert.parity.inputs.default_feeds import default_feeds
 from convert.parity.inputs.feeds import Feed
@@ -145,6 +146,8 @@ def _verify(
     verdict.stored, verdict.covered = stored, describe_coverage(graph, feeds)
     verdict.notes += [*notes, *remarks]
     note_stand_ins(verdict, feeds, runs)
+    if verdict.status == PASS and (unreached := unreached_branches(graph, feeds)):
+        verdict.status, verdict.reason = INCONCLUSIVE, f"no input reached {unreached[0]}"
     hold_declared_ends(verdict, source, target, graph, runs.target, options.layout, method)
     if special is not None and verdict.status != FAIL:
         if is_float64_needed(special, graph):
