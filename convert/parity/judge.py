@@ -284,17 +284,18 @@ def _judge_source(evidence: Evidence, position: int, columns: Columns, row: Outp
             size, own, error = rms(exact[mask]), rms((given - exact)[mask]), rms((got - exact)[mask])
             least = ROUNDINGS * ROUNDOFF.get(source.dtype.name, 2.0**-24) * size
             large, far = own > SUSPICIOUS * size, place >= own_run and own > OUTLIER * max(error, least)
-            if not (large or far):
-                continue
+            decisive = part is None and own >= UNDECIDED * size
+            follows = not alone and not decisive and rms((got - given)[mask]) <= OUTLIER * least
+            if follows or not (large or far):
+                continue  # what follows the source takes its decisions too
             found = _explained(explain, place, reference, source, part)
             text = (
                 f"the source as deployed is {own / (size or 1.0):.1e} away from {reference_outputs(evidence.runs)[0]}"
             )
             if found is not None and not found.reason:
                 row.rounding = max(row.rounding, found.share)
-                if found.undecided:
-                    row.undecided = row.undecided or found.undecided
-                elif part is None and own >= UNDECIDED * size:
+                row.undecided = row.undecided or (found.undecided if evidence.steps else "")
+                if decisive:
                     row.undecided = f"rounding alone moves the output by {own / (size or 1.0):.0%} of its size"
             elif found is not None and large and alone and not evidence.steps and not quantizes(evidence.graph):
                 row.status, row.guilty = FAIL, "frontend"

@@ -32,6 +32,9 @@ _MEAN = 0.735
 """A rounding is u times the power of two below a number at the most: u times so much of it in the root mean square over
 numbers whose logarithms are evenly spread, √(3/(8·ln 2))."""
 
+_PROGRAM = 64
+"""Numbers that a program holds itself are few; arrays of more are weights, which have the dtype of the graph."""
+
 # -- what kernels do --------------------------------------------------------------------------------------------------
 
 _EXACT = frozenset(
@@ -46,15 +49,16 @@ _EXACT = frozenset(
 )  # fmt: skip
 """Operators that move, choose or compare numbers, or that round to whole ones: they make no error of their own."""
 
-_ONCE = frozenset(("Add", "Sub", "Mul", "Div", "Sqrt", "Cast", "CastLike", "DequantizeLinear", "Reciprocal", "Mod"))
+_ONCE = frozenset(("Add", "Sub", "Mul", "Div", "Sqrt", "Cast", "CastLike", "DequantizeLinear", "Reciprocal"))
 """Operators whose results are rounded once. Others may round their arguments too."""
 
 _RANGES = {
     "Sigmoid": (0, 1), "HardSigmoid": (0, 1), "Softmax": (0, 1), "Tanh": (-1, 1), "Erf": (-1, 1), "Sin": (-1, 1),
     "Cos": (-1, 1),
 }  # fmt: skip
-_BOUNDED = frozenset((*_RANGES, "HardSwish", "Swish", "Gelu", "Mish"))
-"""Functions whose kernels are exact to some roundings of 1, not of their tails; most keep to a range."""
+_TAILED = frozenset(("HardSwish", "Swish", "Gelu", "Mish"))
+_BOUNDED = frozenset((*_RANGES, *_TAILED, "LSTM", "GRU", "RNN"))
+"""Functions, and gates, whose kernels are exact to some roundings of 1, not of their tails; most keep to a range."""
 
 _SOFTMAX = frozenset(("Softmax", "LogSoftmax"))
 
@@ -87,6 +91,8 @@ def run_with_rounding(
         roundoffs[node] = roundoff or (ROUNDOFF[dtypes[0]] if dtypes else ROUNDOFF[ir.DataType.FLOAT])
         if dtypes and dtypes[0] == ir.DataType.DOUBLE and not roundoff:
             _move_attributes(node, times, rng)
+    if not roundoff:
+        _move_constants(model, wide, times, rng)
     executor = _RoundingExecutor(set(outputs), every=False)
     executor.roundoffs, executor.times, executor.rng = roundoffs, times, rng
     found = executor.run_model(wide, feeds)
@@ -99,6 +105,19 @@ def _move_attributes(node: ir.Node, times: float, rng: np.random.Generator) -> N
         if attribute.type == ir.AttributeType.FLOAT and attribute.as_float() != float(np.float32(attribute.as_float())):
             error = times * ROUNDOFF[ir.DataType.FLOAT] * rng.uniform(-1.0, 1.0)
             node.attributes[name] = ir.AttrFloat32(name, attribute.as_float() * (1 + error))
+
+
+def _move_constants(model: ir.Model, wide: ir.Model, times: float, rng: np.random.Generator) -> None:
+    """Move numbers of a program that the dtype of the graph has not, such as 0.8, as far as their rounding may."""
+    for narrow, graph in zip(model.graphs(), wide.graphs(), strict=True):
+        for before, value in zip(narrow.initializers.values(), graph.initializers.values(), strict=True):
+            tensor = value.const_value
+            if tensor is None or tensor.size > _PROGRAM or before.dtype not in _REAL or before.dtype == value.dtype:
+                continue
+            array = tensor.numpy()
+            if (array.astype(numpy_dtype(before.dtype)) != array).any():
+                error = times * ROUNDOFF[before.dtype] * rng.uniform(-_MEAN, _MEAN, array.shape)
+                value.const_value = ir.Tensor(array * (1 + error), name=value.name)
 
 
 class _RoundingExecutor(Executor):
@@ -117,14 +136,15 @@ class _RoundingExecutor(Executor):
         found, size = exact, None
         if operator in _SUMS:
             size = self._sum_size(node, inputs, exact)
-        elif operator not in _ONCE:
+        elif operator not in _ONCE | _SAMPLING:
             found = list(super().results(node, self._arguments_moved(node, inputs, roundoff)))
         moved = [
             self._result_moved(node, a, roundoff, None if place else size, inputs) for place, a in enumerate(found)
         ]
         if unit > ROUNDOFF[ir.DataType.DOUBLE]:
             dtype = numpy_dtype(_DTYPES[unit])
-            return [_in_range_of(dtype, a, b, self.rng) for a, b in zip(moved, exact, strict=True)]
+            kept = moved if operator in _TAILED else exact  # what is 0 in float64 may be a tail in float32
+            return [_in_range_of(dtype, a, b, self.rng) for a, b in zip(moved, kept, strict=True)]
         return [np.where(b == np.rint(b), b, a) if _is_floating(a) else a for a, b in zip(moved, exact, strict=True)]
 
     def _draw(self, shape: Sequence[int]) -> Array:

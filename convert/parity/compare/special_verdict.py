@@ -133,8 +133,6 @@ def judge_special(
 
 _LOOKING = frozenset(("IsNaN", "IsInf"))
 """Operators by which a model itself decides on NaN or infinities."""
-_NONFINITE = 2
-"""So many rows of the special inputs, the first ones, hold NaN or infinities."""
 
 
 def _outputs(names: Sequence[str]) -> str:
@@ -304,12 +302,13 @@ def _with_nan(target: np.ndarray, source: np.ndarray) -> np.ndarray:
 
 
 def _without_spread(target: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Return the target's output with the source's elements for NaN and infinities in rows that are given some."""
+    """Return the target's output with the source's elements for NaN and infinities in rows where it has some itself."""
     if source.dtype.kind not in "fV" or target.shape != source.shape or target.dtype != source.dtype or target.ndim < 2:
         return target
     mixed = target.copy()
+    given = ~np.isfinite(widened_array(source)).reshape(len(source), -1).all(axis=1)
     spread = ~np.isfinite(widened_array(target))
-    spread[_NONFINITE:] = False
+    spread[~given] = False
     mixed[spread] = source[spread]
     return mixed
 

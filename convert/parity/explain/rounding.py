@@ -142,15 +142,18 @@ def _explain_numbers(
         return Explained(undecided=undecided)
     errors, moves = found - wanted, draws - exact
     errors[np.abs(errors) <= flushed] = 0
-    share = _size(moves) / TIMES / (scale or float(np.finfo(np.float64).tiny))
+    decided = are_decided(moves)
+    share = _size(moves[:, ~decided]) / TIMES / (scale or float(np.finfo(np.float64).tiny))
     most = largest_moves(moves)
+    if share > UNDECIDED:  # errors this large are no longer small against what they may be at all
+        most = np.maximum(most, np.abs(moves).max(axis=0))
     if (beyond := np.abs(errors) > most).any():
         worst = int(np.argmax(np.where(beyond, np.abs(errors), 0.0)))
         off, moved = abs(errors[worst]), most[worst] / TIMES
         times = f"{off / moved:.3g} times what rounding does to it" if moved else "and rounding does nothing to it"
         hopeless = bool(off > _HOPELESS * most[worst] and (moves[:, worst] != 0).all())
         return Explained(f"an element is off by {off:.2e}, {times}", share, hopeless=hopeless)
-    smooth = ~are_decided(moves) & (moves != 0).any(axis=0)  # kernels may take all decisions one way
+    smooth = ~decided & (moves != 0).any(axis=0)  # kernels may take all decisions one way
     errors, moves, exact, rows = errors[smooth], moves[:, smooth], exact[smooth], rows[smooth]
     together = _size(np.abs(errors) / np.abs(moves).max(axis=0))
     if together > RMS * (1 + 2 / np.sqrt(max(errors.size, 1))):
@@ -185,9 +188,11 @@ def largest_moves(moves: np.ndarray) -> np.ndarray:
     are more: 8·log₁₀ n. An element that rounding decides may be as far off as in any draw.
     """
     sizes = np.abs(moves)
-    spread: np.ndarray = np.sqrt(np.mean(sizes**2, axis=0))
-    smooth = spread * (_SINGLE + np.log10(max(spread.size, 1)))
-    return np.where(are_decided(moves), sizes.max(axis=0), smooth)
+    largest: np.ndarray = sizes.max(axis=0)
+    with np.errstate(invalid="ignore"):  # squares of small numbers would be 0
+        spread = largest * np.sqrt(np.mean((sizes / largest) ** 2, axis=0))
+    smooth = np.where(largest > 0, spread * (_SINGLE + np.log10(max(largest.size, 1))), 0.0)
+    return np.where(are_decided(moves), largest, smooth)
 
 
 def are_decided(moves: np.ndarray) -> np.ndarray:
@@ -249,7 +254,8 @@ class Estimates:
             if spread is None:
                 break
             found = spread.explain(reference, got, source, part)
-            if found.hopeless or (draws == DRAWS and not (found.reason and spread.decides)):
+            undecided = spread.decides or found.share > UNDECIDED
+            if found.hopeless or (draws == DRAWS and not (found.reason and undecided)):
                 break
         return found
 

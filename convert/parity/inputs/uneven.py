@@ -37,6 +37,8 @@ from convert.parity.judge import RunOutputs, reference_outputs, without_feed
 
 LARGE, FAR = 16, 2048
 """How much larger the numbers of some rows, and of a set, are: half of them are beyond 10 and 1,000 then."""
+CHANNEL = 64
+"""How many times as large as the others one channel is in a set, as channels of activations are that stand out."""
 OFFSET, ROW_OFFSET = 1000, 16
 """What is added to the numbers of a set, and of a row of larger models: far from zero a variance taken as E[x²] − E[x]²
 cancels. A network of many layers amplifies the rounding of 1,000, by kernels that differ, to the size of its output."""
@@ -73,8 +75,9 @@ def uneven_feed(model: ir.Model, seed: int, alike: bool = False, large: bool = T
 
 
 def far_feed(model: ir.Model, seed: int) -> Feed | None:
-    """A feed of the usual sizes, the second of them, with numbers in the thousands; None where there are no floats,
-    and for models of which `uneven_feed` is None.
+    """A feed of the usual sizes, the second of them, with numbers in the thousands; the first channel is larger still.
+
+    None where there are no floats, and for models of which `uneven_feed` is None.
     """
     if RANK in free_dims(model) or quantizes(model) or is_large(model):
         return None
@@ -82,7 +85,20 @@ def far_feed(model: ir.Model, seed: int) -> Feed | None:
     arrays = {name: array if name in kept else _times(array, FAR) for name, array in feed.arrays.items()}
     if not is_small(model, feed) or all(arrays[name] is array for name, array in feed.arrays.items()):
         return None
-    return replace(feed, label=f"{feed.label}, {FAR} times as large", arrays=arrays, edge=True, uneven=True)
+    label = f"{feed.label}, {FAR} times as large"
+    channels = {n: a if n in kept else _with_channel(a) for n, a in arrays.items()}
+    if any(channels[name] is not array for name, array in arrays.items()):
+        label, arrays = f"{label}, the first channel {CHANNEL} times more", channels
+    return replace(feed, label=label, arrays=arrays, edge=True, uneven=True)
+
+
+def _with_channel(array: np.ndarray) -> np.ndarray:
+    """Return the array with a larger first channel, along the second axis; itself where there are no channels."""
+    if not _is_real(array) or array.ndim < 2 or array.shape[1] < 2:
+        return array
+    changed = array.copy()
+    changed[:, 0] = _times(array[:, 0], CHANNEL)
+    return changed
 
 
 def offset_feed(model: ir.Model, seed: int) -> Feed | None:

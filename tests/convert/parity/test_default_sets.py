@@ -29,7 +29,7 @@ def kind(feed: Feed) -> str:
     if feed.label.startswith(GIVEN):
         return "given"
     for text, name in (
-        ("2048 times as large", "far"),
+        ("the first channel 64 times more", "far"),
         ("1000 added", "offset"),
         ("n=1, t=1", "smallest"),
         ("t=300", "longest"),

@@ -50,7 +50,7 @@ def test_both_sides_run_on_the_same_inputs(monkeypatch: pytest.MonkeyPatch) -> N
     # has a batch of one.
     assert [f.partition(",")[0] for f in verdict.feeds[:3]] == ["seed 0", "seed 1", "seed 2"]
     assert [f.partition(" (")[0] for f in verdict.feeds[3:]] == [
-        "seed 5, uniform, n=1, 2048 times as large",
+        "seed 5, uniform, n=1, 2048 times as large, the first channel 64 times more",
         "seed 7, uniform, n=2, 1000 added",
         "seed 4, normal, n=65, the last rows 16 times as large",
         "special values",

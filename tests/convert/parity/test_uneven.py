@@ -114,8 +114,13 @@ def test_numbers_in_the_thousands_are_of_the_second_usual_sizes() -> None:
     feed, (_, plain) = far_feed(network(MAP), 1), generate_feeds(network(MAP), 2)
     assert shapes(feed) == [(1, 3, 16, 16)]
     assert feed is not None
-    assert np.array_equal(feed.arrays["x0"], 2048 * plain.arrays["x0"])
-    assert (feed.edge, feed.uneven, feed.label.rpartition(", ")[2]) == (True, True, "2048 times as large")
+    assert np.array_equal(feed.arrays["x0"][:, 1:], 2048 * plain.arrays["x0"][:, 1:])
+    assert np.array_equal(feed.arrays["x0"][:, 0], 64 * 2048 * plain.arrays["x0"][:, 0])
+    assert (feed.edge, feed.uneven) == (True, True)
+    assert feed.label.endswith("2048 times as large, the first channel 64 times more")
+    row = far_feed(network(("n",)), 1)
+    assert row is not None
+    assert row.label.endswith("2048 times as large")
     assert far_feed(network((2, 3), dtype=ir.DataType.INT64), 5) is None
     assert far_feed(network(MAP, weights=1_000_000), 5) is None
 

@@ -321,7 +321,7 @@ def test_errors_and_notes_say_what_to_feed() -> None:
     """A multiple by its name, also where a split counts pieces: not only a size of Split below 0."""
     report = Report("test")
     model = read(Called(lambda x: x.chunk(2)[0] * 2), "x:float32[batch,3]", report=report, one_size_way=True)
-    with pytest.raises(Exception, match="only_if_batch_"):
+    with pytest.raises(Exception, match=r"only_if_.*batch"):
         run(model, noise(1, 3))
     read(Called(even), "x:float32[batch,3]", report=(other := Report("test")), one_size_way=True)
     assert any("batch is a multiple of 2" in note for note in other.notes)
