@@ -71,7 +71,8 @@ class OutputVerdict:
         if self.status == INCONCLUSIVE and not self.sets:
             return "not compared"
         ratio = f" ({self.error / self.floor:.2f}×)" if self.floor else ""
-        return f"error {self.error:.2e}, noise floor {self.floor:.2e}{ratio}"
+        explained = f"; rounding alone moves it by {self.rounding:.1e}" if self.rounding else ""
+        return f"error {self.error:.2e}, noise floor {self.floor:.2e}{ratio}{explained}"
 
     @property
     def decibels(self) -> float:

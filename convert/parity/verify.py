@@ -146,7 +146,8 @@ def _verify(
     verdict.stored, verdict.covered = stored, describe_coverage(graph, feeds)
     verdict.notes += [*notes, *remarks]
     note_stand_ins(verdict, feeds, runs)
-    if verdict.status == PASS and (unreached := unreached_branches(graph, feeds)):
+    drawn = method.arrays is None and not sizes
+    if drawn and verdict.status == PASS and (unreached := unreached_branches(graph, feeds)):
         verdict.status, verdict.reason = INCONCLUSIVE, f"no input reached {unreached[0]}"
     hold_declared_ends(verdict, source, target, graph, runs.target, options.layout, method)
     if special is not None and verdict.status != FAIL:

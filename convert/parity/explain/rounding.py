@@ -39,6 +39,7 @@ ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bflo
 """Unit roundoff by dtype, half a unit in the last place of 1."""
 _LEAST = {name: float(ml_dtypes.finfo(name).tiny) for name in ROUNDOFF}
 """The least normal number by dtype."""
+_TINY = float(np.finfo(np.float64).tiny)
 SECONDS = 60.0
 FLOAT64 = 2.0**-53
 
@@ -143,7 +144,7 @@ def _explain_numbers(
     errors, moves = found - wanted, draws - exact
     errors[np.abs(errors) <= flushed] = 0
     decided = are_decided(moves)
-    share = _size(moves[:, ~decided]) / TIMES / (scale or float(np.finfo(np.float64).tiny))
+    share = min(_size(moves[:, ~decided]) / TIMES / max(scale, _TINY), 1 / _TINY)
     most = largest_moves(moves)
     if share > UNDECIDED:  # errors this large are no longer small against what they may be at all
         most = np.maximum(most, np.abs(moves).max(axis=0))
