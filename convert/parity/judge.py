@@ -274,6 +274,9 @@ def _judge_source(evidence: Evidence, position: int, columns: Columns, row: Outp
     alone = evidence.runs.source["float64"] is not reference_outputs(evidence.runs)[1]
     own_run = 0 if alone else len(columns[0]) - evidence.runs.stand_ins
     explain = evidence.explanation(position)
+    together = rms(
+        np.array([distance(s, r) for r, s, _ in zip(*columns, strict=True) if r.shape == s.shape and r.size])
+    )
     for place, (reference, source, target) in enumerate(zip(*columns, strict=True)):
         if reference.shape != source.shape or target.shape != source.shape:
             continue
@@ -284,7 +287,7 @@ def _judge_source(evidence: Evidence, position: int, columns: Columns, row: Outp
             size, own, error = rms(exact[mask]), rms((given - exact)[mask]), rms((got - exact)[mask])
             least = ROUNDINGS * ROUNDOFF.get(source.dtype.name, 2.0**-24) * size
             large, far = own > SUSPICIOUS * size, place >= own_run and own > OUTLIER * max(error, least)
-            decisive = part is None and own >= UNDECIDED * size
+            decisive = part is None and together >= UNDECIDED
             follows = not alone and not decisive and rms((got - given)[mask]) <= OUTLIER * least
             if follows or not (large or far):
                 continue  # what follows the source takes its decisions too
@@ -296,7 +299,7 @@ def _judge_source(evidence: Evidence, position: int, columns: Columns, row: Outp
                 row.rounding = max(row.rounding, found.share)
                 row.undecided = row.undecided or (found.undecided if evidence.steps else "")
                 if decisive:
-                    row.undecided = f"rounding alone moves the output by {own / (size or 1.0):.0%} of its size"
+                    row.undecided = f"rounding alone moves the output by {together:.0%} of its size"
             elif found is not None and large and alone and not evidence.steps and not quantizes(evidence.graph):
                 row.status, row.guilty = FAIL, "frontend"
                 row.reason = f"{text}, which rounding does not explain: {found.reason}"
