@@ -168,4 +168,4 @@ def test_wrong_numbers_under_one_setting_fail_and_name_it(tmp_path: Path) -> Non
     graph_read = read(onnx.load(tmp_path / "m.onnx"))
     verdict = verify(source, target, graph_read, replace(Options(), layout="nhwc"), VerifyMethod(seeds=1))
     assert verdict.status == FAIL
-    assert "with TF_ENABLE_ONEDNN_OPTS=1: y: error" in verdict.reason
+    assert "with TF_ENABLE_ONEDNN_OPTS=1: error" in verdict.reason

@@ -149,17 +149,17 @@ def test_a_picture_is_what_is_verified_on_and_the_saved_file_says_so(
 
 @pytest.mark.slow
 def test_saved_sets_make_the_verdict_again(model: Path, tmp_path: Path) -> None:
-    """Three sets of several sizes, large numbers, many rows, every dim at 1; the same errors from the file."""
+    """Three sets of several sizes, numbers far from zero, many rows, every dim at 1; the same errors from the file."""
     saved = tmp_path / "in.npz"
     first = json.loads(invoke("verify", model, model, "--save-inputs", saved, "--json").stdout)["verdict"]
     again = json.loads(invoke("verify", model, model, "--inputs", saved, "--json").stdout)["verdict"]
     with np.load(saved) as arrays:
-        shapes = [arrays[name].shape for name in ("x", *(f"x@{i}" for i in range(1, 6)))]
-    assert shapes[5] == (1, 3, 1, 1)
-    assert [s[0] for s in shapes[:5]] == [2, 1, 3, 1, 65]
+        shapes = [arrays[name].shape for name in ("x", *(f"x@{i}" for i in range(1, len(arrays.files))))]
+    assert shapes[-1] == (1, 3, 1, 1)
+    assert [s[0] for s in shapes[:6]] == [2, 1, 3, 1, 2, 65]
     assert len({s[3] for s in shapes[:3]}) == 2
-    assert len(again["feeds"]) == 6
-    assert len(first["feeds"]) == 7
+    assert len(again["feeds"]) == len(shapes)
+    assert len(first["feeds"]) == len(shapes) + 1
     assert "special values" in first["feeds"][-1]  # which are not the user's to keep
     assert [o["error"] for o in again["outputs"]] == [o["error"] for o in first["outputs"]]
 
@@ -186,10 +186,12 @@ def test_a_size_that_the_source_refuses_is_left_out_and_one_that_only_the_target
     one, three, saved = pooled(tmp_path / "one.onnx", 1), pooled(tmp_path / "three.onnx", 3), tmp_path / "in.npz"
     told = json.loads(invoke("verify", three, three, "--save-inputs", saved, "--json").stdout)["verdict"]
     assert told["status"] == "PASS"
-    sets = ["seed 0", "seed 1", "seed 2", "seed 5", "seed 4", "special values (NaN"]
-    assert [f.partition(",")[0] for f in told["feeds"]] == sets
+    labels = [f.partition(",")[0] for f in told["feeds"]]
+    assert labels[:6] == ["seed 0", "seed 1", "seed 2", "seed 5", "seed 7", "seed 4"]
+    assert labels[-1] == "special values (NaN"
+    assert not any("height=1, width=1" in f for f in told["feeds"])
     with np.load(saved) as arrays:
-        assert sorted(arrays) == ["x", "x@1", "x@2", "x@3", "x@4"]
+        assert len(arrays.files) == len(labels) - 1
     told = json.loads(invoke("verify", one, three, "--json").stdout)["verdict"]
     assert (told["status"], told["guilty"]) == ("FAIL", "")
     assert "height=1, width=1" in told["reason"]
