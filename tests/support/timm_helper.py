@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -21,7 +23,7 @@ NETWORKS = (
     "regnetx_002",
 )
 
-# What the compiled part of torchvision would register; there is no build of it for the CPU-only PyTorch.
+# What the compiled part of torchvision registers; a build for CUDA does not load beside a PyTorch for the CPU alone.
 _TORCHVISION_OPS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
@@ -30,7 +32,12 @@ _TORCHVISION_OPS = (
 
 @cache
 def declare_torchvision_operators() -> None:
-    """Declare the operators that `import torchvision` looks up, so that it works without its compiled part."""
+    """Declare the operators that `import torchvision` looks up, unless its compiled part loads and registers them.
+
+    An operator that is registered twice ends the process.
+    """
+    if _loads_compiled_part():
+        return
     library = torch.library.Library("torchvision", "DEF")
     for schema in _TORCHVISION_OPS:
         library.define(schema)
@@ -38,6 +45,20 @@ def declare_torchvision_operators() -> None:
 
 
 _kept: list[torch.library.Library] = []
+
+
+def _loads_compiled_part() -> bool:
+    """Load the compiled part of torchvision; return False where it is missing or made for another PyTorch."""
+    found = find_spec("torchvision")
+    if found is None or found.origin is None:
+        return False
+    for library in Path(found.origin).parent.glob("_C*.so"):
+        try:
+            torch.ops.load_library(library)
+        except OSError:
+            continue
+        return True
+    return False
 
 
 def create(name: str, size: int | None = None) -> nn.Module:
