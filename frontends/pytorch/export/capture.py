@@ -31,6 +31,7 @@ from .explain import check_runs, dtype_hint, explain_error, is_about_data, locat
 from .gradients import below_autograd, has_marks, may_take_gradients
 from .guards import BUILT_IN, record_size_messages, specialization_lines
 from .patches.adaptive import clusters_as_tensors
+from .patches.attention import equal_lengths_of_keys_and_values
 from .patches.checks import without_checks
 from .patches.copies import without_choices_of_place
 from .patches.derivatives import derivatives_in_backward_mode
@@ -324,7 +325,7 @@ def export_program(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, dynamic: Any = None
 ) -> ExportedProgram:
     """torch.export, with functions that it cannot capture replaced by their equals."""
-    with _replacements(module), infer_rnn_shapes(), infer_line_pools():
+    with _replacements(module), infer_rnn_shapes(), infer_line_pools(), equal_lengths_of_keys_and_values():
         try:
             program = _export_repeats(module, args, kwargs, dynamic)
             if not has_marks(program):

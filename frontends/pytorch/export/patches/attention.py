@@ -1,18 +1,40 @@
-"""Keeps transformers' attention from asking how many queries there are while a program is captured."""
+"""What a capture takes of attention's lengths: as many values as keys, and any number of queries in transformers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from inspect import signature
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch._C import DispatchKey
 from torch.nn.functional import scaled_dot_product_attention
+
+from .kernels import with_kernels
 
 _NAME = "sdpa"
 _REFUSED = ("softcap", "output_attentions")
 """What transformers' own function looks for without naming it, and has an error or a warning for."""
+
+
+def equal_lengths_of_keys_and_values() -> AbstractContextManager[None]:
+    """Inside, a capture knows that there are as many values as keys, which attention multiplies with each other.
+
+    PyTorch infers the shape of the result alone: 2.13 takes the two lengths for different ones in four dims with
+    features of one width, 2.14 in three dims too.
+    """
+    operator, key = torch.ops.aten.scaled_dot_product_attention.default, DispatchKey.CompositeImplicitAutograd
+    own = operator.py_kernels.get(key)
+
+    def kernel(query: Tensor, keys: Tensor, values: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if keys.dim() > 1 and values.dim() > 1:
+            torch._check(keys.shape[-2] == values.shape[-2])
+        given = query, keys, values, *args
+        return own(*given, **kwargs) if own is not None else operator._op_dk(key, *given, **kwargs)
+
+    return with_kernels({operator: {key: kernel}})
 
 
 @contextmanager
