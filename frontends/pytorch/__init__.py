@@ -90,8 +90,14 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     """
     from convert.errors import ResourceLimit
 
-    from .reader import read as read_source
+    try:
+        from .reader import read as read_source
+    except ImportError as error:
+        if not (error.name or "").startswith("torch."):
+            raise
+        from .releases import unknown_part
 
+        raise unknown_part(error) from error
     try:
         return read_source(source, options, report)
     except RecursionError as error:

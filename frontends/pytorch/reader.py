@@ -47,10 +47,12 @@ from .files.loader import load
 from .inputs.arguments import arrange_arguments
 from .inputs.examples import Call, candidate_calls, lengthened_call
 from .inputs.guess import parameters_of
+from .releases import note_release
 
 
 def read(source: Source, options: Options, report: Report) -> ir.Model:
     """Load, capture and lower `source`. Raises `BadInput`, `UnsafeInput`, `Unsupported`, `UsageError`."""
+    note_release(report)
     with report.stage("load"):
         thing = load(source, options, report)
     if is_hugging_face(source):

@@ -24,6 +24,7 @@ from ..inputs.arguments import arrange_arguments, arranged_shapes
 from ..inputs.examples import Call, DynamicDim, candidate_calls, lengthened_call, long_call, note_fixed_dims
 from ..inputs.forward_names import restore_names
 from ..inputs.output_names import plain_containers
+from ..releases import patched
 from .branches import record_branches
 from .captured import Capture, admitted_sizes, count_admitted, without_immaterial
 from .dims import finite_bound, is_fixed
@@ -325,7 +326,8 @@ def export_program(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, dynamic: Any = None
 ) -> ExportedProgram:
     """torch.export, with functions that it cannot capture replaced by their equals."""
-    with _replacements(module), infer_rnn_shapes(), infer_line_pools(), equal_lengths_of_keys_and_values():
+    of_any_length = infer_rnn_shapes, infer_line_pools, equal_lengths_of_keys_and_values
+    with _replacements(module), patched(of_any_length):
         try:
             program = _export_repeats(module, args, kwargs, dynamic)
             if not has_marks(program):
@@ -351,26 +353,24 @@ def export_program(
 @contextmanager
 def _replacements(module: nn.Module) -> Iterator[None]:
     """Inside, functions that torch.export cannot capture are replaced by their equals."""
-    with (
-        CaptureReplacements(),
-        infer_layer_shapes(),
-        unwatched_weights(),
-        short_stacks(),
-        detectors_as_tensors(),
-        attention_of_scores(),
-        clusters_as_tensors(),
-        masks_as_given(),
-        matrix_checks_without_shortcuts(),
-        scans_of_any_length(),
-        derivatives_in_backward_mode(),
-        symbolic_lengths(module),
-        casts_that_change_nothing(),
-        without_choices_of_place(),
-        without_partial_graphs(),
-        sizes_as_text(),
+    needed = (
+        CaptureReplacements,
+        detectors_as_tensors,
+        attention_of_scores,
+        clusters_as_tensors,
+        masks_as_given,
+        matrix_checks_without_shortcuts,
+        scans_of_any_length,
+        derivatives_in_backward_mode,
+        partial(symbolic_lengths, module),
+        casts_that_change_nothing,
+        without_choices_of_place,
+        without_partial_graphs,
+        sizes_as_text,
         # opt_einsum compares sizes, and the capture would hold for these sizes only.
-        torch.backends.opt_einsum.flags(enabled=False),
-    ):
+        partial(torch.backends.opt_einsum.flags, enabled=False),
+    )
+    with patched(needed, saving_time=(infer_layer_shapes, unwatched_weights, short_stacks)):
         yield
 
 
@@ -379,7 +379,7 @@ def _export_repeats(
 ) -> ExportedProgram:
     """torch.export, with blocks that repeat captured once, where they do nothing but that."""
     try:
-        with repeated_blocks(module):
+        with patched((), saving_time=[partial(repeated_blocks, module)]):
             return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
     except RepeatsDiffer:
         return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
