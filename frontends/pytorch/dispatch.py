@@ -15,6 +15,7 @@ from convert.rules import Schema
 from .common.quantization import PREFIX, Scheme, attach_scheme, from_steps, scheme_of, to_steps
 from .common.values import as_value
 from .empty_results import empty_results
+from .releases import RELEASE
 from .rules import _is_implied, _normalize_value, bindable_schema, key_of, torch_op
 
 KEEPING = frozenset(
@@ -36,9 +37,12 @@ AVERAGING = frozenset(
 )
 """Operators whose results often lie half way between two steps: they are computed on whole numbers of steps."""
 
-_CENTRED = ("avg_pool1d", "avg_pool2d", "avg_pool3d")
+_CENTRED = {"avg_pool1d", "avg_pool2d", "avg_pool3d"}
 """Those that PyTorch rounds before it adds the zero point, as its kernels do for what a convolution gives (channels
 last); the others it rounds afterwards, which makes halves go the other way where the zero point is odd."""
+if RELEASE >= (2, 14):
+    _CENTRED |= {"adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"}
+    _CENTRED |= {"upsample_bilinear2d"}
 
 ROUNDING = frozenset(
     "hardtanh clamp threshold leaky_relu elu gelu cat stack constant_pad_nd relu6".split()  # noqa: SIM905

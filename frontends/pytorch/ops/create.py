@@ -19,6 +19,7 @@ from ..common.complexes import ComplexPair, pair_dtype, part_dtype, parts_of
 from ..common.sizes import arange as places_up_to
 from ..common.sizes import vector
 from ..common.values import as_value, cast, onnx_dtype, result_dtype, torch_dtype
+from ..releases import RELEASE
 from ..rules import torch_op
 
 # Constants up to this many elements are written out; larger ones are computed from their shape.
@@ -145,9 +146,11 @@ def arange_from(g, start, end, step=1, *, dtype=None):
 def _emit_arange(g: Graph, start: Any, end: Any, step: Any, dtype: torch.dtype | None) -> ir.Value:
     """start, start + step … below end; computed in int64 or float64 and cast, as PyTorch's kernel counts.
 
-    Of int64 PyTorch takes what is before the point of each; of narrower integers only after it has counted.
+    PyTorch counts integers and then truncates start and step; before 2.14 it truncates all three of int64 first.
     """
-    numbers = start, end, step = [_truncated(g, n) if dtype == torch.int64 else n for n in (start, end, step)]
+    numbers = start, end, step
+    if dtype == torch.int64 and RELEASE < (2, 14):
+        numbers = start, end, step = _truncated(g, start), _truncated(g, end), _truncated(g, step)
     whole = result_dtype(g, *numbers) == torch.int64
     dtype = dtype or (torch.int64 if whole else torch.get_default_dtype())
     narrow = not whole and not dtype.is_floating_point

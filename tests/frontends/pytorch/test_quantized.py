@@ -244,7 +244,8 @@ def averages(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Where the mean of whole numbers lies half way between two steps, whatever the zero point is."""
     pictures = x.reshape(4, 32, 4, 4)
     odd, even = (torch.quantize_per_tensor(pictures, 0.05, zero, torch.quint8) for zero in (33, 34))
-    means = [F.adaptive_avg_pool2d(t, 2) for t in (odd, even)]
+    # Since 2.14 PyTorch has another rounding for channels that lie last, as a convolution leaves them.
+    means = [F.adaptive_avg_pool2d(t.contiguous(memory_format=torch.channels_last), 2) for t in (odd, even)]
     means += [F.interpolate(t, scale_factor=2.0, mode="bilinear", align_corners=False) for t in (odd, even)]
     # PyTorch 2.13 without AVX2 rounds halves of channels-last pools before it adds the zero point: odd ones differ.
     pooled = (odd, even) if torch.backends.cpu.get_cpu_capability().startswith("AVX") else (even,)

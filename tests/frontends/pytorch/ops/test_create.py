@@ -36,6 +36,7 @@ ROWS = [
     case("arange.start_step", 7, 0, -2).named("down"),
     case("arange.start", 0, 5.5, dtype=torch.int64).named("int64 to a float"),
     case("arange.start_step", 0.5, 6.5, 1.5, dtype=torch.int64).named("int64 by floats"),
+    case("arange.start_step", 5.9, -3.2, -1.9, dtype=torch.int64).named("int64 down by floats"),
     case("arange.start_step", 0.5, 6.5, 1.5, dtype=torch.int32).named("int32 by floats"),
     case("linspace", 0, 1, 5),
     case("eye", 3),
