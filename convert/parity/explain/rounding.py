@@ -41,16 +41,18 @@ _LEAST = {name: float(ml_dtypes.finfo(name).tiny) for name in ROUNDOFF}
 """The least normal number by dtype."""
 _TINY = float(np.finfo(np.float64).tiny)
 SECONDS = 60.0
+"""So long may the runs on one set of inputs take."""
 FLOAT64 = 2.0**-53
+"""The unit roundoff of float64, for the graph against the source in float64."""
 
 
 @dataclass(frozen=True)
 class Explained:
     """Whether rounding explains all differences of an output; otherwise `reason` says which it does not.
 
-    hopeless: it does not by far, so that no more runs are needed to tell. share: a standard deviation of rounding,
-    relative to the root mean square of the whole output. undecided: rounding
-    decides so much of them that agreement proves nothing.
+    share: a standard deviation of rounding, relative to the root mean square of the whole output.
+    undecided: why rounding decides so much of the output that agreement proves nothing, or empty.
+    hopeless: the difference is far larger than rounding, so that no more runs are needed to tell.
     """
 
     reason: str = ""
