@@ -55,9 +55,9 @@ class Training(torch.nn.Module):
 def test_a_program_is_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loads: list[Path | None] = []
 
-    def load(source: Source, options: Options) -> Any:
+    def load(source: Source, options: Options, *, keep_mode: bool = False) -> Any:
         loads.append(source.path)
-        return before(source, options)
+        return before(source, options, keep_mode=keep_mode)
 
     before = runner.load
     monkeypatch.setattr(runner, "load", load)
