@@ -266,7 +266,10 @@ class Evaluator:
             return None
         if any(not isinstance(r, np.ndarray | np.generic) or np.asarray(r).nbytes > _LARGEST for r in results):
             return None
-        tensors = [ir.tensor(np.asarray(r)) for r in results]
+        arrays = [np.asarray(r) for r in results]
+        if any(array.dtype == np.longdouble for array in arrays):
+            return None  # the dtype that the graph declares is not known
+        tensors = [ir.tensor(array) for array in arrays]
         agree = all(o.dtype == t.dtype for o, t in zip(node.outputs, tensors, strict=True))
         return tensors if agree else None
 

@@ -18,7 +18,8 @@ _BRANCHES = {True: "then_branch", False: "else_branch"}
 def unreached_branches(model: ir.Model, feeds: Sequence[Feed]) -> list[str]:
     """Return descriptions of the branches that an input decides on and that none of these inputs takes, outermost ones.
 
-    Empty where the graph does not run. An If whose condition no input can change has one branch only.
+    Empty where the graph does not run. Conditions on sizes alone do not count: programs check what callers never do,
+    and sizes are drawn on both sides of the constants of the graph.
     """
     asking = [node for node in model.graph.all_nodes() if node.op_type == "If" and not node.domain]
     if not asking:
@@ -56,16 +57,12 @@ class _Watching(Executor):
 
 
 def _depending_values(graph: ir.Graph) -> set[ir.Value]:
-    """Return the values that an input decides, by its numbers or by a dim that is not fixed."""
+    """Return the values that the numbers of an input decide, not its sizes alone."""
     found = set(graph.inputs)
 
     def visit(body: ir.Graph) -> None:
         for node in body:
             if node.op_type in ("Shape", "Size") and not node.domain:
-                source = node.inputs[0]
-                open_dims = source is None or source.shape is None or any(not isinstance(d, int) for d in source.shape)
-                if source in found and open_dims:
-                    found.update(node.outputs)
                 continue
             for attribute in node.attributes.values():
                 if attribute.type == ir.AttributeType.GRAPH:

@@ -24,7 +24,7 @@ def branching(path: Path, rows: int | str, condition: list[onnx.NodeProto]) -> P
 
     node = helper.make_node("If", ["c"], ["y"], then_branch=branch("a", "two"), else_branch=branch("b", "three"))
     x, y = (helper.make_tensor_value_info(n, F32, [rows, 4]) for n in "xy")
-    numbers = {"two": np.float32(2), "three": np.float32(3), "large": np.float32(1e38), "zero": np.array(0),
+    numbers = {"two": np.float32(2), "three": np.float32(3), "negative": np.float32(-1), "zero": np.array(0),
                "many": np.array(5000), "one": np.array(1)}  # fmt: skip
     held = [numpy_helper.from_array(np.asarray(a), n) for n, a in numbers.items()]
     graph = helper.make_graph([*condition, node], "g", [x], [y], held)
@@ -40,14 +40,20 @@ def on_size(limit: str) -> list[onnx.NodeProto]:
     ]
 
 
+ON_NUMBERS = [
+    helper.make_node("ReduceSumSquare", ["x"], ["power"], keepdims=0),
+    helper.make_node("Less", ["power", "negative"], ["c"]),
+]
+
+
 @pytest.mark.parametrize(
     ("rows", "condition", "status"),
     [
         ("n", on_size("one"), PASS),
-        ("n", on_size("many"), INCONCLUSIVE),
-        (3, on_size("many"), PASS),
+        ("n", on_size("many"), PASS),
+        ("n", ON_NUMBERS, INCONCLUSIVE),
     ],
-    ids=["both are reached", "a size that is too large", "a size that is fixed"],
+    ids=["both are reached", "a size that no caller has", "numbers that none of the inputs has"],
 )
 def test_branches_that_no_input_reaches(
     tmp_path: Path, rows: int | str, condition: list[onnx.NodeProto], status: str
