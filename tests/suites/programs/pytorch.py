@@ -12,7 +12,6 @@ from tests.suites.programs.pytorch_values import VALUES
 PROGRAMS = [*VALUES, *SIZES, *MODULES, *LANGUAGE, *SIGNALS, *USERS]
 
 _ANY = {
-    "outer and kron": "takes only one size of a dim",
     "both_names": "wrote to memory that this tensor may or may not share",
 }
 REFUSED: dict[str, dict[str, str]] = {"onnx": _ANY, "tf": _ANY, "tf-frozen": _ANY}
