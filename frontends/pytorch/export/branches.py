@@ -38,6 +38,8 @@ class Branch:
     same, because the operator of the target may take other sizes.
     ties: whether the symbols that are left say it: a dim has the symbol of another one, or an expression of it.
     number: whether Python wanted a number, for a range() say, of which there may be as many ways as sizes.
+    bound: whether it is no more than a bound of the capture: beyond it, runs of module and capture agree. Where another
+    way can be captured, that is better; where not, nothing has to be checked.
     """
 
     condition: sympy.Basic
@@ -46,6 +48,7 @@ class Branch:
     guarded: bool = field(default=True, compare=False)
     ties: bool = field(default=False, compare=False)
     number: bool = field(default=False, compare=False)
+    bound: bool = field(default=False, compare=False)
 
     @property
     def taken_way(self) -> sympy.Basic:

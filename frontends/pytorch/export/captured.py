@@ -42,8 +42,15 @@ class Capture:
 
     @cached_property
     def callable(self) -> Callable[..., Any]:
-        """The program as a module that takes any sizes."""
+        """The program as a module that takes sizes within the bounds of its dims, whatever its other guards are."""
         return self.program.module(check_guards=False)
+
+    @cached_property
+    def unbounded(self) -> Callable[..., Any]:
+        """The program as a module that takes any sizes."""
+        module: Any = self.program.module(check_guards=False)
+        module.validate_inputs = False  # else PyTorch compares them with the bounds
+        return module
 
 
 def short_branches(done: Capture) -> list[Branch]:
@@ -164,9 +171,10 @@ def _agree_for(module: nn.Module, done: Capture, short: list[tuple[str, int]], l
                 for p, size in enumerate(example.tensor.shape)
             ]
             tensors[name] = example_tensor(shape, example.tensor.dtype)
-        agreed = gives_same(module, done, tensors)
+        agreed = gives_same(module, done.callable, tensors)
         if agreed is not None:
-            return agreed and all(gives_same(module, done, other) is not False for other in other_numbers(tensors))
+            others = other_numbers(tensors)
+            return agreed and all(gives_same(module, done.callable, other) is not False for other in others)
     return length == 0
 
 
@@ -180,7 +188,7 @@ def other_numbers(tensors: dict[str, torch.Tensor]) -> Iterator[dict[str, torch.
         }
 
 
-def gives_same(module: nn.Module, done: Capture, tensors: dict[str, torch.Tensor]) -> bool | None:
+def gives_same(module: nn.Module, program: Callable[..., Any], tensors: dict[str, torch.Tensor]) -> bool | None:
     """Return whether module and program give the same on these inputs; None where forward does not run."""
     args, kwargs = _copied_arguments(module, tensors)
     try:
@@ -195,7 +203,7 @@ def gives_same(module: nn.Module, done: Capture, tensors: dict[str, torch.Tensor
         # torch.fx prints the lines of a graph that raises an exception.
         with torch.random.fork_rng(devices=[]), kept_state(module), redirect_stderr(StringIO()):
             torch.manual_seed(0)
-            got = pytree.tree_leaves(done.callable(*args, **kwargs))
+            got = pytree.tree_leaves(program(*args, **kwargs))
     except Exception:
         return False
     return len(want) == len(got) and all(_is_alike(a, b) for a, b in zip(want, got, strict=True))

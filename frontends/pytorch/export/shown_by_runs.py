@@ -10,7 +10,7 @@ decision like those that forward makes in Python.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
@@ -77,9 +77,12 @@ class _Trial:
                 self.branches.append(Branch(guard, True, line, number=True))
                 continue
             for start in (self._small_sizes(), self.sizes):
-                agreed = [self._agree(sizes) for sizes in self._sizes_without(guard, start)]
+                tried = self._sizes_without(guard, start)
+                agreed = [self._agree(sizes) for sizes in tried]
                 if False in agreed:
-                    self.branches.append(Branch(guard, True, line))
+                    differing = [sizes for sizes, same in zip(tried, agreed, strict=True) if same is False]
+                    bound = all(self._run(sizes, self.explicit.unbounded) for sizes in differing)
+                    self.branches.append(Branch(guard, True, line, bound=bound))
                 if any(each is not None for each in agreed):
                     break
 
@@ -190,10 +193,10 @@ class _Trial:
         """Return whether module and capture give the same at these sizes; None where forward does not run."""
         key = tuple(sizes[s] for s in self.symbols)
         if key not in self.agreed:
-            self.agreed[key] = self._run(sizes)
+            self.agreed[key] = self._run(sizes, self.explicit.callable)
         return self.agreed[key]
 
-    def _run(self, sizes: Sizes) -> bool | None:
+    def _run(self, sizes: Sizes, program: Callable[..., Any]) -> bool | None:
         tensors = {}
         for node in self.done.program.graph.nodes:
             if node.op == "placeholder" and node.name in self.done.call:
@@ -202,10 +205,10 @@ class _Trial:
                 if math.prod(shape) > max(_MOST_TIMES * given.numel(), _SMALL):
                     return None
                 tensors[node.name] = given if list(given.shape) == shape else example_tensor(shape, given.dtype)
-        agreed = gives_same(self.module, self.explicit, tensors)
+        agreed = gives_same(self.module, program, tensors)
         if not agreed:
             return agreed
-        return all(gives_same(self.module, self.explicit, other) is not False for other in other_numbers(tensors))
+        return all(gives_same(self.module, program, other) is not False for other in other_numbers(tensors))
 
 
 def _is_about_one(condition: sympy.Basic) -> bool:

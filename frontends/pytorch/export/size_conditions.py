@@ -59,7 +59,7 @@ class SizeConditions:
         )
         self.guards = [text for text in guards_of(program, inputs, dims) if not _always_holds(text)]
         asked = {} if branches is None else decided_conditions(branches, dims)
-        asked = {c: branch for c, branch in asked.items() if not self.way.settles(c)}
+        asked = {c: branch for c, branch in asked.items() if not branch.bound and not self.way.settles(c)}
         decided = [(text, branch.line) for c, branch in asked.items() for text in condition_texts(c)]
         self.decided = {text for text, _ in decided}
         self.lines = list(dict.fromkeys(line for _, line in decided if line))

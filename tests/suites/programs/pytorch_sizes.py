@@ -84,6 +84,6 @@ SIZES = [
     program("resized_by_factors", resized_by_factors, *PICTURES),
     program("resized_to_sizes", resized_to_sizes, *(f(1, 2, n, m) for n, m in ((10, 14), (28, 3), (7, 9)))),
     program("pooled_lengths", pooled_lengths, *(f(2, 3, n, m) for n, m in ((7, 5), (5, 8), (8, 13), (4, 4)))),
-    program("patches", patches, *(f(2, 3, n, m) for n, m in ((7, 5), (5, 8), (8, 13)))),  # below 4 × 4 it is refused
+    program("patches", patches, *(f(2, 3, n, m) for n, m in ((7, 5), (5, 8), (8, 13), (2, 2)))),
     program("crossed", crossed, f(5, 3), f(7, 3), f(4, 3)),
 ]  # fmt: skip

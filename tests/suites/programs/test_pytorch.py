@@ -47,15 +47,9 @@ def test_the_table_is_whole() -> None:
     assert set().union(*REFUSED.values()) <= set(ROWS)
 
 
-FAILING = {"spectrum_parts": "fft pads or cuts to a length in Python: of its four ways by the size one is left"}
-"""Programs whose graph fails at sizes that forward takes, with the reason."""
-
-
 @pytest.mark.parametrize("form", ["onnx", pytest.param("tf", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", slow_but_one_of(ROWS, 8))
-def test_program(name: str, form: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    if name in FAILING:
-        request.applymarker(pytest.mark.xfail(reason=FAILING[name], strict=True))
+def test_program(name: str, form: str, tmp_path: Path) -> None:
     check(attempt(name, form, tmp_path), REFUSED.get(form, {}).get(name))
 
 
@@ -76,11 +70,7 @@ FALSE_ALARMS = {
 
 
 def _marks(name: str) -> list[pytest.MarkDecorator]:
-    known = (
-        [pytest.mark.xfail(reason={**FALSE_ALARMS, **FAILING}[name], strict=True)]
-        if name in {**FALSE_ALARMS, **FAILING}
-        else []
-    )
+    known = [pytest.mark.xfail(reason=FALSE_ALARMS[name], strict=True)] if name in FALSE_ALARMS else []
     return [pytest.mark.slow if name in ONCE_REFUSED else pytest.mark.long, *known]
 
 
