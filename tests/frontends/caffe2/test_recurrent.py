@@ -17,6 +17,8 @@ from tests.frontends.caffe2.ops.support import run
 from tests.support.caffe2_support import assert_same, needs_caffe2
 
 KINDS = ("lstm", "for_training", "forgetting", "dropped", "layers", "gru", "basic")
+# Caffe2's LSTMUnit computes tanh(x) as 2 * sigmoid(2 x) - 1: a small state has the rounding errors of numbers near 1.
+TERMS = {"lstm": 1.0, "for_training": 1.0, "forgetting": 1.0, "dropped": 1.0, "layers": 1.0}
 DIMS = {"x": "time,batch,3", "lengths": "batch"}
 
 pytestmark = pytest.mark.skipif(bool(needs_caffe2()), reason=needs_caffe2() or "there is one")
@@ -45,7 +47,9 @@ def specs(folder: Path) -> list[str]:
 def test_network(kind: str, nets: Path) -> None:
     folder = nets / f"{kind}.caffe2"
     for place in range(3):
-        assert_same(run(folder, data(folder, place, "in"), *specs(folder)), data(folder, place, "out"))
+        assert_same(
+            run(folder, data(folder, place, "in"), *specs(folder)), data(folder, place, "out"), TERMS.get(kind, 0.0)
+        )
 
 
 @pytest.mark.parametrize("form", ["onnx", pytest.param("tf", marks=pytest.mark.slow)])
