@@ -41,6 +41,10 @@ SHORT_NAMES = {
 _LONG_NAMES = {dtype: name for name, dtype in SHORT_NAMES.items()}
 
 
+ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+"""Unit roundoff by the name of a dtype: half a unit in the last place of 1."""
+
+
 def dtype_name(dtype: ir.DataType | None) -> str:
     """The user's name of a dtype: `float32`, not `FLOAT`."""
     return "?" if dtype is None else _LONG_NAMES.get(dtype, dtype.name.lower())

@@ -12,11 +12,12 @@ import onnx_ir as ir
 
 from convert.differences import Difference
 from convert.errors import ResourceLimit, Unsupported
-from convert.graph.tensors import dtype_name, widened_array
+from convert.graph.tensors import ROUNDOFF, dtype_name, widened_array
 from convert.graph.values import quantizes
 from convert.naming import Names
 from convert.options import Options
 from convert.parity.compare.joined_parts import lost_part
+from convert.parity.compare.magnitudes import rms
 from convert.parity.compare.outputs import (
     FLOAT64_BOUND,
     OUTLIER,
@@ -29,13 +30,12 @@ from convert.parity.compare.outputs import (
     distance,
     float64_error,
     parts_of,
-    rms,
     vacuous_reason,
 )
 from convert.parity.compare.randomness import judge_random, random_outputs
 from convert.parity.compare.systematic_error import wrong_scale
 from convert.parity.explain.picks import picking_node, picks_explained, worst_elements
-from convert.parity.explain.rounding import FLOAT64, ROUNDOFF, UNDECIDED, Estimates, Explained
+from convert.parity.explain.rounding import FLOAT64, UNDECIDED, Estimates, Explained
 from convert.parity.inputs.feeds import Feed
 from convert.runners.process import Limits, Outputs
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict

@@ -14,19 +14,20 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph.tensors import numpy_dtype
+from convert.graph.tensors import ROUNDOFF, numpy_dtype
 from convert.passes.to_float64 import widen_model
 from convert.reference.executor import Executor
 
 Array = np.ndarray
 
 _REAL = {
-    ir.DataType.DOUBLE: 2.0**-53, ir.DataType.FLOAT: 2.0**-24, ir.DataType.FLOAT16: 2.0**-11,
-    ir.DataType.BFLOAT16: 2.0**-8,
-}  # fmt: skip
+    dtype: ROUNDOFF[numpy_dtype(dtype).name]
+    for dtype in (ir.DataType.DOUBLE, ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+}
 _DTYPES = {roundoff: dtype for dtype, roundoff in _REAL.items()}
-ROUNDOFF = {**_REAL, ir.DataType.COMPLEX64: 2.0**-24, ir.DataType.COMPLEX128: 2.0**-53}
-"""Half a unit in the last place of 1."""
+_SINGLE, _DOUBLE = ROUNDOFF["float32"], ROUNDOFF["float64"]
+_ROUNDOFF = {**_REAL, ir.DataType.COMPLEX64: _SINGLE, ir.DataType.COMPLEX128: _DOUBLE}
+"""Unit roundoff by the dtype of a value."""
 
 _MEAN = 0.735
 """A rounding is u times the power of two below a number at the most: u times so much of it in the root mean square over
@@ -87,8 +88,8 @@ def run_with_rounding(
     """
     wide, roundoffs, rng = widen_model(model), {}, np.random.default_rng([5, seed])
     for narrow, node in zip(model.graph.all_nodes(), wide.graph.all_nodes(), strict=True):
-        dtypes = [v.dtype for v in narrow.outputs if v.dtype in ROUNDOFF]
-        roundoffs[node] = roundoff or (ROUNDOFF[dtypes[0]] if dtypes else ROUNDOFF[ir.DataType.FLOAT])
+        dtypes = [v.dtype for v in narrow.outputs if v.dtype in _ROUNDOFF]
+        roundoffs[node] = roundoff or (_ROUNDOFF[dtypes[0]] if dtypes else _SINGLE)
         if dtypes and dtypes[0] == ir.DataType.DOUBLE and not roundoff:
             _move_attributes(node, times, rng)
     if not roundoff:
@@ -103,7 +104,7 @@ def _move_attributes(node: ir.Node, times: float, rng: np.random.Generator) -> N
     """Move the numbers of a node, an epsilon for example, as far as files of ONNX round them, which is to float32."""
     for name, attribute in list(node.attributes.items()):
         if attribute.type == ir.AttributeType.FLOAT and attribute.as_float() != float(np.float32(attribute.as_float())):
-            error = times * ROUNDOFF[ir.DataType.FLOAT] * rng.uniform(-1.0, 1.0)
+            error = times * _SINGLE * rng.uniform(-1.0, 1.0)
             node.attributes[name] = ir.AttrFloat32(name, attribute.as_float() * (1 + error))
 
 
@@ -116,7 +117,7 @@ def _move_constants(model: ir.Model, wide: ir.Model, times: float, rng: np.rando
                 continue
             array = tensor.numpy()
             if (array.astype(numpy_dtype(before.dtype)) != array).any():
-                error = times * ROUNDOFF[before.dtype] * rng.uniform(-_MEAN, _MEAN, array.shape)
+                error = times * _ROUNDOFF[before.dtype] * rng.uniform(-_MEAN, _MEAN, array.shape)
                 value.const_value = ir.Tensor(array * (1 + error), name=value.name)
 
 
@@ -126,7 +127,7 @@ class _RoundingExecutor(Executor):
     rng: np.random.Generator
 
     def results(self, node: ir.Node, inputs: list[Any]) -> Sequence[Any]:
-        operator, unit = node.op_type, self.roundoffs.get(node, ROUNDOFF[ir.DataType.FLOAT])
+        operator, unit = node.op_type, self.roundoffs.get(node, _SINGLE)
         roundoff = unit * self.times
         exact = list(super().results(node, inputs))
         if not roundoff or operator in _EXACT or not any(_is_floating(a) for a in (*inputs, *exact)):
@@ -141,7 +142,7 @@ class _RoundingExecutor(Executor):
         moved = [
             self._result_moved(node, a, roundoff, None if place else size, inputs) for place, a in enumerate(found)
         ]
-        if unit > ROUNDOFF[ir.DataType.DOUBLE]:
+        if unit > _DOUBLE:
             dtype = numpy_dtype(_DTYPES[unit])
             kept = moved if operator in _TAILED else exact  # what is 0 in float64 may be a tail in float32
             return [_in_range_of(dtype, a, b, self.rng) for a, b in zip(moved, kept, strict=True)]

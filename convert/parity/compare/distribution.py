@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph.tensors import widened_array
-from convert.parity.compare.outputs import rms
+from convert.parity.compare.magnitudes import rms
 from convert.parity.compare.randomness import random_outputs
 from convert.parity.inputs.feeds import Feed
 from convert.runners.process import Outputs

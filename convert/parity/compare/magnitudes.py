@@ -69,3 +69,16 @@ def smaller_columns(array: np.ndarray) -> list[np.ndarray]:
         if small.any() and np.count_nonzero(mask := small & finite) >= _FEWEST:
             found.append(mask)
     return found
+
+
+def rms(array: np.ndarray) -> float:
+    """Root mean square, 0 for an empty array; right also where squares of its elements are 0 or infinite."""
+    sizes = np.abs(array)
+    with np.errstate(over="ignore", under="ignore"):
+        found = float(np.sqrt(np.mean(sizes**2))) if array.size else 0.0
+    if array.size and (np.isinf(found) or found < _ROOT) and 0 < (largest := float(sizes.max())) < np.inf:
+        return largest * float(np.sqrt(np.mean((sizes / largest) ** 2)))
+    return found
+
+
+_ROOT = float(np.sqrt(np.finfo(np.float64).tiny))

@@ -13,10 +13,10 @@ from itertools import combinations
 import numpy as np
 
 from convert.errors import ResourceLimit
-from convert.graph.tensors import widened_array
-from convert.parity.compare.magnitudes import smaller_columns, smaller_parts
+from convert.graph.tensors import ROUNDOFF, widened_array
+from convert.parity.compare.magnitudes import rms, smaller_columns, smaller_parts
 from convert.parity.explain.picks import count_flips
-from convert.parity.explain.rounding import BOUNDED, ROUNDOFF, Explained
+from convert.parity.explain.rounding import Explained
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, SetErrors
 
 # A correct target may round worse than the source: another summation order, a Winograd convolution, a fused kernel.
@@ -35,6 +35,8 @@ FLOAT64_BOUND = 1e-9
 SUSPICIOUS = 1e-3
 # How far apart numbers may be of which the source has none in float64, relative to its output.
 _NEAR = 1e-3
+# Elements of outputs up to this size may be off by roundings of the whole, where what rounding does is not known.
+_BOUNDED = 32.0
 # So few elements have no noise floor of their own.
 _SCARCE = 2
 # Of so many elements and more, the best half of the target's is held to all but the worst quarter of the source's.
@@ -207,16 +209,6 @@ def _is_alike(rows: np.ndarray) -> bool:
     return is_near(np.isfinite(first)) and all(map(is_near, smaller_parts(first)))
 
 
-def rms(array: np.ndarray) -> float:
-    """Root mean square, 0 for an empty array; finite where all elements are, also if their squares are not."""
-    sizes = np.abs(array)
-    with np.errstate(over="ignore"):
-        found = float(np.sqrt(np.mean(sizes**2))) if array.size else 0.0
-    if np.isinf(found) and np.isfinite(largest := float(sizes.max())):
-        return largest * float(np.sqrt(np.mean((sizes / largest) ** 2)))
-    return found
-
-
 def structure_difference(source: np.ndarray, target: np.ndarray) -> str:
     if source.dtype != target.dtype:
         return f"dtype {target.dtype} where the source has {source.dtype}"
@@ -333,7 +325,7 @@ def near_source(
     unit, factor = scale or 1.0, FACTOR
     if part is not None:
         factor = OUTLIER
-        slack = 0.0 if exactly else FACTOR * ROUNDINGS * roundoff * min(rms(whole), BOUNDED)
+        slack = 0.0 if exactly else FACTOR * ROUNDINGS * roundoff * min(rms(whole), _BOUNDED)
         noise, largest = noise + slack / OUTLIER, largest + slack / OUTLIER
     if part is None:
         result.sets.append(SetErrors(error / unit, max(own, least) / unit, worst / unit))

@@ -16,7 +16,8 @@ import onnx_ir as ir
 
 from convert.activity import doing, limited_time
 from convert.errors import ConvertError, ResourceLimit
-from convert.graph.tensors import widened_array
+from convert.graph.tensors import ROUNDOFF, widened_array
+from convert.parity.compare.magnitudes import rms
 from convert.parity.inputs.feeds import Feed
 
 TIMES = 8.0
@@ -33,16 +34,12 @@ RMS = 1 / 3
 """The root mean square of errors, in units of the largest moves seen; a standard deviation is a twelfth of these."""
 UNDECIDED = 0.1
 """Where a standard deviation of rounding is more than this part of an output, agreement proves nothing."""
-BOUNDED = 32.0
-"""Elements of outputs up to this size may be off by roundings of the whole, where what rounding does is not known."""
-ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-"""Unit roundoff by dtype, half a unit in the last place of 1."""
 _LEAST = {name: float(ml_dtypes.finfo(name).tiny) for name in ROUNDOFF}
 """The least normal number by dtype."""
 _TINY = float(np.finfo(np.float64).tiny)
 SECONDS = 60.0
 """So long may the runs on one set of inputs take."""
-FLOAT64 = 2.0**-53
+FLOAT64 = ROUNDOFF["float64"]
 """The unit roundoff of float64, for the graph against the source in float64."""
 
 
@@ -108,7 +105,7 @@ class Spread:
         text = f"rounding decides which elements are NaN or infinite ({undecided} are otherwise)" if undecided else ""
         rows = np.nonzero(kept)[0][numbers] if kept.ndim > 1 else np.zeros(np.count_nonzero(numbers), int)
         whole = _wide(reference)
-        scale = _size(whole[np.isfinite(whole)])
+        scale = rms(whole[np.isfinite(whole)])
         flushed = _LEAST.get(source.dtype.name, 0.0)
         return _explain_numbers(
             exact[numbers], draws[:, numbers], wanted[numbers], found[numbers], rows, scale, flushed, text
@@ -146,7 +143,7 @@ def _explain_numbers(
     errors, moves = found - wanted, draws - exact
     errors[np.abs(errors) <= flushed] = 0
     decided = are_decided(moves)
-    share = min(_size(moves[:, ~decided]) / TIMES / max(scale, _TINY), 1 / _TINY)
+    share = min(rms(moves[:, ~decided]) / TIMES / max(scale, _TINY), 1 / _TINY)
     most = largest_moves(moves)
     if share > UNDECIDED:  # errors this large are no longer small against what they may be at all
         most = np.maximum(most, np.abs(moves).max(axis=0))
@@ -158,7 +155,7 @@ def _explain_numbers(
         return Explained(f"an element is off by {off:.2e}, {times}", share, hopeless=hopeless)
     smooth = ~decided & (moves != 0).any(axis=0)  # kernels may take all decisions one way
     errors, moves, exact, rows = errors[smooth], moves[:, smooth], exact[smooth], rows[smooth]
-    together = _size(np.abs(errors) / np.abs(moves).max(axis=0))
+    together = rms(np.abs(errors) / np.abs(moves).max(axis=0))
     if together > RMS * (1 + 2 / np.sqrt(max(errors.size, 1))):
         return Explained(f"the elements are off by {12 * together:.3g} times what rounding does to them", share)
     for what, direction in (("scale", exact), ("offset", np.ones(exact.shape))):
@@ -168,11 +165,6 @@ def _explain_numbers(
     if not undecided and share > UNDECIDED:
         undecided = f"rounding alone moves it by {share:.0%} of its size"
     return Explained("", share, undecided)
-
-
-def _size(array: np.ndarray) -> float:
-    """Return the root mean square, 0 of nothing."""
-    return float(np.sqrt(np.mean(np.abs(array) ** 2))) if array.size else 0.0
 
 
 def _along(direction: np.ndarray, errors: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -18,7 +18,8 @@ from convert.graph import Dim
 from convert.graph.tensors import widened_array
 from convert.graph.values import constant_integers, known_dims, quantizes
 from convert.parity.compare.distribution import is_large, is_small
-from convert.parity.compare.outputs import FACTOR, distance, rms
+from convert.parity.compare.magnitudes import rms
+from convert.parity.compare.outputs import FACTOR, distance
 from convert.parity.explain.rounding import UNDECIDED
 from convert.parity.inputs.boundary_values import may_be_negative, uses_of_content
 from convert.parity.inputs.feeds import (

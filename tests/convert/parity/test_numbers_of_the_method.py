@@ -9,8 +9,9 @@ import pytest
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.graph.tensors import ROUNDOFF
 from convert.parity.compare.distribution import distribution_difference, is_small
-from convert.parity.compare.outputs import ROUNDOFF, argmax_agreement, compare
+from convert.parity.compare.outputs import argmax_agreement, compare
 from convert.parity.explain.picks import count_flips
 from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.size_search import _candidates

@@ -14,7 +14,8 @@ from convert import plugin
 from convert.errors import ConvertError, Unsupported
 from convert.graph import Graph
 from convert.options import Options
-from convert.parity.compare.outputs import _count_wrong, float64_error, rms
+from convert.parity.compare.magnitudes import rms
+from convert.parity.compare.outputs import _count_wrong, float64_error
 from convert.parity.compare.randomness import describe_repeats, judge_random, random_outputs
 from convert.parity.generation import encoders as encoder_generation
 from convert.parity.generation.encoders import STEMS, verify_encoder_generation
