@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from convert.options import Options
 from convert.parity.compare.joined_parts import lost_part
 from convert.parity.compare.magnitudes import rms
 from convert.parity.compare.outputs import (
+    FACTOR,
     FLOAT64_BOUND,
     OUTLIER,
     ROUNDINGS,
@@ -130,8 +132,8 @@ def without_feed(runs: RunOutputs, at: int) -> RunOutputs:
 class Evidence:
     """Everything that a verdict is made from.
 
-    estimates: what rounding does to the graph on the feeds. steps: the source rounds what meets its weights to whole
-    steps while it runs, of which the graph shows nothing.
+    estimates: what rounding does to the graph on the feeds. steps: how the source stores its weights, one of
+    `STEPS_AT_RUN_TIME`, if it rounds what meets them to whole steps while it runs; the graph does not.
     """
 
     graph: ir.Model
@@ -139,9 +141,16 @@ class Evidence:
     runs: RunOutputs
     method: VerifyMethod
     estimates: Estimates
-    steps: bool = False
+    steps: str = ""
     parts_of_narrow: bool = True
     """Whether far smaller elements of a target with narrower numbers are held to a bound of their own."""
+
+    @cached_property
+    def in_steps(self) -> NarrowedOutputs:
+        """The outputs of the graph without and with the rounding that the source does as it runs."""
+        from convert.reference.quantized import simulate
+
+        return simulate(self.graph, [feed.arrays for feed in self.feeds], self.steps)
 
     def explanation(self, position: int) -> Explain:
         """Return what says how far rounding explains differences of the output at a position."""
@@ -153,12 +162,7 @@ class Evidence:
             if picking_node(output) is not None and got.dtype.kind in "iu" and got.shape == reference.shape:
                 near = picks_explained(estimates, place, output, reference, got, self.method.declared)
                 return Explained("" if near else "rounding does not decide which are picked")
-            found = estimates.explain(place, str(output.name), reference, got, source, part)
-            if found is None:
-                return None
-            if found.reason and self.steps:
-                return Explained(undecided="the source rounds to steps while it runs, of which the graph shows nothing")
-            return found
+            return estimates.explain(place, str(output.name), reference, got, source, part)
 
         return explain
 
@@ -209,7 +213,8 @@ def _judge_output(evidence: Evidence, position: int, exact: Outputs) -> OutputVe
     if _has_twin(runs):
         _judge_twin(evidence, position, exact, row)
     if row.status != FAIL and runs.narrowed is None and not method.tolerant:
-        _judge_source(evidence, position, (references, sources, targets), row)
+        judge_own_error = _judge_steps if evidence.steps else _judge_source
+        judge_own_error(evidence, position, (references, sources, targets), row)
     if row.status == PASS and row.undecided:
         row.status, row.reason = INCONCLUSIVE, row.undecided
     return row
@@ -223,6 +228,9 @@ def _compare_output(evidence: Evidence, position: int, columns: Columns) -> Outp
     name, method = str(evidence.graph.graph.outputs[position].name), evidence.method
     if evidence.runs.narrowed is not None and not method.tolerant:
         return compare_narrow(name, *columns, parts=evidence.parts_of_narrow)
+    references, sources, targets = columns
+    if evidence.steps and not method.tolerant:  # the target does not round to steps: it gets no share of their error
+        columns = references, [r.astype(s.dtype) for r, s in zip(references, sources, strict=True)], targets
     return compare(name, *columns, rtol=method.rtol, atol=method.atol, explain=evidence.explanation(position))
 
 
@@ -267,7 +275,7 @@ def _judge_source(evidence: Evidence, position: int, columns: Columns, row: Outp
     """Hold the source's own error to what rounding explains: an error of a reader, or of a float64 run, is none.
 
     In place: where the graph is its own reference, a source that is further from it may have been read wrong. FAIL of
-    the frontend where rounding does not explain a large error, unless steps of a quantization may.
+    the frontend where rounding does not explain a large error, unless the graph quantizes.
     """
     if columns[0][0].dtype.kind in "OUSbiu":
         return
@@ -297,10 +305,9 @@ def _judge_source(evidence: Evidence, position: int, columns: Columns, row: Outp
             )
             if found is not None and not found.reason:
                 row.rounding = max(row.rounding, found.share)
-                row.undecided = row.undecided or (found.undecided if evidence.steps else "")
                 if decisive:
                     row.undecided = f"rounding alone moves the output by {together:.0%} of its size"
-            elif found is not None and large and alone and not evidence.steps and not quantizes(evidence.graph):
+            elif found is not None and large and alone and not quantizes(evidence.graph):
                 row.status, row.guilty = FAIL, "frontend"
                 row.reason = f"{text}, which rounding does not explain: {found.reason}"
                 return
@@ -309,6 +316,28 @@ def _judge_source(evidence: Evidence, position: int, columns: Columns, row: Outp
                 row.undecided = row.undecided or (
                     f"{text} and the target {error / (size or 1.0):.1e}; rounding does not explain that: {why}"
                 )
+
+
+def _judge_steps(evidence: Evidence, position: int, columns: Columns, row: OutputVerdict) -> None:
+    """Hold the error of a source that rounds activations as it runs to what the same rounding does to the graph.
+
+    In place. FAIL of the frontend where the source is much further away than that, INCONCLUSIVE where it is further.
+    """
+    if columns[0][0].dtype.kind in "OUSbiu" or isinstance(evidence.runs.graph_float64, Unsupported):
+        return
+    steps, sources = evidence.in_steps, columns[1]
+    rounded = [o[row.name].astype(s.dtype) for o, s in zip(steps.rounded, sources, strict=True)]
+    found = compare(row.name, [o[row.name] for o in steps.exact], rounded, sources, parts=False)
+    least = min((s.floor for s in found.sets), default=0.0)
+    if found.status == PASS and FACTOR * least >= 1:
+        found.status, found.reason = INCONCLUSIVE, f"steps alone move the output by {least:.0%} of its size"
+    reason = (
+        f"the source rounds activations as it runs, which does not explain how far it is from the graph: {found.reason}"
+    )
+    if found.status == FAIL and found.error > OUTLIER * max(found.floor, ROUNDINGS * 2.0**-24):
+        row.status, row.guilty, row.reason = FAIL, "frontend", reason
+    elif found.status != PASS:
+        row.undecided = row.undecided or reason
 
 
 def _explained(

@@ -132,6 +132,7 @@ def _verify(
     feeds, runs, remarks = without_overflow(graph, feeds, without_foreign_float64(graph, runs))
     if method.save is not None:
         save_feeds(method.save, feeds)
+    of_the_source = _storage_format(source, graph)
     verdict = judge(
         Evidence(
             graph,
@@ -139,7 +140,7 @@ def _verify(
             runs,
             method,
             Estimates(graph, feeds),
-            steps=_storage_format(source, graph) in stored_as.STEPS_AT_RUN_TIME,
+            steps=of_the_source if of_the_source in stored_as.STEPS_AT_RUN_TIME else "",
             parts_of_narrow=stored not in (*stored_as.CALIBRATED, *stored_as.STEPS_AT_RUN_TIME),
         )
     )

@@ -158,15 +158,26 @@ def _is_fused(value: ir.Value) -> bool:
 
 
 def _is_constant(value: ir.Value | None) -> bool:
-    return value is not None and value.const_value is not None
+    return _stored_tensor(value) is not None
+
+
+def _stored_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """Return the tensor of a constant, or the integers of one that is stored as such, perhaps with its axes moved."""
+    while value is not None and value.const_value is None:
+        node = value.producer()
+        if node is None or node.op_type not in ("DequantizeLinear", "Transpose", "Reshape", "Squeeze", "Unsqueeze"):
+            return None
+        value = node.inputs[0]
+    return None if value is None else value.const_value
 
 
 def _is_large_weight(value: ir.Value | None) -> bool:
     """Whether a weight is large enough to be rounded; of a recurrent layer, in each direction."""
-    if value is None or value.const_value is None:
+    tensor = _stored_tensor(value)
+    if value is None or tensor is None:
         return False
-    ways = dims_of(value.const_value)[0] if _is_cell_weight(value) else 1
-    return value.const_value.size >= _LEAST * ways
+    ways = dims_of(tensor)[0] if _is_cell_weight(value) else 1
+    return tensor.size >= _LEAST * ways
 
 
 def _is_cell_weight(value: ir.Value) -> bool:

@@ -13,7 +13,7 @@ from convert.verdict import Verdict
 
 
 def verdict_on(
-    graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: VerifyMethod | None = None, *, steps: bool = False
+    graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs, method: VerifyMethod | None = None, *, steps: str = ""
 ) -> Verdict:
     """Return the verdict as `convert.parity.verify` comes to it from runs of both sides."""
     return judge(Evidence(graph, feeds, runs, method or VerifyMethod(), Estimates(graph, feeds), steps=steps))

@@ -37,6 +37,8 @@ SUSPICIOUS = 1e-3
 _NEAR = 1e-3
 # Elements of outputs up to this size may be off by roundings of the whole, where what rounding does is not known.
 _BOUNDED = 32.0
+# An error so many times the noise floor is wrong unless an estimate of rounding shows that it may be right.
+GROSS = 1000.0
 # So few elements have no noise floor of their own.
 _SCARCE = 2
 # Of so many elements and more, the best half of the target's is held to all but the worst quarter of the source's.
@@ -252,13 +254,17 @@ def _judge_set(
 ) -> str:
     """Return why the target is wrong on one set of inputs, or ''. What rounding decides is noted in `result`."""
 
+    known = len(result.sets)
+
     def explained(why: str, part: np.ndarray | None = None) -> str:
-        """Return `why` unless rounding explains it."""
+        """Return `why` unless rounding explains it, or may explain it where the estimate takes too long."""
         if explain is None or source.dtype != target.dtype or source.dtype.kind in "OUS":
             return why
         try:
             found = explain(place, reference, target, source, part)
         except ResourceLimit as error:
+            if part is None and result.sets[known:] and result.sets[-1].ratio > GROSS:
+                return f"{why}; whether rounding explains so much was not found out: {error.message}"
             found = Explained(undecided=f"{why}; whether rounding explains it was not found out: {error.message}")
         if found is None or found.reason:
             return why if found is None else f"{why}: {found.reason}"

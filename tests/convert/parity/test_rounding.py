@@ -13,6 +13,7 @@ import pytest
 from onnx import helper
 
 import convert
+from convert import stored
 from convert.differences import Difference
 from convert.errors import Unsupported
 from convert.graph import Graph
@@ -126,9 +127,40 @@ def test_a_source_that_is_another_function_than_itself_in_float64_proves_nothing
     assert source_verdict(chain(("Mul", 3.0)), 0.01, exact=True).status == PASS
 
 
-def test_a_source_that_rounds_to_steps_while_it_runs_proves_nothing() -> None:
-    """TensorFlow Lite's products of weights in 8 bits round what meets them, of which the graph shows nothing."""
-    assert source_verdict(chain(("Mul", 3.0)), 0.01, exact=False, steps=True).status == INCONCLUSIVE
+def stored_in_steps(factor: float = 1.0) -> tuple[ir.Model, Outputs]:
+    """A product with weights in 8 bits, and what a runtime gives that rounds each row of x to 8 bits."""
+    g, rng = Graph(), np.random.default_rng(0)
+    integers = rng.integers(-127, 128, (20, 64)).astype(np.int8)
+    g.output(g.MatMul(g.input("x", F, ["n", 20]), g.DequantizeLinear(integers, np.float32(0.01))), "y")
+    outputs = []
+    for feed in FEEDS:
+        x = feed.arrays["x"].astype(np.float64)
+        low, high = np.minimum(x.min(1, keepdims=True), 0), np.maximum(x.max(1, keepdims=True), 0)
+        rounded = np.round(x / ((high - low) / 255)) * ((high - low) / 255)
+        outputs.append({"y": (factor * rounded @ (0.01 * integers.astype(np.float64))).astype(np.float32)})
+    return g.model(), outputs
+
+
+@pytest.mark.parametrize(
+    ("read_wrong", "written_wrong", "status", "guilty"),
+    [
+        (1.0, 1.0, PASS, ""),
+        (1.05, 1.0, INCONCLUSIVE, ""),
+        (1.5, 1.0, FAIL, "frontend"),
+        (1.0, 1.0001, FAIL, ""),
+    ],
+)
+def test_a_source_that_rounds_to_steps_while_it_runs(
+    read_wrong: float, written_wrong: float, status: str, guilty: str
+) -> None:
+    """TensorFlow Lite's products of weights in 8 bits round what meets them; the graph and the target do not."""
+    graph, single = stored_in_steps(read_wrong)
+    exact = evaluated(graph, FEEDS)
+    target = [{"y": (o["y"] * written_wrong).astype(np.float32)} for o in exact]
+    found = verdict_on(
+        graph, FEEDS, RunOutputs({"float32": single, "float64": NONE}, target, exact), steps=stored.WEIGHTS
+    )
+    assert (found.status, found.guilty) == (status, guilty), found.reason
 
 
 def test_a_noisy_source_is_right_where_rounding_explains_it() -> None:
@@ -445,9 +477,10 @@ def test_a_verdict_whose_estimate_takes_too_long_is_open(monkeypatch: pytest.Mon
         raise rounding.ResourceLimit("the time is over")
 
     monkeypatch.setattr(monte_carlo, "run_with_rounding", late)
-    found = target_verdict(chain(("Mul", 3.0)), FEEDS, lambda y: y * np.float32(1.001))
+    found = target_verdict(chain(("Mul", 3.0)), FEEDS, lambda y: y * np.float32(1.0001))
     assert found.status == INCONCLUSIVE
     assert "whether rounding explains it was not found out" in found.reason
+    assert target_verdict(chain(("Mul", 3.0)), FEEDS, lambda y: y * np.float32(1.01)).status == FAIL
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
