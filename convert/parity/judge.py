@@ -289,14 +289,15 @@ def _judge_source(evidence: Evidence, position: int, columns: Columns, row: Outp
         if reference.shape != source.shape or target.shape != source.shape:
             continue
         exact, given, got = (widened_array(a) for a in (reference, source, target))
+        finite = np.isfinite(exact) & np.isfinite(given) & np.isfinite(got)
         for part in parts_of(exact):
-            mask = np.isfinite(exact) & np.isfinite(given) & np.isfinite(got)
-            mask = mask if part is None else mask & part
-            size, own, error = rms(exact[mask]), rms((given - exact)[mask]), rms((got - exact)[mask])
+            mask = finite if part is None else finite & part
+            right, ours, theirs = exact[mask], given[mask], got[mask]
+            size, own, error = rms(right), rms(ours - right), rms(theirs - right)
             least = ROUNDINGS * ROUNDOFF.get(source.dtype.name, 2.0**-24) * size
             large, far = own > SUSPICIOUS * size, place >= own_run and own > OUTLIER * max(error, least)
             decisive = part is None and together >= UNDECIDED
-            follows = not alone and not decisive and rms((got - given)[mask]) <= OUTLIER * least
+            follows = not alone and not decisive and rms(theirs - ours) <= OUTLIER * least
             if follows or not (large or far):
                 continue  # what follows the source takes its decisions too
             found = _explained(explain, place, reference, source, part)

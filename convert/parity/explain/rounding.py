@@ -33,7 +33,9 @@ _HOPELESS = 100.0
 RMS = 1 / 3
 """The root mean square of errors, in units of the largest moves seen; a standard deviation is a twelfth of these."""
 UNDECIDED = 0.1
-"""Where a standard deviation of rounding is more than this part of an output, agreement proves nothing."""
+"""Where a standard deviation of rounding is more than this part of an output, agreement proves nothing,"""
+AGREES = 1e-3
+"""unless source and target agree to this part of it."""
 _LEAST = {name: float(ml_dtypes.finfo(name).tiny) for name in ROUNDOFF}
 """The least normal number by dtype."""
 _TINY = float(np.finfo(np.float64).tiny)
@@ -142,7 +144,7 @@ def _explain_numbers(
         return Explained(undecided=undecided)
     errors, moves = found - wanted, draws - exact
     errors[np.abs(errors) <= flushed] = 0
-    decided = are_decided(moves)
+    apart, decided = rms(errors), are_decided(moves)
     share = min(rms(moves[:, ~decided]) / TIMES / max(scale, _TINY), 1 / _TINY)
     most = largest_moves(moves)
     if share > UNDECIDED:  # errors this large are no longer small against what they may be at all
@@ -162,7 +164,7 @@ def _explain_numbers(
         shifts = [_along(direction, each, rows) for each in (errors, *moves)]
         if (np.abs(shifts[0]) > largest_moves(np.stack(shifts[1:]))).any():
             return Explained(f"the {what} of its elements differs by more than rounding does to it", share)
-    if not undecided and share > UNDECIDED:
+    if not undecided and share > UNDECIDED and apart > AGREES * scale:
         undecided = f"rounding alone moves it by {share:.0%} of its size"
     return Explained("", share, undecided)
 

@@ -483,6 +483,14 @@ def test_a_verdict_whose_estimate_takes_too_long_is_open(monkeypatch: pytest.Mon
     assert target_verdict(chain(("Mul", 3.0)), FEEDS, lambda y: y * np.float32(1.01)).status == FAIL
 
 
+@pytest.mark.parametrize(("factor", "status"), [(1 + 2e-5, PASS), (1.05, INCONCLUSIVE), (40.0, FAIL)])
+def test_agreement_proves_something_however_far_rounding_may_move_an_output(factor: float, status: str) -> None:
+    """Kernels of Tanh may be off by a rounding of 1, which is all of a number near 1e-7; this source happens not to."""
+    g = Graph()
+    g.output(g.Tanh(g.Mul(g.input("x", F, ["n", 20]), np.float32(1e-7))), "y")
+    assert target_verdict(g.model(), FEEDS, lambda y: y * np.float32(factor)).status == status
+
+
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
