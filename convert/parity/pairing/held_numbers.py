@@ -23,8 +23,12 @@ _ROUNDED = 1e-5
 """Largest distance of two numbers at one place that is rounding, relative to the root mean square of the tensor."""
 _CHANGED = 0.5
 """Largest share of missing elements of a tensor that was changed in places, rather than folded into others."""
-_SAMPLE = 1024
-"""Elements that are looked up first: where most of them are missing, all are taken to be."""
+_BLOCK = 1 << 16
+"""Elements that are hashed at a time, as many as stay in a core's cache. Of larger tensors a sample is remembered:"""
+_SAMPLED = np.uint64(15)
+"""the hashes without these bits, one of sixteen, and the same ones on both sides."""
+_FEW, _MANY = 8, 1024
+"""So many hashes of a sample are looked up; where there are fewer, all of the tensor's."""
 
 
 @dataclass(frozen=True)
@@ -61,27 +65,57 @@ class HeldNumbers:
 def compare_held_numbers(left: ir.Model, right: ir.Model) -> HeldNumbers:
     """Compare what two graphs hold by content, in any order of elements and of tensors.
 
-    Only tensors whose content is not on the other side are in memory together.
+    Each tensor is hashed once on either side; those that seem to have been changed in places are read once more.
     """
-    marks = Counter(_fingerprint(array) for _, array in held_arrays(right))
-    tensors, rest = 0, []
-    for name, array in held_arrays(left):
-        tensors += 1
-        if not marks[mark := _fingerprint(array)]:
-            rest.append((name, array))
+    ours = {name: _Mark.of(array) for name, array in held_arrays(left)}
+    theirs = {name: _Mark.of(array) for name, array in held_arrays(right)}
+    marks = Counter(mark.fingerprint for mark in theirs.values())
+    rest = {}
+    for name, mark in ours.items():
+        if marks[mark.fingerprint]:
+            marks[mark.fingerprint] -= 1
         else:
-            marks[mark] -= 1
-    if not rest:
-        return HeldNumbers(tensors)
-    others = _OtherSide([(name, array) for name, array in held_arrays(right) if marks[_fingerprint(array)] > 0])
-    changed, folded = [], 0
-    for name, array in rest:
-        missing = others.missing(name, array)
-        if missing > _CHANGED * np.count_nonzero(array):
-            folded += 1
-        elif missing:
-            changed.append(ChangedTensor(name, array.size, missing))
-    return HeldNumbers(tensors, tuple(changed), folded)
+            rest[name] = mark
+    known = np.sort(np.concatenate([np.zeros(0, np.uint64), *(mark.hashes for mark in theirs.values())]))
+    seeming = {name for name, mark in rest.items() if mark.looks_like(theirs.get(name)) or mark.is_mostly_in(known)}
+    if not seeming:
+        return HeldNumbers(len(ours), folded=len(rest))
+    others = _OtherSide([(n, array) for n, array in held_arrays(right) if marks[theirs[n].fingerprint] > 0])
+    missing = {n: (array.size, others.missing(n, array)) for n, array in held_arrays(left) if n in seeming}
+    changed = tuple(ChangedTensor(n, *counts) for n, counts in missing.items() if 0 < counts[1] <= _CHANGED * counts[0])
+    same = sum(not count for _, count in missing.values())
+    return HeldNumbers(len(ours), changed, len(rest) - len(changed) - same)
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """What is remembered of a tensor: what others of the same elements in any order have too, and some hashes of them.
+
+    hashes: all of a tensor of up to `_BLOCK` elements, a sample of a larger one.
+    """
+
+    fingerprint: tuple[object, ...]
+    hashes: np.ndarray
+    shape: tuple[int, ...]
+
+    @staticmethod
+    def of(array: np.ndarray) -> _Mark:
+        flat, total, hashes = array.reshape(-1), 0, []
+        for first in range(0, flat.size, _BLOCK):
+            found = _hashes(_bits(flat[first : first + _BLOCK]))
+            total = (total + int(found.sum(dtype=np.uint64))) % 2**64
+            hashes.append(found if flat.size <= _BLOCK else _sampled(found))
+        return _Mark((array.dtype.kind, array.size, total), np.concatenate(hashes), array.shape)
+
+    def looks_like(self, other: _Mark | None) -> bool:
+        """Return whether another tensor, of the same name, is of this kind and shape."""
+        return other is not None and (other.fingerprint[0], other.shape) == (self.fingerprint[0], self.shape)
+
+    def is_mostly_in(self, known: np.ndarray) -> bool:
+        """Return whether most elements are among those of the sorted hashes."""
+        sample = _sampled(self.hashes)
+        sample = sample[:_MANY] if sample.size >= _FEW else self.hashes
+        return _count_missing(sample, known) <= _CHANGED * sample.size
 
 
 def held_arrays(model: ir.Model) -> Iterator[tuple[str, np.ndarray]]:
@@ -125,22 +159,35 @@ def _table(attribute: ir.Attr) -> np.ndarray | None:
     return None
 
 
-def _fingerprint(array: np.ndarray) -> tuple[object, ...]:
-    """Return what tensors of the same elements in any order have in common: a sum of a hash of each element."""
-    if array.dtype.kind == "O":
-        return ("text", *sorted(map(str, array.ravel())))
-    # The finalizer of splitmix64 (Steele, Lea and Flood, 2014). Sums of the bits themselves would not see signs.
-    mixed = _bits(array)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    mixed ^= mixed >> np.uint64(31)
-    return array.dtype.kind, array.size, int(mixed.sum(dtype=np.uint64))
-
-
 def _bits(array: np.ndarray) -> np.ndarray:
-    """Return numbers as uint64, the same for equal ones of any float dtype."""
+    """Return elements as uint64, the same for equal ones: numbers of any float dtype, integers, words."""
+    if array.dtype.kind == "O":
+        return np.fromiter((hash(str(word)) for word in array.ravel()), np.int64, array.size).view(np.uint64)
     wide = array.astype(np.float64) + 0.0 if array.dtype.kind == "f" else array  # + 0: -0.0 equals 0.0
     return np.ascontiguousarray(wide).ravel().view(np.uint64)
+
+
+def _hashes(bits: np.ndarray) -> np.ndarray:
+    """Return a hash of each element, whose sums differ where those of the bits themselves would not.
+
+    The finalizer of splitmix64 (Steele, Lea and Flood, 2014).
+    """
+    mixed = bits
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def _sampled(hashes: np.ndarray) -> np.ndarray:
+    return hashes[(hashes & _SAMPLED) == 0]
+
+
+def _count_missing(wanted: np.ndarray, known: np.ndarray) -> int:
+    """Count the numbers that are not among the sorted others."""
+    if not known.size:
+        return wanted.size
+    places = np.minimum(np.searchsorted(known, wanted), known.size - 1)
+    return int(np.count_nonzero(known[places] != wanted))
 
 
 class _OtherSide:
@@ -151,7 +198,7 @@ class _OtherSide:
         self._sorted: dict[str, np.ndarray] = {}
 
     def missing(self, name: str, array: np.ndarray) -> int:
-        """Count the elements of a tensor that no tensor here has; all of them as soon as a sample shows that most are.
+        """Count the elements of a tensor that no tensor here has.
 
         Beside a tensor of the same name and shape, those that differ there by more than rounding.
         """
@@ -159,27 +206,11 @@ class _OtherSide:
         for other_name, other in self.tensors:
             if other_name == name and other.shape == array.shape and other.dtype.kind == kind == "f":
                 return _differing(array, other)
-        if kind == "O":
-            known = {str(word) for _, other in self.tensors if other.dtype.kind == "O" for word in other.ravel()}
-            return sum(str(word) not in known for word in array.ravel())
-        bits = _bits(array)[np.isfinite(array).ravel()]
-        sample = bits[:: max(1, bits.size // _SAMPLE)]
-        if self._unknown(sample, kind) > _CHANGED * sample.size:
-            return array.size
-        return self._unknown(bits, kind)
-
-    def _unknown(self, bits: np.ndarray, kind: str) -> int:
-        pool = self._pool(kind)
-        if not pool.size:
-            return bits.size
-        places = np.minimum(np.searchsorted(pool, bits), pool.size - 1)
-        return int(np.count_nonzero(pool[places] != bits))
-
-    def _pool(self, kind: str) -> np.ndarray:
         if kind not in self._sorted:
-            same = [_bits(array) for _, array in self.tensors if array.dtype.kind == kind]
+            same = [_bits(other) for _, other in self.tensors if other.dtype.kind == kind]
             self._sorted[kind] = np.sort(np.concatenate(same)) if same else np.zeros(0, np.uint64)
-        return self._sorted[kind]
+        finite = np.isfinite(array).ravel() if kind == "f" else slice(None)
+        return _count_missing(_bits(array)[finite], self._sorted[kind])
 
 
 def _differing(one: np.ndarray, two: np.ndarray) -> int:
