@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
-    from convert.parity.judge import VerifyMethod
+    from convert.parity.method import VerifyMethod
 
 
 @convert_errors()
@@ -204,9 +204,9 @@ def verify(
     >>> report.verdict.status, report.verdict.outputs[0].name, report.exit_code
     ('FAIL', 'log_probs', 3)
     """
-    from convert.parity.judge import VerifyMethod
-    from convert.parity.pairing.parts import Parts, open_side, verify_parts
-    from convert.parity.pairing.two_artefacts import verify_two
+    from convert.parity.method import VerifyMethod
+    from convert.parity.parts import Parts, open_side, verify_parts
+    from convert.parity.two_artefacts import verify_two
 
     report = report or Report("verify")
     left, right = open_side(source, open_source), open_side(target, open_source)
@@ -351,7 +351,7 @@ def _apply_layout(model: ir.Model, options: Options, report: Report) -> None:
 def _calibrated_method(method: VerifyMethod | None, graph: ir.Model, options: Options) -> VerifyMethod:
     """Activations in 8 bits are right in the ranges of the calibration data: it is what they are verified on."""
     from convert.parity.inputs.feeds import inputs_from_samples
-    from convert.parity.judge import VerifyMethod
+    from convert.parity.method import VerifyMethod
 
     method = method or VerifyMethod()
     return (

@@ -109,7 +109,7 @@ class ParityError(ConvertError):
     """Source and target disagree by more than rounding explains, or by more than the user's `rtol` and `atol`.
 
     >>> import convert
-    >>> from convert.parity.judge import VerifyMethod
+    >>> from convert.parity.method import VerifyMethod
     >>> try:
     ...     convert.convert("mnist_cnn.onnx", "caffe2", method=VerifyMethod(rtol=1e-12, atol=0))
     ... except convert.ParityError as error:
@@ -222,7 +222,7 @@ class ResourceLimit(ConvertError):
     """Time, memory or disk ran out.
 
     >>> import convert
-    >>> from convert.parity.judge import VerifyMethod
+    >>> from convert.parity.method import VerifyMethod
     >>> from convert.runners.process import Limits
     >>> try:
     ...     convert.convert("mnist_cnn.onnx", "onnx", "copy.onnx", method=VerifyMethod(limits=Limits(seconds=0.01)))

@@ -81,7 +81,7 @@ def _hold_generation(
 ) -> GenerationVerdict | None:
     """What the parts generate together, if they do. Raises `ParityError` where it is something else than the source."""
     from convert.parity.generation.encoders import STEMS, verify_encoder_generation
-    from convert.parity.judge import VerifyMethod
+    from convert.parity.method import VerifyMethod
 
     if set(files) != set(STEMS):
         return None

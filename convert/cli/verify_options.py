@@ -14,7 +14,7 @@ import click
 from convert.errors import ConvertError, UsageError
 
 if TYPE_CHECKING:
-    from convert.parity.judge import VerifyMethod
+    from convert.parity.method import VerifyMethod
     from convert.report import Report
     from convert.runners.process import Limits
 
@@ -38,7 +38,7 @@ class VerifyOptions:
         Raises `UsageError` for contradicting options and numbers that make no verdict, `BadInput` for unreadable
         inputs.
         """
-        from convert.parity.judge import VerifyMethod
+        from convert.parity.method import VerifyMethod
 
         if self.arrays is not None and self.images:
             raise UsageError("--inputs and --image both give inputs", hint="leave one of them out")

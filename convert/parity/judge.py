@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
 
-from convert.differences import Difference
 from convert.errors import ResourceLimit, Unsupported
 from convert.graph.tensors import ROUNDOFF, dtype_name, widened_array
 from convert.graph.values import quantizes
-from convert.naming import Names
-from convert.options import Options
 from convert.parity.compare.joined_parts import lost_part
-from convert.parity.compare.magnitudes import rms
 from convert.parity.compare.outputs import (
     FACTOR,
     FLOAT64_BOUND,
@@ -36,96 +31,20 @@ from convert.parity.compare.outputs import (
 )
 from convert.parity.compare.randomness import judge_random, random_outputs
 from convert.parity.compare.systematic_error import wrong_scale
+from convert.parity.evidence import RunOutputs, first_runs, outputs_of, reference_outputs
 from convert.parity.explain.picks import picking_node, picks_explained, worst_elements
 from convert.parity.explain.rounding import FLOAT64, UNDECIDED, Estimates, Explained
 from convert.parity.inputs.feeds import Feed
-from convert.runners.process import Limits, Outputs
+from convert.parity.magnitudes import rms
+from convert.parity.method import VerifyMethod
+from convert.runners.process import Outputs
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 
 if TYPE_CHECKING:
-    from convert.parity.pairing.counterparts import Counterparts
     from convert.reference.quantized import NarrowedOutputs
 
 
 _NO_ROUNDING = f"in float64 the graph is {{:.1e}} away from the source (bound {FLOAT64_BOUND:.0e}): not rounding"
-
-
-@dataclass(frozen=True)
-class VerifyMethod:
-    """How to verify.
-
-    `arrays` are the user's inputs by name or place (else `seeds` feeds are made); `rtol`/`atol` replace the bound;
-    `profile` asks for the errors along the network as well; `save` is where the inputs go (`.npz`); `target` are the
-    options to read the target with; `pairs` are names that belong together in two artefacts of the user's, source to
-    target, and `counterparts` what was made of them. Without, `names` are what the target calls the graph's ends (None:
-    as its format has them called). `theirs`: the target is a file of the user's, which may be broken.
-    `declared`: what of the two runtimes is declared to differ.
-    """
-
-    arrays: Mapping[Any, np.ndarray] | None = None
-    seeds: int = 3
-    rtol: float | None = None
-    atol: float | None = None
-    limits: Limits = field(default_factory=Limits)
-    profile: bool = False
-    save: Path | None = None
-    target: Options = field(default_factory=Options)
-    pairs: Mapping[str, str] = field(default_factory=dict)
-    counterparts: Counterparts | None = None
-    names: Names | None = None
-    theirs: bool = False
-    declared: Sequence[Difference] = ()
-
-    @property
-    def ends(self) -> Counterparts | Names:
-        """What belongs together at the ends of the graph and of the target."""
-        return self.counterparts or self.names or Names()
-
-    @property
-    def tolerant(self) -> bool:
-        """Whether tolerances replace the bound."""
-        return self.rtol is not None or self.atol is not None
-
-
-@dataclass(frozen=True)
-class RunOutputs:
-    """Outputs, one dict for each feed: of the source by precision, of the target, of the graph in float64 .
-
-    narrowed: of a target with narrower numbers, what the graph computes with such: how far the rounded is from the
-    exact is the noise floor then. refused: how the target did not take special inputs, which are left out then.
-    """
-
-    source: Mapping[str, Outputs | Unsupported]
-    target: Outputs
-    graph_float64: Outputs | Unsupported
-    narrowed: NarrowedOutputs | None = None
-    use: str = ""
-    """The way of using the target that gave its outputs."""
-    others: Mapping[str, Outputs] = field(default_factory=dict)
-    """Of the target by other ways of using it, on the first feeds or all."""
-    refused: str = ""
-    stand_ins: int = 0
-    """On so many of the last feeds the source did not run in float64: the graph's outputs stand in for its own."""
-
-
-def without_feed(runs: RunOutputs, at: int) -> RunOutputs:
-    """The outputs without those on one of the feeds."""
-    count = len(runs.target)
-
-    def rest(outputs: Outputs) -> Outputs:
-        return [*outputs[:at], *outputs[at + 1 :]]
-
-    source = {p: o if isinstance(o, Unsupported) else rest(o) for p, o in runs.source.items()}
-    graph = runs.graph_float64
-    others = {way: rest(o) for way, o in runs.others.items()}
-    return replace(
-        runs,
-        source=source,
-        target=rest(runs.target),
-        graph_float64=graph if isinstance(graph, Unsupported) else rest(graph),
-        others=others,
-        stand_ins=runs.stand_ins - (at >= count - runs.stand_ins),
-    )
 
 
 @dataclass(frozen=True)
@@ -177,14 +96,14 @@ def judge(evidence: Evidence) -> Verdict:
     verdict = Verdict(PASS, feeds=[feed.label for feed in feeds])
     names = [str(v.name) for v in graph.graph.outputs]
     verdict.reference, exact = reference_outputs(runs)
-    wrong = _contract_breach(graph, names, _outputs(runs.source["float32"]), runs.target)
+    wrong = _contract_breach(graph, names, outputs_of(runs.source["float32"]), runs.target)
     if wrong:
         verdict.status, (verdict.guilty, verdict.reason) = FAIL, wrong
         return verdict
     random = random_outputs(graph)
     for position, name in enumerate(names):
         if name in random:
-            sources = [_output_at(o, position) for o in _outputs(runs.source["float32"])]
+            sources = [_output_at(o, position) for o in outputs_of(runs.source["float32"])]
             row = judge_random(graph, name, random[name], sources, [o[name] for o in runs.target])
         else:
             row = _judge_output(evidence, position, exact)
@@ -354,7 +273,7 @@ def _judge_other_ways(evidence: Evidence, verdict: Verdict, exact: Outputs, rand
     """Hold the other ways of using the target to the same bound, in place; a failure in one way names it."""
     runs, failed = evidence.runs, any(row.status == FAIL for row in verdict.outputs)
     for way, outputs in runs.others.items():
-        part = replace(evidence, runs=_first_runs(replace(runs, target=outputs, others={}), len(outputs)))
+        part = replace(evidence, runs=first_runs(replace(runs, target=outputs, others={}), len(outputs)))
         wrong = None
         for position, row in enumerate(verdict.outputs):
             if row.name in random:
@@ -378,17 +297,6 @@ def _judge_other_ways(evidence: Evidence, verdict: Verdict, exact: Outputs, rand
             return
 
 
-def _first_runs(runs: RunOutputs, count: int) -> RunOutputs:
-    """The outputs on the first feeds."""
-    source = {p: o if isinstance(o, Unsupported) else o[:count] for p, o in runs.source.items()}
-    exact, narrowed = runs.graph_float64, runs.narrowed
-    if narrowed is not None:
-        narrowed = replace(narrowed, exact=narrowed.exact[:count], rounded=narrowed.rounded[:count])
-    kept = exact if isinstance(exact, Unsupported) else exact[:count]
-    stand_ins = max(0, runs.stand_ins - (len(runs.target) - count))
-    return RunOutputs(source, runs.target[:count], kept, narrowed, stand_ins=stand_ins)
-
-
 def without_foreign_float64(graph: ir.Model, runs: RunOutputs) -> RunOutputs:
     """The runs without a source in float64 that is another function than the source as deployed.
 
@@ -410,31 +318,12 @@ def without_foreign_float64(graph: ir.Model, runs: RunOutputs) -> RunOutputs:
     return runs
 
 
-def note_stand_ins(verdict: Verdict, feeds: Sequence[Feed], runs: RunOutputs) -> None:
-    """Name, in place, the feeds on which the graph is its own reference: there the source has no float64 run."""
-    if not runs.stand_ins or isinstance(runs.source["float64"], Unsupported):
-        return
-    labels = "; ".join(feed.label for feed in feeds[len(feeds) - runs.stand_ins :])
-    verdict.reference = f"{verdict.reference}; on {labels}: the shared graph in float64"
-    verdict.notes.append(f"the source does not run in float64 on {labels}: there the graph is compared with itself")
-
-
-def reference_outputs(runs: RunOutputs) -> tuple[str, Outputs]:
-    """What the outputs are compared with, and what it is called."""
-    exact = runs.source["float64"]
-    if not isinstance(exact, Unsupported):
-        return "the source in float64", exact
-    if isinstance(runs.graph_float64, Unsupported):
-        return "the source in float32 (no float64 to be had)", _outputs(runs.source["float32"])
-    return "the shared graph in float64", runs.graph_float64
-
-
 def _output_columns(
     name: str, position: int, exact: Outputs, runs: RunOutputs
 ) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
     """Reference, source and target of one output on each feed; of narrower targets exact and rounded graph, target."""
     targets = [o[name] for o in runs.target]
-    sources = [_output_at(o, position) for o in _outputs(runs.source["float32"])]
+    sources = [_output_at(o, position) for o in outputs_of(runs.source["float32"])]
     if runs.narrowed is None:
         return [_output_at(o, position) for o in exact], sources, targets
     rounded = [o[name].astype(s.dtype) for o, s in zip(runs.narrowed.rounded, sources, strict=True)]
@@ -484,12 +373,6 @@ def _contract_breach(graph: ir.Model, names: list[str], source: Outputs, target:
 
 def _dtype_name(array: np.ndarray) -> str:
     return "string" if array.dtype.kind in "OUS" else array.dtype.name
-
-
-def _outputs(found: Outputs | Unsupported) -> Outputs:
-    if isinstance(found, Unsupported):
-        raise found
-    return found
 
 
 def _output_at(outputs: Mapping[str, np.ndarray], position: int) -> np.ndarray:

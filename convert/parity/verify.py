@@ -20,8 +20,10 @@ from convert.graph.tensors import dtype_name
 from convert.graph.values import inverse_permutation, quantizes
 from convert.options import Options
 from convert.parity.compare.declared_ends import hold_declared_ends
+from convert.parity.compare.overflow import without_overflow
 from convert.parity.compare.randomness import random_outputs
 from convert.parity.compare.special_verdict import SpecialRun, is_float64_needed, judge_special, take_special
+from convert.parity.evidence import RunOutputs, note_stand_ins, outputs_of
 from convert.parity.explain.rounding import Estimates
 from convert.parity.generation.decoders import hold_generation
 from convert.parity.inputs import feeds as inputs
@@ -31,16 +33,15 @@ from convert.parity.inputs.coverage import describe_coverage
 from convert.parity.inputs.default_feeds import default_feeds
 from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.saved import save_feeds
-from convert.parity.inputs.uneven import without_overflow
-from convert.parity.judge import Evidence, RunOutputs, VerifyMethod, judge, note_stand_ins, without_foreign_float64
+from convert.parity.judge import Evidence, judge, without_foreign_float64
 from convert.parity.locate.places import locate, locate_source
+from convert.parity.method import VerifyMethod
 from convert.parity.runs.as_used import start
 from convert.parity.runs.memory import is_scarce
 from convert.parity.runs.repeats import (
     child_results,
     compare_draws,
     kept_outputs,
-    outputs_of,
     transpose_arrays,
     unrepeatable_sides,
 )

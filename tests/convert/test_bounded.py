@@ -23,7 +23,7 @@ from onnx import TensorProto, helper, numpy_helper
 from convert import activity, api
 from convert.errors import ResourceLimit
 from convert.graph.shape_inference import infer_proto
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.runners.process import Limits
 from tests.convert.runners.test_sandbox import endless_model
 from tests.support import hostile

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import convert
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from tests.support import timm_helper
 
 # Spatial sizes that keep the suite quick; the ViT is fixed to 224, and VGG has a window of 7 after five halvings.

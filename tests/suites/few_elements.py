@@ -25,9 +25,11 @@ import convert
 from convert import api, plugin
 from convert.options import Options, parse_input
 from convert.parity.compare.outputs import compare
+from convert.parity.evidence import RunOutputs
 from convert.parity.explain.rounding import Estimates
 from convert.parity.inputs.feeds import Feed
-from convert.parity.judge import Evidence, RunOutputs, VerifyMethod, judge
+from convert.parity.judge import Evidence, judge
+from convert.parity.method import VerifyMethod
 from convert.report import Report
 from convert.verdict import FAIL, PASS
 

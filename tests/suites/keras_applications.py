@@ -132,7 +132,7 @@ def work(name: str, pairs: Sequence[str], seeds: int, seconds: int, tf2onnx: str
 def _pair(outcome: Outcome, folder: Path, seeds: int, seconds: int) -> bool:
     """Convert, verify and fill in the figures; False where the target cannot be run here."""
     import convert
-    from convert.parity.judge import VerifyMethod
+    from convert.parity.method import VerifyMethod
     from convert.parity.verify import unavailable_reason
     from convert.runners.process import Limits
 

@@ -95,7 +95,7 @@ def without_target(source: Any, options: Any, graph: Any, feeds: Sequence[Any]) 
 def judged(pair: Pair, kind: str, path: Path) -> dict[str, bool]:
     """By method, whether the target is accepted; one that does not run is accepted by nobody."""
     from convert.errors import ConvertError
-    from convert.parity.judge import RunOutputs
+    from convert.parity.evidence import RunOutputs
     from convert.parity.verify import _narrowed_outputs, _storage_format
     from convert.source import Source
 
@@ -128,7 +128,8 @@ def judged(pair: Pair, kind: str, path: Path) -> dict[str, bool]:
 def concluded(graph: Any, feeds: Sequence[Any], runs: Any) -> Any:
     """The verdict as `convert.parity.verify` comes to it."""
     from convert.parity.explain.rounding import Estimates
-    from convert.parity.judge import Evidence, VerifyMethod, judge, without_foreign_float64
+    from convert.parity.judge import Evidence, judge, without_foreign_float64
+    from convert.parity.method import VerifyMethod
 
     runs = without_foreign_float64(graph, runs)
     return judge(Evidence(graph, feeds, runs, VerifyMethod(), Estimates(graph, feeds)))
@@ -210,8 +211,8 @@ def score_reader(name: str) -> list[dict[str, Any]]:
     from convert.errors import ConvertError, Unsupported
     from convert.options import Options, parse_input
     from convert.parity.compare.outputs import float64_error
+    from convert.parity.evidence import RunOutputs
     from convert.parity.inputs import feeds as inputs
-    from convert.parity.judge import RunOutputs
     from convert.report import Report
     from convert.source import Source
 

@@ -373,7 +373,7 @@ def is_equivalent(clean: Path, planted: Path, feeds: Sequence[Any]) -> bool:
     """Whether the planted file computes the same as the clean one in float64, in its smaller elements too."""
     from convert.errors import ConvertError
     from convert.options import Options
-    from convert.parity.compare.magnitudes import smaller_parts
+    from convert.parity.magnitudes import smaller_parts
     from convert.runners import onnx as runner
     from convert.source import Source
 

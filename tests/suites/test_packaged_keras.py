@@ -14,7 +14,7 @@ import pytest
 from packaged import downloaded
 
 import convert
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.report import Report
 
 pytestmark = pytest.mark.long

@@ -11,7 +11,7 @@ from packaged import downloaded, installed
 
 import convert
 from convert.errors import Unsupported
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.report import Report
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -100,7 +100,7 @@ def work(connection: Connection, entry: Entry, targets: Sequence[str], limits: L
 def _convert(built: Built, outcome: Outcome, folder: Path, limits: Limits) -> None:
     """Convert, verify and fill in the figures. Raises what `convert` does, and AssertionError for empty agreement."""
     import convert
-    from convert.parity.judge import VerifyMethod
+    from convert.parity.method import VerifyMethod
     from convert.runners import process
 
     path = folder / f"model.{outcome.target}"

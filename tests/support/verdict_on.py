@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from convert.parity.evidence import RunOutputs
 from convert.parity.explain.rounding import Estimates
 from convert.parity.inputs.feeds import Feed
-from convert.parity.judge import Evidence, RunOutputs, VerifyMethod, judge
+from convert.parity.judge import Evidence, judge
+from convert.parity.method import VerifyMethod
 from convert.verdict import Verdict
 
 

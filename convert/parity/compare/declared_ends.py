@@ -11,7 +11,7 @@ from convert import plugin
 from convert.declared_ends import DeclaredEnd, DeclaredEnds
 from convert.graph.values import inverse_permutation
 from convert.naming import Names
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.parity.pairing.counterparts import Counterparts
 from convert.passes.layout.boundary import boundary_permutations
 from convert.runners.process import Outputs

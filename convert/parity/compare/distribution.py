@@ -14,9 +14,8 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph.tensors import widened_array
-from convert.parity.compare.magnitudes import rms
 from convert.parity.compare.randomness import random_outputs
-from convert.parity.inputs.feeds import Feed
+from convert.parity.magnitudes import rms
 from convert.runners.process import Outputs
 from convert.verdict import FAIL, INCONCLUSIVE, Verdict
 
@@ -28,8 +27,6 @@ FALSE_ALARMS = 1e-6
 """How often an output whose two sides draw alike is called different, at the most."""
 _TESTS = 4
 BOUND = float(np.sqrt(2 * np.log(2 * _TESTS / FALSE_ALARMS)))
-MOST = 1_000_000
-"""Numbers in weights and inputs: larger models take too long to be run so often."""
 LEAST = 1e-3
 """Differences up to here, of the output's size, may be rounding, which goes one way."""
 
@@ -61,20 +58,6 @@ def distribution_difference(sources: Sequence[np.ndarray], targets: Sequence[np.
             if surprise > BOUND and share > LEAST:
                 return f"the {what} of {len(sources)} draws differs, by {share:.1e} of the output's size"
     return ""
-
-
-def is_small(graph: ir.Model, feed: Feed) -> bool:
-    """Whether a graph may be run so often: by the numbers that it holds and takes."""
-    return _weights(graph) + sum(a.size for a in feed.arrays.values()) <= MOST
-
-
-def is_large(graph: ir.Model) -> bool:
-    """Whether a graph is not small whatever it is fed: what it holds is too much by itself."""
-    return _weights(graph) > MOST
-
-
-def _weights(graph: ir.Model) -> int:
-    return sum(v.const_value.size for g in graph.graphs() for v in g.initializers.values() if v.const_value is not None)
 
 
 def hold_draws(verdict: Verdict, graph: ir.Model, ours: Outputs, theirs: Outputs) -> None:

@@ -14,9 +14,9 @@ import numpy as np
 
 from convert.errors import ResourceLimit
 from convert.graph.tensors import ROUNDOFF, widened_array
-from convert.parity.compare.magnitudes import rms, smaller_columns, smaller_parts
 from convert.parity.explain.picks import count_flips
 from convert.parity.explain.rounding import Explained
+from convert.parity.magnitudes import rms, smaller_columns, smaller_parts
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, SetErrors
 
 # A correct target may round worse than the source: another summation order, a Winograd convolution, a fused kernel.

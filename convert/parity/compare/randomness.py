@@ -16,7 +16,7 @@ from convert.graph import location_of
 from convert.graph.shape_inference import subgraphs
 from convert.graph.tensors import widened_array
 from convert.graph.values import draws_numbers
-from convert.parity.compare.magnitudes import rms
+from convert.parity.magnitudes import rms
 from convert.verdict import FAIL, INCONCLUSIVE, OutputVerdict
 
 # What these give depends on the shape of their input only.

@@ -13,9 +13,9 @@ from convert.errors import ConvertError, Unsupported
 from convert.graph.shape_inference import subgraphs
 from convert.graph.tensors import widened_array
 from convert.notes import Note
+from convert.parity.evidence import RunOutputs, without_feed
 from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.special import ROWS, TINY, special_difference
-from convert.parity.judge import RunOutputs, without_feed
 from convert.verdict import FAIL, PASS, Verdict
 
 Arrays = Mapping[str, np.ndarray]

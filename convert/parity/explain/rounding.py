@@ -17,8 +17,8 @@ import onnx_ir as ir
 from convert.activity import doing, limited_time
 from convert.errors import ConvertError, ResourceLimit
 from convert.graph.tensors import ROUNDOFF, widened_array
-from convert.parity.compare.magnitudes import rms
 from convert.parity.inputs.feeds import Feed
+from convert.parity.magnitudes import rms
 
 TIMES = 8.0
 """An error of as many standard deviations of rounding is tried out."""

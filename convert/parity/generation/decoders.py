@@ -12,9 +12,9 @@ from convert.activity import doing
 from convert.errors import ConvertError, Unsupported
 from convert.graph.values import known_dims
 from convert.options import Options
-from convert.parity.compare.magnitudes import rms, smaller_parts
 from convert.parity.compare.outputs import FACTOR, LEAST, OUTLIER
-from convert.parity.judge import VerifyMethod
+from convert.parity.magnitudes import rms, smaller_parts
+from convert.parity.method import VerifyMethod
 from convert.runners.generation import PAST, PRESENT, CachePart, EncoderGeneration, Generation
 from convert.runners.process import GENERATE, HOW, execute
 from convert.source import Source

@@ -11,7 +11,7 @@ from convert import plugin
 from convert.errors import ConvertError
 from convert.options import Options
 from convert.parity.generation.decoders import TOKENS, compare_generation, generate_with
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.report import Report, Tensor
 from convert.runners.generation import PAST, EncoderGeneration, GenerationPart
 from convert.source import Source

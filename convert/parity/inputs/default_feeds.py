@@ -16,7 +16,7 @@ from convert.parity.inputs.long_sizes import long_feeds
 from convert.parity.inputs.saved import input_sets
 from convert.parity.inputs.size_ways import way_feeds
 from convert.parity.inputs.uneven import far_feed, longest_feed, offset_feed, uneven_feed, with_unusual_rows
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 
 _EDGES = 3
 """From so many seeds on there are sets at the edge."""

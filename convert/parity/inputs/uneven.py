@@ -13,15 +13,10 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from convert.errors import Unsupported
 from convert.graph import Dim
-from convert.graph.tensors import widened_array
 from convert.graph.values import constant_integers, known_dims, quantizes
-from convert.parity.compare.distribution import is_large, is_small
-from convert.parity.compare.magnitudes import rms
-from convert.parity.compare.outputs import FACTOR, distance
-from convert.parity.explain.rounding import UNDECIDED
 from convert.parity.inputs.boundary_values import may_be_negative, uses_of_content
+from convert.parity.inputs.cost import is_cheap, is_large, is_small
 from convert.parity.inputs.feeds import (
     RANK,
     Feed,
@@ -34,7 +29,6 @@ from convert.parity.inputs.feeds import (
     unlike_steps,
 )
 from convert.parity.inputs.size_guards import broken_guards, fit_sizes
-from convert.parity.judge import RunOutputs, reference_outputs, without_feed
 
 LARGE, FAR = 16, 2048
 """How much larger the numbers of some rows, and of a set, are: half of them are beyond 10 and 1,000 then."""
@@ -47,8 +41,6 @@ _SIZES = ((65, 129), (9, 129), (9, 65), (9, 0))
 """Rows, and the least size of the first dim behind them: the first of these that is cheap, or else the last."""
 _FEW, _LONGEST, _LONGEST_TABLE = 3, 512, 1024
 """Rows where a dim may be longer, up to a limit that is known; the most rows of a table of places."""
-_PRODUCTS, _ELEMENTS = 1 << 29, 1 << 19
-"""Elements of the inputs times weights, about what the convolutions of a model cost, and elements, at the most."""
 
 
 def uneven_feed(model: ir.Model, seed: int, alike: bool = False, large: bool = True) -> Feed | None:
@@ -69,7 +61,7 @@ def uneven_feed(model: ir.Model, seed: int, alike: bool = False, large: bool = T
         if sizes is None or (sizes in usual and not (floating and large)):
             continue
         feed = sized_feed(model, seed, sizes)
-        if is_small(model, feed) and ((rows, long) == _SIZES[-1] or _is_cheap(model, feed)):
+        if is_small(model, feed) and ((rows, long) == _SIZES[-1] or is_cheap(model, feed)):
             large_rows = floating and large
             return _with_large_rows(feed, _places(model)) if large_rows else replace(feed, edge=True, uneven=True)
     return None
@@ -135,7 +127,7 @@ def longest_feed(model: ir.Model, seed: int) -> Feed | None:
         sizes = fit_sizes({n: min(rows, most[n]) if n in inner else usual[n] for n in free}, guards, bounds)
         if not broken_guards(guards, sizes):
             feed = sized_feed(model, seed, complete_sizes(model, sizes))
-            cheap = is_small(model, feed) and _is_cheap(model, feed)
+            cheap = is_small(model, feed) and is_cheap(model, feed)
             return replace(feed, edge=True, uneven=True) if cheap else None
     return None
 
@@ -248,12 +240,6 @@ def _uneven_sizes(model: ir.Model, rows: int, long: int, alike: bool) -> dict[st
     return None if broken_guards(guards, sizes) else complete_sizes(model, sizes)
 
 
-def _is_cheap(model: ir.Model, feed: Feed) -> bool:
-    elements = sum(a.size for a in feed.arrays.values())
-    weights = sum(v.const_value.size for v in model.graph.initializers.values() if v.const_value is not None)
-    return elements <= _ELEMENTS and elements * weights <= _PRODUCTS
-
-
 def _with_large_rows(feed: Feed, kept: Set[str]) -> Feed:
     arrays = {name: array if name in kept else _scaled_rows(array) for name, array in feed.arrays.items()}
     return replace(
@@ -281,90 +267,3 @@ def _times(array: np.ndarray, factor: int) -> np.ndarray:
     if not (_is_real(array) or array.dtype.kind == "c"):
         return array
     return (array * np.asarray(factor, array.dtype)).astype(array.dtype)
-
-
-def without_overflow(
-    graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs
-) -> tuple[list[Feed], RunOutputs, list[str]]:
-    """Feeds and outputs without the sets of larger numbers on which the source overflows or only rounds, with notes.
-
-    What rounding alone moves by more than `MOST`, as where gates are saturated, shows nothing that the usual sets do
-    not; what is further off than that is compared. What is infinite or NaN in float32 and a number in float64 has its
-    place by the order of operations. Where the source has no number in float64 either and the target has, as of the
-    logarithm of a softmax, there is none to compare that with. What is smaller there than a rounding of the numbers on
-    usual sets, as derivatives of saturated functions are, is a matter of digits that only some kernels keep.
-    """
-    single = runs.source["float32"]
-    if isinstance(single, Unsupported) or runs.narrowed is not None:
-        return list(feeds), runs, []
-    exact = reference_outputs(runs)[1]
-    names = [str(v.name) for v in graph.graph.outputs]
-    usual = _least_sizes([list(o.values()) for f, o in zip(feeds, exact, strict=True) if not f.uneven])
-    found: dict[str, list[int]] = {}
-    for place, feed in enumerate(feeds):
-        if not feed.uneven:
-            continue
-        target = [runs.target[place].get(name, np.zeros(0)) for name in names]
-        outputs = list(single[place].values()), list(exact[place].values()), target
-        if why := _overflow_reason(*outputs) or _vanishing_reason(*outputs, usual):
-            found.setdefault(why, []).append(place)
-    over = sorted(place for places in found.values() for place in places)
-    for place in reversed(over):
-        runs = without_feed(runs, place)
-    notes = [
-        f"larger numbers are not verified: {why} on {'; '.join(feeds[i].label for i in places)}"
-        for why, places in found.items()
-    ]
-    return [f for i, f in enumerate(feeds) if i not in over], runs, notes
-
-
-def _overflow_reason(source: list[np.ndarray], exact: list[np.ndarray], target: list[np.ndarray]) -> str:
-    """Why outputs on larger numbers are not compared, or nothing."""
-    pairs = [(a, b, c) for a, b, c in zip(source, exact, target, strict=False) if a.dtype.kind not in "OUSbiu"]
-    finite = [tuple(np.isfinite(widened_array(x)) for x in each) for each in pairs]
-    if any(a.shape == b.shape and bool((~a & b).any()) for a, b, _ in finite):
-        return "in its own dtypes the source overflows"
-    if any(a.shape == b.shape == c.shape and bool((~a & ~b & c).any()) for a, b, c in finite):
-        return "the source is infinite or NaN, and the target is not,"
-    same = [(a, b, c) for a, b, c in pairs if a.dtype.kind in "fV" and a.shape == b.shape == c.shape]
-    noises = [distance(a, b) for a, b, _ in same]
-    if any(n > UNDECIDED for n in noises) and all(
-        distance(c, b) <= FACTOR * n for n, (_, b, c) in zip(noises, same, strict=True)
-    ):
-        return f"rounding alone moves the source by {max(noises):.0%}"
-    return ""
-
-
-_ROUNDOFF = 2.0**-24  # of float32, in which kernels compute numbers that are narrower, too
-_DIGITS_LOST = 2.0**-18
-
-
-def _least_sizes(outputs: list[list[np.ndarray]]) -> list[float]:
-    """Of each output the least root mean square that it has on some sets, 0 where it has none and is no float."""
-    columns = zip(*outputs, strict=False)
-    return [min((_size(a) for a in column if a.size), default=0.0) for column in columns]
-
-
-def _size(array: np.ndarray) -> float:
-    if array.dtype.kind not in "fV":
-        return 0.0
-    wide = widened_array(array).astype(np.float64)
-    found = rms(wide[np.isfinite(wide)])
-    return found if np.isfinite(found) else 0.0
-
-
-def _vanishing_reason(
-    source: list[np.ndarray], exact: list[np.ndarray], target: list[np.ndarray], usual: list[float]
-) -> str:
-    """Why outputs on larger numbers are not compared that have next to no size there, or nothing.
-
-    It takes an output of which digits are lost, in source or target, and neither is off by as much as a rounding of
-    what it is on usual sets.
-    """
-    for a, b, c, size in zip(source, exact, target, usual, strict=False):
-        if not size or not a.shape == b.shape == c.shape or not 0 < _size(b) <= _ROUNDOFF * size:
-            continue
-        off = [distance(a, b), distance(c, b)]
-        if max(off) > _DIGITS_LOST and max(off) * _size(b) <= _ROUNDOFF * size:
-            return "an output is smaller than a rounding of what it is on other inputs"
-    return ""

@@ -10,7 +10,7 @@ from typing import Any
 
 from convert.errors import ConvertError, UsageError
 from convert.options import Options
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.report import ChainStep, Report
 from convert.verdict import PASS
 

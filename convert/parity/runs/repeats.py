@@ -11,10 +11,12 @@ import onnx_ir as ir
 from convert.errors import ConvertError, Unsupported
 from convert.graph.values import inverse_permutation
 from convert.options import Options
-from convert.parity.compare.distribution import DRAWS, hold_draws, is_small
+from convert.parity.compare.distribution import DRAWS, hold_draws
 from convert.parity.compare.randomness import describe_repeats, random_outputs
+from convert.parity.evidence import outputs_of
+from convert.parity.inputs.cost import is_small
 from convert.parity.inputs.feeds import Feed
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.passes.layout.boundary import Moves, boundary_permutations
 from convert.runners.process import Outputs, RunningChild, execute
 from convert.source import Source
@@ -95,9 +97,3 @@ def child_results(running: RunningChild, who: str) -> dict[str, Outputs | Unsupp
     except ConvertError as error:
         error.message = f"{error.message} (the {who} of the comparison)"
         return error
-
-
-def outputs_of(found: Outputs | Unsupported) -> Outputs:
-    if isinstance(found, Unsupported):
-        raise found
-    return found

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from convert.errors import BrokenPackage, ConvertError, ResourceLimit, Unsupported, UsageError
 from convert.options import Options
+from convert.parity.evidence import RunOutputs
 from convert.parity.inputs.feeds import (
     GIVEN,
     Feed,
@@ -21,7 +22,7 @@ from convert.parity.inputs.feeds import (
 )
 from convert.parity.inputs.size_guards import broken_guards, fit_sizes
 from convert.parity.inputs.size_search import describe_search, search_sizes
-from convert.parity.judge import RunOutputs, VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.source import Source
 
 Run = Callable[[Sequence[Feed]], RunOutputs]

@@ -11,7 +11,7 @@ from convert.frontends.caffe2.runner.runner import available
 from torch import nn
 
 import convert
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from tests.convert.test_networks import NETWORKS, spec
 from tests.support import timm_helper
 

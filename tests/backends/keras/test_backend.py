@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 import convert
 from convert.errors import Unsupported
 from convert.options import Options
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.passes.layout.boundary import permute_boundary
 from convert.report import Report
 from tests.support.tensorflow_networks import INPUT, OUTPUT, close, image, onnxruntime_of, resnet, shared

@@ -17,7 +17,7 @@ from convert import api, plugin
 from convert.errors import ConvertError, Unsupported
 from convert.naming import Names
 from convert.options import Options
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.parity.runs.as_used import TargetRuns
 from convert.parity.verify import runs_of_every_feed, verify
 from convert.report import Report

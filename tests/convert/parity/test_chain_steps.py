@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from convert.errors import BadInput, ConvertError, UsageError
-from convert.parity.judge import VerifyMethod
 from convert.parity.locate.chain import Artifact, parse_artifacts, parse_pairs, verify_chain
+from convert.parity.method import VerifyMethod
 from convert.report import Report
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 

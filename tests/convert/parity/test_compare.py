@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convert.parity.compare.magnitudes import rms
 from convert.parity.compare.outputs import argmax_agreement, compare, compare_narrow, float64_error, vacuous_reason
+from convert.parity.magnitudes import rms
 from convert.verdict import FAIL, INCONCLUSIVE, PASS
 
 SIZE = 4096

@@ -14,13 +14,14 @@ from convert.graph import Graph
 from convert.parity.compare import declared_ends
 from convert.parity.compare.declared_ends import _dims
 from convert.parity.compare.distribution import distribution_difference
-from convert.parity.compare.magnitudes import _may_have_gap, smaller_columns, smaller_parts
 from convert.parity.compare.outputs import _count_wrong, compare, structure_difference
+from convert.parity.compare.overflow import _overflow_reason
 from convert.parity.explain.picks import _largest
 from convert.parity.inputs.boundary_values import _MOST, _with_whole_rows, boundary_values, mix_boundary_values
 from convert.parity.inputs.given_arrays import with_pairs
 from convert.parity.inputs.special import _kinds as kinds_of_elements
-from convert.parity.inputs.uneven import _overflow_reason, _times
+from convert.parity.inputs.uneven import _times
+from convert.parity.magnitudes import _may_have_gap, smaller_columns, smaller_parts
 from convert.parity.pairing.weights import _comparable
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 

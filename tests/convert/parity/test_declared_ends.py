@@ -17,7 +17,7 @@ from convert.declared_ends import DeclaredEnd, DeclaredEnds
 from convert.naming import Names
 from convert.options import Options
 from convert.parity.compare.declared_ends import contradictions
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.parity.verify import verify
 from convert.report import Report
 from convert.runners.onnx import import_onnxruntime, run_file

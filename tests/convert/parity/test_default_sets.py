@@ -13,7 +13,7 @@ from convert.graph.metadata import DIMS_KEY
 from convert.options import Options
 from convert.parity.inputs.default_feeds import default_feeds
 from convert.parity.inputs.feeds import GIVEN, WITHOUT_ZERO, Feed, special_feed
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.parity.pairing.counterparts import Counterparts
 from convert.parity.runs.repeats import kept_outputs
 from tests.convert.parity.input_models import plain

@@ -15,6 +15,7 @@ from convert.graph import Graph
 from convert.options import Options
 from convert.parity.compare.declared_ends import _dims
 from convert.parity.compare.outputs import _is_alike, compare, vacuous_reason
+from convert.parity.evidence import RunOutputs
 from convert.parity.generation.decoders import generation_of
 from convert.parity.inputs.boundary_values import boundary_values, mix_boundary_values
 from convert.parity.inputs.feeds import Feed, given_feed, inputs_from_samples
@@ -22,7 +23,7 @@ from convert.parity.inputs.image_inputs import parse_preparation
 from convert.parity.inputs.size_search import _spread_choice
 from convert.parity.inputs.special import special_difference
 from convert.parity.inputs.uneven import with_unusual_rows
-from convert.parity.judge import RunOutputs, VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.parity.pairing.counterparts import Counterparts, _fits, _pair, narrow_dims
 from convert.parity.pairing.weights import describe_weights
 from convert.parity.runs.source_runs import _with_integers_of

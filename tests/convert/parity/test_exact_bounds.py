@@ -11,8 +11,9 @@ import pytest
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.parity.compare.outputs import compare, compare_narrow, vacuous_reason
+from convert.parity.evidence import RunOutputs
 from convert.parity.inputs.feeds import Feed
-from convert.parity.judge import RunOutputs, VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, SetErrors
 from tests.support.verdict_on import verdict_on
 

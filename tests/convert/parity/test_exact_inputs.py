@@ -15,6 +15,7 @@ from convert.graph import Graph
 from convert.graph.metadata import RANGE_KEY
 from convert.options import Options
 from convert.parity.compare.special_verdict import operators_behind
+from convert.parity.evidence import RunOutputs, first_runs
 from convert.parity.inputs import size_guards, size_search
 from convert.parity.inputs.feeds import (
     GIVEN,
@@ -28,7 +29,7 @@ from convert.parity.inputs.feeds import (
     special_feed,
 )
 from convert.parity.inputs.saved import input_sets
-from convert.parity.judge import RunOutputs, VerifyMethod, _first_runs
+from convert.parity.method import VerifyMethod
 from convert.parity.pairing.counterparts import Counterparts, _both, _by_place, _plain_name, narrow_dims
 from convert.parity.runs import source_runs
 from convert.parity.verify import _completed, _in_dtypes_of, _worst_feed, runs_of_every_feed
@@ -109,7 +110,7 @@ def test_first_runs_have_stand_ins_of_their_own() -> None:
     outputs = [{"y": np.full(2, float(i))} for i in range(4)]
     for count, left in ((4, 2), (3, 1), (2, 0), (1, 0)):
         runs = RunOutputs({"float32": outputs, "float64": NO}, outputs, outputs, stand_ins=2)
-        found = _first_runs(runs, count)
+        found = first_runs(runs, count)
         assert (found.stand_ins, len(found.target), len(found.source["float32"])) == (left, count, count)  # type: ignore[arg-type]
         assert found.source["float64"] is NO
 

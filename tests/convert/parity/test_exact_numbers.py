@@ -22,8 +22,8 @@ from convert.parity.inputs.feeds import Feed, given_feed, sized_feed
 from convert.parity.inputs.size_guards import fit_sizes
 from convert.parity.inputs.size_search import _elements, _refusal, _spread_choice, _that_fit, _variants
 from convert.parity.inputs.special import special_difference
-from convert.parity.judge import VerifyMethod
 from convert.parity.locate import places as locate_room
+from convert.parity.method import VerifyMethod
 from convert.parity.pairing.counterparts import Counterparts, _check_pair, _Lists
 from convert.parity.pairing.weights import _distance, _fingerprint, weight_differences
 from convert.parity.runs.repeats import kept_outputs

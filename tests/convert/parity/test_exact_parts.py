@@ -13,16 +13,18 @@ import pytest
 from convert.errors import ConvertError, ResourceLimit, UsageError
 from convert.graph import Graph
 from convert.options import Options
+from convert.parity import two_artefacts
 from convert.parity.compare.randomness import describe_repeats, random_outputs
 from convert.parity.compare.special_verdict import take_special
+from convert.parity.evidence import RunOutputs
 from convert.parity.inputs import saved, size_search, special
 from convert.parity.inputs.feeds import Feed, given_feed, sized_feed
 from convert.parity.inputs.special import special_difference
-from convert.parity.judge import RunOutputs, VerifyMethod
 from convert.parity.locate import places as locate
 from convert.parity.locate import profile
 from convert.parity.locate.pairing import trace_graph
-from convert.parity.pairing import two_artefacts, weights
+from convert.parity.method import VerifyMethod
+from convert.parity.pairing import weights
 from convert.parity.pairing.counterparts import _check_pair, _Lists, find_counterparts
 from convert.parity.runs import as_used, repeats
 from convert.report import Report

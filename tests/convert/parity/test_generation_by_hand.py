@@ -19,7 +19,7 @@ from convert.parity.generation import decoders
 from convert.parity.generation import encoders as encoder_generation
 from convert.parity.generation.decoders import compare_generation, generation_of, hold_generation
 from convert.parity.generation.encoders import STEMS, encoder_prompt, verify_encoder_generation
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.report import Report, Tensor
 from convert.runners.generation import CachePart, EncoderGeneration, Generation
 from convert.source import Source

@@ -17,9 +17,10 @@ from convert.errors import ConvertError, ResourceLimit, Unsupported
 from convert.graph import Graph
 from convert.options import Options
 from convert.parity.compare.outputs import argmax_agreement, compare
+from convert.parity.evidence import RunOutputs
 from convert.parity.explain.picks import count_flips, worst_elements
 from convert.parity.inputs.feeds import Feed
-from convert.parity.judge import RunOutputs, VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.parity.verify import failed_run_verdict
 from convert.report import Report
 from convert.source import Source

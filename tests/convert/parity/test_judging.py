@@ -11,8 +11,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from convert.errors import Unsupported
+from convert.parity.evidence import RunOutputs
 from convert.parity.inputs.feeds import Feed
-from convert.parity.judge import RunOutputs, VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 from tests.support.onnx_support import info, model, read
 from tests.support.verdict_on import verdict_on

@@ -10,9 +10,9 @@ import pytest
 
 from convert.graph import Graph
 from convert.options import Options
+from convert.parity import two_artefacts
 from convert.parity.inputs.feeds import implied_limits, sized_feed, unlike_steps
-from convert.parity.judge import VerifyMethod
-from convert.parity.pairing import two_artefacts
+from convert.parity.method import VerifyMethod
 from convert.report import Report
 from convert.source import Source
 from convert.verdict import PASS, Verdict

@@ -15,12 +15,12 @@ import pytest
 from convert.graph import Graph
 from convert.options import Options
 from convert.parity import verify as room
-from convert.parity.compare.magnitudes import smaller_columns, smaller_parts
 from convert.parity.inputs import size_guards, size_search
 from convert.parity.inputs.size_guards import evaluate, fit_sizes
 from convert.parity.inputs.size_search import _that_fit
-from convert.parity.judge import VerifyMethod
 from convert.parity.locate.profile import _TargetValues
+from convert.parity.magnitudes import smaller_columns, smaller_parts
+from convert.parity.method import VerifyMethod
 from convert.parity.runs import memory
 from convert.runners.process import Limits
 from convert.verdict import PASS, Verdict

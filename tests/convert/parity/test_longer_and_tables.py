@@ -14,9 +14,10 @@ from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
 from convert.options import Options
+from convert.parity.evidence import RunOutputs
 from convert.parity.inputs.feeds import GIVEN, Feed
 from convert.parity.inputs.uneven import _rows_taken_by_place, longest_feed
-from convert.parity.judge import RunOutputs, VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.parity.runs.source_runs import _is_empty, _longer_runs, _run, _with_integers_of, run_where_it_runs
 from convert.source import Source
 from tests.convert.parity.input_models import sized

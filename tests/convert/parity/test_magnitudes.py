@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from convert.parity.compare.magnitudes import smaller_parts
+from convert.parity.magnitudes import smaller_parts
 
 LEAST = np.finfo(np.float32).min
 

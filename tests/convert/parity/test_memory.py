@@ -59,7 +59,7 @@ def test_runs_that_do_not_fit_together_are_run_in_turn(
 
 
 def test_the_limit_that_a_user_gave_counts(tmp_path: Path, needed: int) -> None:
-    from convert.parity.judge import VerifyMethod
+    from convert.parity.method import VerifyMethod
 
     method = VerifyMethod(limits=Limits(memory=needed - 1))
     report = convert.convert(MODEL, "onnx", tmp_path / "out.onnx", method=method)

@@ -10,13 +10,15 @@ import pytest
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.graph.tensors import ROUNDOFF
-from convert.parity.compare.distribution import distribution_difference, is_small
+from convert.parity.compare.distribution import distribution_difference
 from convert.parity.compare.outputs import argmax_agreement, compare
+from convert.parity.evidence import RunOutputs
 from convert.parity.explain.picks import count_flips
+from convert.parity.inputs.cost import is_small
 from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.size_search import _candidates
 from convert.parity.inputs.special import reaches_shapes, special_array
-from convert.parity.judge import RunOutputs, without_foreign_float64
+from convert.parity.judge import without_foreign_float64
 from convert.parity.locate.profile import _axis_moves, _relative_error
 from convert.verdict import FAIL, INCONCLUSIVE, PASS
 from tests.support.verdict_on import verdict_on

@@ -17,11 +17,13 @@ from convert.parity import verify as room
 from convert.parity.compare import distribution
 from convert.parity.compare.distribution import BOUND, FALSE_ALARMS, hold_draws
 from convert.parity.compare.special_verdict import _with_denormals, _with_nan, take_special
+from convert.parity.evidence import RunOutputs, first_runs
+from convert.parity.inputs import cost
 from convert.parity.inputs.feeds import Feed, _implied_bound, implied_limits
 from convert.parity.inputs.size_search import _probe
-from convert.parity.judge import RunOutputs, VerifyMethod, _first_runs
 from convert.parity.locate.pairing import agreeing_names
 from convert.parity.locate.profile import profile_errors
+from convert.parity.method import VerifyMethod
 from convert.parity.runs import repeats
 from convert.parity.runs.repeats import compare_draws
 from convert.reference.quantized import NarrowedOutputs
@@ -48,12 +50,12 @@ def test_runs_on_the_first_inputs(stand_ins: int, count: int, left: int) -> None
     """Those on which the graph stands in are the last ones."""
     narrowed = NarrowedOutputs(DOUBLE, SINGLE)
     runs = RunOutputs({"float32": SINGLE, "float64": NONE}, SINGLE, DOUBLE, narrowed, stand_ins=stand_ins)
-    found = _first_runs(runs, count)
+    found = first_runs(runs, count)
     assert found.stand_ins == left
     assert found.source == {"float32": SINGLE[:count], "float64": NONE}
     assert (found.target, found.graph_float64) == (SINGLE[:count], DOUBLE[:count])
     assert found.narrowed == NarrowedOutputs(DOUBLE[:count], SINGLE[:count])
-    bare = _first_runs(replace(runs, graph_float64=NONE, narrowed=None), count)
+    bare = first_runs(replace(runs, graph_float64=NONE, narrowed=None), count)
     assert (bare.graph_float64, bare.narrowed) == (NONE, None)
 
 
@@ -127,7 +129,7 @@ def test_large_models_and_sides_that_fail_are_not_run_so_often(monkeypatch: pyte
     assert (compared(), runs) == ([], [3])
     found["source"], found["target"] = found["target"], found["source"]
     assert (compared(), runs) == ([], [3, 3])
-    monkeypatch.setattr(distribution, "MOST", 2)
+    monkeypatch.setattr(cost, "MOST", 2)
     assert compared() == ["random outputs are not compared in distribution: that takes too many runs of this model"]
     assert len(runs) == 2
 

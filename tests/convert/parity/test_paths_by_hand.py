@@ -14,16 +14,17 @@ from convert import plugin
 from convert.errors import ConvertError, Unsupported
 from convert.graph import Graph
 from convert.options import Options
-from convert.parity.compare.magnitudes import rms
 from convert.parity.compare.outputs import _count_wrong, float64_error
 from convert.parity.compare.randomness import describe_repeats, judge_random, random_outputs
+from convert.parity.evidence import RunOutputs, without_feed
 from convert.parity.generation import encoders as encoder_generation
 from convert.parity.generation.encoders import STEMS, verify_encoder_generation
 from convert.parity.inputs import size_search
 from convert.parity.inputs.boundary_values import mix_boundary_values
 from convert.parity.inputs.feeds import Feed, feed_sizes, sized_feed
-from convert.parity.judge import RunOutputs, VerifyMethod, without_feed
 from convert.parity.locate.places import _distance
+from convert.parity.magnitudes import rms
+from convert.parity.method import VerifyMethod
 from convert.parity.verify import _stand_in, _worst_feed, failed_run_verdict
 from convert.report import Report, Tensor
 from convert.source import Source

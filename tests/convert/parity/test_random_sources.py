@@ -16,7 +16,7 @@ from torch import nn
 
 import convert
 from convert.errors import Unsupported
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.verdict import FAIL, INCONCLUSIVE, PASS
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")

@@ -13,14 +13,14 @@ from convert import plugin
 from convert.errors import BadInput, ConvertError, UnsafeInput, Unsupported, UsageError
 from convert.graph import Graph
 from convert.options import Options
+from convert.parity import parts as verify_parts
+from convert.parity import two_artefacts
 from convert.parity.compare.distribution import hold_draws, redraws
 from convert.parity.generation.encoders import STEMS
 from convert.parity.inputs.size_search import suggested_sizes
-from convert.parity.judge import VerifyMethod
-from convert.parity.pairing import parts as verify_parts
-from convert.parity.pairing import two_artefacts
-from convert.parity.pairing.parts import Parts, parts_in
-from convert.parity.pairing.two_artefacts import _read_right
+from convert.parity.method import VerifyMethod
+from convert.parity.parts import Parts, parts_in
+from convert.parity.two_artefacts import _read_right
 from convert.report import Report
 from convert.source import Source
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict

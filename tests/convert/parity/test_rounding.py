@@ -17,9 +17,11 @@ from convert import stored
 from convert.differences import Difference
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.parity.evidence import RunOutputs
 from convert.parity.explain.rounding import Estimates
 from convert.parity.inputs.feeds import Feed
-from convert.parity.judge import RunOutputs, VerifyMethod, without_foreign_float64
+from convert.parity.judge import without_foreign_float64
+from convert.parity.method import VerifyMethod
 from convert.passes.to_float64 import widen_model
 from convert.reference.executor import run
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict

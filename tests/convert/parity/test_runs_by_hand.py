@@ -8,8 +8,9 @@ import pytest
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.parity.evidence import RunOutputs, reference_outputs
 from convert.parity.inputs.feeds import Feed
-from convert.parity.judge import RunOutputs, VerifyMethod, reference_outputs
+from convert.parity.method import VerifyMethod
 from convert.verdict import FAIL, INCONCLUSIVE, PASS
 from tests.support.verdict_on import verdict_on
 

@@ -21,7 +21,7 @@ from convert.parity.inputs.boundary_values import _mix_thresholds, mix_boundary_
 from convert.parity.inputs.feeds import Feed, _random_array
 from convert.parity.inputs.given_arrays import load_inputs
 from convert.parity.inputs.size_search import _candidates
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.parity.pairing import counterparts
 from convert.parity.pairing.counterparts import _by_place
 from convert.parity.runs import repeats

@@ -17,8 +17,8 @@ from convert.graph import Graph
 from convert.options import Options
 from convert.parity import verify as room
 from convert.parity.inputs.given_arrays import load_inputs
-from convert.parity.judge import VerifyMethod
 from convert.parity.locate import profile
+from convert.parity.method import VerifyMethod
 from convert.parity.pairing.counterparts import Counterparts
 from convert.parity.runs import source_runs
 from convert.parity.verify import unavailable_reason, verify

@@ -15,11 +15,11 @@ from convert.graph import Graph
 from convert.options import Options
 from convert.parity import verify as room
 from convert.parity.compare.declared_ends import _dims, _order
-from convert.parity.compare.magnitudes import smaller_columns, smaller_parts
+from convert.parity.inputs.cost import is_cheap
 from convert.parity.inputs.feeds import Feed, smallest_feed
 from convert.parity.inputs.size_search import _variants
-from convert.parity.inputs.uneven import _is_cheap
 from convert.parity.judge import _conclude
+from convert.parity.magnitudes import smaller_columns, smaller_parts
 from convert.parity.pairing.counterparts import Counterparts, _pair, narrow_dims
 from convert.parity.verify import verify
 from convert.verdict import FAIL, PASS, OutputVerdict, Verdict
@@ -47,7 +47,7 @@ def test_a_set_is_cheap_by_its_elements_and_their_products_with_weights(
     if weights:
         g.output(g.Neg(np.zeros(weights, np.float32)), "z")
     arrays = {"a": np.zeros(1, np.float32), "b": np.zeros(elements - 1, np.float32)}
-    assert _is_cheap(g.model(), Feed("one", arrays)) is cheap
+    assert is_cheap(g.model(), Feed("one", arrays)) is cheap
 
 
 def test_zeros_have_a_part_of_their_own_beside_large_numbers_alone() -> None:

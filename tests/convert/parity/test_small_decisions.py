@@ -23,7 +23,7 @@ from convert.parity.generation.encoders import STEMS, verify_encoder_generation
 from convert.parity.inputs.boundary_values import boundary_values
 from convert.parity.inputs.feeds import Feed, given_feed, implied_limits, sized_feed, unlike_steps
 from convert.parity.inputs.uneven import far_feed, uneven_feed, with_unusual_rows
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.parity.verify import verify
 from convert.report import Report, Tensor
 from convert.source import Source

@@ -14,16 +14,17 @@ from convert.declared_ends import DeclaredEnd, DeclaredEnds
 from convert.errors import Location, Unsupported
 from convert.graph import Graph
 from convert.options import Options
-from convert.parity.compare import declared_ends
+from convert.parity import two_artefacts
+from convert.parity.compare import declared_ends, overflow
 from convert.parity.compare.outputs import _differences_of_float32
 from convert.parity.compare.randomness import random_outputs
 from convert.parity.compare.special_verdict import _Excuse, _excused_rows
+from convert.parity.evidence import RunOutputs
 from convert.parity.generation.decoders import _prompt
-from convert.parity.inputs import size_search, uneven
+from convert.parity.inputs import size_search
 from convert.parity.inputs.feeds import Feed
-from convert.parity.judge import RunOutputs, VerifyMethod
 from convert.parity.locate.places import _locate_in_graph
-from convert.parity.pairing import two_artefacts
+from convert.parity.method import VerifyMethod
 from convert.parity.pairing.weights import _comparable
 from convert.report import Report
 from convert.runners.generation import Generation
@@ -77,19 +78,19 @@ def test_single_weights_are_compared_with_single_ones() -> None:
 def test_outputs_of_other_shapes_tell_no_overflow() -> None:
     """They are judged as such, and not left out as what overflows."""
     lost, one, two = np.array([NAN]), np.array([NAN, NAN]), np.ones(2)
-    assert uneven._overflow_reason([lost], [two], [two]) == ""
-    assert uneven._overflow_reason([two * NAN], [lost], [np.ones(1)]) == ""
-    assert uneven._overflow_reason([one], [one], [np.ones(1)]) == ""
-    assert uneven._overflow_reason([lost], [one], [two]) == ""
-    assert uneven._overflow_reason([one], [one], [two]) == "the source is infinite or NaN, and the target is not,"
-    assert uneven._overflow_reason([one], [two], [one]) == "in its own dtypes the source overflows"
+    assert overflow._overflow_reason([lost], [two], [two]) == ""
+    assert overflow._overflow_reason([two * NAN], [lost], [np.ones(1)]) == ""
+    assert overflow._overflow_reason([one], [one], [np.ones(1)]) == ""
+    assert overflow._overflow_reason([lost], [one], [two]) == ""
+    assert overflow._overflow_reason([one], [one], [two]) == "the source is infinite or NaN, and the target is not,"
+    assert overflow._overflow_reason([one], [two], [one]) == "in its own dtypes the source overflows"
 
 
 def test_an_output_that_the_target_lacks_has_no_number_where_the_source_has_none() -> None:
     feeds = [Feed("large", {}, edge=True, uneven=True)]
     lost = [{"y": np.array([NAN])}]
     runs = RunOutputs({"float32": lost, "float64": lost}, [{}], lost)
-    assert uneven.without_overflow(plain(), feeds, runs)[0] == feeds
+    assert overflow.without_overflow(plain(), feeds, runs)[0] == feeds
 
 
 # -- small elements ---------------------------------------------------------------------------------------------------

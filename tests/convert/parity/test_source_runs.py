@@ -14,7 +14,7 @@ from convert.errors import BadInput, BrokenPackage, ConvertError, Unsupported
 from convert.graph import Graph
 from convert.options import Options
 from convert.parity.inputs.feeds import GIVEN, Feed, Spans, generate_feeds, given_feed
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.parity.runs import source_runs as room
 from convert.source import Source
 

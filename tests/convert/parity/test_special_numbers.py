@@ -19,9 +19,9 @@ from convert.parity.compare.special_verdict import (
     operators_behind,
     take_special,
 )
+from convert.parity.evidence import RunOutputs
 from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.special import special_difference
-from convert.parity.judge import RunOutputs
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 
 NAN, INF = np.nan, np.inf

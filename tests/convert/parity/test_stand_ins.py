@@ -9,8 +9,8 @@ import pytest
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.parity.compare.special_verdict import take_special
+from convert.parity.evidence import RunOutputs, note_stand_ins
 from convert.parity.inputs.feeds import Feed
-from convert.parity.judge import RunOutputs, note_stand_ins
 from convert.verdict import INCONCLUSIVE, PASS, Verdict
 from tests.support.verdict_on import verdict_on
 

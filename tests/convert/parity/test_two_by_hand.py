@@ -12,9 +12,9 @@ from convert import plugin
 from convert.errors import BadInput, UnsafeInput, Unsupported, UsageError
 from convert.graph import Graph
 from convert.options import Options
-from convert.parity.judge import VerifyMethod
-from convert.parity.pairing import two_artefacts
-from convert.parity.pairing.two_artefacts import verify_two
+from convert.parity import two_artefacts
+from convert.parity.method import VerifyMethod
+from convert.parity.two_artefacts import verify_two
 from convert.report import Report
 from convert.source import Source
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict

@@ -13,17 +13,11 @@ from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY
 from convert.options import Options
+from convert.parity.compare.overflow import without_overflow
+from convert.parity.evidence import RunOutputs
 from convert.parity.inputs.feeds import Feed, feed_sizes, generate_feeds
 from convert.parity.inputs.size_search import _spread_choice
-from convert.parity.inputs.uneven import (
-    far_feed,
-    longest_feed,
-    offset_feed,
-    uneven_feed,
-    with_unusual_rows,
-    without_overflow,
-)
-from convert.parity.judge import RunOutputs
+from convert.parity.inputs.uneven import far_feed, longest_feed, offset_feed, uneven_feed, with_unusual_rows
 from convert.parity.verify import verify
 from convert.verdict import FAIL, PASS, Verdict
 from tests.convert.parity.input_models import plain as identity

@@ -12,11 +12,11 @@ import pytest
 from convert import plugin
 from convert.errors import BadInput, ConvertError, UsageError
 from convert.options import Options
+from convert.parity import parts as verify_parts
 from convert.parity.generation import encoders as encoder_generation
 from convert.parity.generation.encoders import STEMS, verify_encoder_generation
-from convert.parity.judge import VerifyMethod
-from convert.parity.pairing import parts as verify_parts
-from convert.parity.pairing.parts import Parts, open_side, parts_in
+from convert.parity.method import VerifyMethod
+from convert.parity.parts import Parts, open_side, parts_in
 from convert.report import Report, Tensor
 from convert.runners.generation import EncoderGeneration
 from convert.source import Source

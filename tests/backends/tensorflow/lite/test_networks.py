@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 import convert
 from convert import api
 from convert.options import Options
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.parity.verify import verify as run_verify
 from convert.source import Source
 from tests.support.tensorflow_lite_helper import encode, graph_of, run

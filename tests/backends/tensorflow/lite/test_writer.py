@@ -14,7 +14,7 @@ import convert
 from convert import api, plugin
 from convert.errors import BadInput, Unsupported, UsageError
 from convert.options import Options
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.parity.verify import verify as run_verify
 from convert.source import Source
 from convert.verdict import Verdict

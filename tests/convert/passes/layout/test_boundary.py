@@ -15,7 +15,7 @@ import convert
 from convert.errors import UsageError
 from convert.graph import Graph
 from convert.graph.metadata import LAYOUT_KEY
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.passes.layout.boundary import boundary_permutations, permute_boundary
 from tests.support.layout_support import conv, nodes, weights
 

@@ -23,7 +23,7 @@ from convert.errors import ParityError, ResourceLimit, UsageError
 from convert.files.exchange import rename_over
 from convert.options import Options
 from convert.parity.generation.encoders import STEMS, verify_encoder_generation
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.report import Tensor
 from convert.runners.process import _generated
 from convert.source import Source

@@ -15,7 +15,7 @@ from convert.naming import Names
 from convert.notes import VERBOSE, Note, note_level
 from convert.options import Options
 from convert.parity.inputs.boundary_values import COUNTERPART_KEY
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.parity.pairing.counterparts import find_counterparts, narrow_dims
 from convert.parity.pairing.held_numbers import compare_held_numbers
 from convert.parity.pairing.weights import describe_weights, weight_differences

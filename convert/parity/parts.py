@@ -11,7 +11,7 @@ from convert import plugin
 from convert.errors import BadInput, UsageError
 from convert.options import Options
 from convert.parity.generation.encoders import STEMS, verify_encoder_generation
-from convert.parity.judge import VerifyMethod
+from convert.parity.method import VerifyMethod
 from convert.part_reports import sum_up
 from convert.plugin import Format
 from convert.report import Report
