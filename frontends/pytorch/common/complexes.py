@@ -13,13 +13,16 @@ from torch.utils import _pytree as pytree
 
 from convert.graph import Graph
 
-from ..inputs.complex_inputs import _is_complex
 from .values import as_value, cast, is_float, is_scalar, onnx_dtype, torch_dtype
 
 PREFIX = "complex::"
 """Rules whose operands are complex are kept under this name; those that only give complex numbers are plain ones."""
 
 _PARTS = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
+
+
+def is_complex(fake: Any) -> bool:
+    return isinstance(fake, torch.Tensor) and fake.is_complex()
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ def has_pair(values: Iterable[Any]) -> bool:
 
 def takes_complex(node: torch.fx.Node) -> bool:
     """True if an operand of a captured call is a complex tensor or number."""
-    if any(_is_complex(n.meta.get("val")) for n in node.all_input_nodes):
+    if any(is_complex(n.meta.get("val")) for n in node.all_input_nodes):
         return True
     return any(isinstance(a, complex) for a in pytree.tree_leaves((node.args, node.kwargs)))
 
