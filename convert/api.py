@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from convert.parity.method import VerifyMethod
+    from convert.verdict import Verdict
 
 
 @convert_errors()
@@ -391,15 +392,34 @@ def _check_narrowing(options: Options, form: plugin.Format) -> None:
         raise UsageError("calibration data without a quantization", hint="give --quantize int8 too")
 
 
+def _compare_weights(verdict: Verdict, target: Source, graph: ir.Model, options: Options) -> None:
+    """Read what was written, and hold the weights in it to those of the graph, in place."""
+    from convert.parity.pairing.held_numbers import hold_weights
+
+    try:
+        with paused_garbage_collection():
+            written = read_model(target, Options(rules=options.rules), Report("verify"))
+    except ConvertError as error:
+        verdict.weights_summary = f"weights not compared, because the target cannot be read: {error.sentence}"
+    else:
+        hold_weights(verdict, graph, written, "what was written")
+
+
 def _verify_written(
     source: Source, target: Source, graph: ir.Model, options: Options, report: Report, method: VerifyMethod | None
 ) -> None:
+    """Verify what was written, and read it back: a weight that was changed in places is never PASS.
+
+    Raises `ParityError` if the target computes something else.
+    """
     from convert.parity.verify import verify as run_verify
-    from convert.verdict import FAIL
+    from convert.verdict import FAIL, PASS
 
     try:
         with report.stage("verify"):
             report.verdict = run_verify(source, target, graph, options, method)
+            if report.verdict.status == PASS:
+                _compare_weights(report.verdict, target, graph, options)
     except ConvertError as error:
         raise type(error)(
             f"the conversion went through, but could not be verified: {error.sentence}",

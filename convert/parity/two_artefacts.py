@@ -17,12 +17,12 @@ from convert.options import Options
 from convert.parity.inputs.boundary_values import COUNTERPART_KEY
 from convert.parity.method import VerifyMethod
 from convert.parity.pairing.counterparts import find_counterparts, narrow_dims
-from convert.parity.pairing.held_numbers import compare_held_numbers
+from convert.parity.pairing.held_numbers import hold_weights
 from convert.parity.pairing.weights import describe_weights, weight_differences
 from convert.parity.verify import verify
 from convert.report import Report
 from convert.source import Source
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
+from convert.verdict import FAIL, PASS, Verdict
 
 
 def verify_two(
@@ -60,12 +60,8 @@ def verify_two(
         raise other  # neither the reader nor its runtime makes sense of it
     if verdict.guilty == "backend":  # which may never have seen it
         verdict.guilty = ""
-    if isinstance(other, ir.Model) and not verdict.stored:
-        compared = compare_held_numbers(graph, other)
-        verdict.weights_summary = str(compared)
-        if compared.changed and verdict.status == PASS:
-            verdict.status = INCONCLUSIVE
-            verdict.reason = f"{compared.changed[0]} are not in {names[1]}, which no drawn input shows: {compared}"
+    if isinstance(other, ir.Model):
+        hold_weights(verdict, graph, other, names[1])
     if verdict.status == FAIL and isinstance(other, ir.Model) and not verdict.stored:
         verdict.reason = "; ".join(t for t in (describe_weights(graph, other, names), verdict.reason) if t)
         verdict.weights = weight_differences(graph, other)

@@ -16,6 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph.tensors import widened_array
+from convert.verdict import INCONCLUSIVE, PASS, Verdict
 
 _LEAST = 16
 """Elements of a tensor that is compared: smaller ones are shapes, axes and scales, which converters rearrange."""
@@ -60,6 +61,20 @@ class HeldNumbers:
 
     def _of_all(self, count: int) -> str:
         return f"{count} of {self.tensors} tensors"
+
+
+def hold_weights(verdict: Verdict, graph: ir.Model, other: ir.Model, name: str) -> None:
+    """Compare what source and target hold, in place: a weight that was changed in places is never PASS.
+
+    graph: of the source. other: of the target, which is called `name`. Narrower numbers are not compared.
+    """
+    if verdict.stored:
+        return
+    compared = compare_held_numbers(graph, other)
+    verdict.weights_summary = str(compared)
+    if compared.changed and verdict.status == PASS:
+        verdict.status = INCONCLUSIVE
+        verdict.reason = f"{compared.changed[0]} are not in {name}, which no drawn input shows: {compared}"
 
 
 def compare_held_numbers(left: ir.Model, right: ir.Model) -> HeldNumbers:
