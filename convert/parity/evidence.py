@@ -32,6 +32,8 @@ class RunOutputs:
     others: Mapping[str, Outputs] = field(default_factory=dict)
     """Of the target by other ways of using it, on the first feeds or all."""
     refused: str = ""
+    notes: Sequence[str] = ()
+    """Which other runtimes do not take the target."""
     stand_ins: int = 0
     """On so many of the last feeds the source did not run in float64: the graph's outputs stand in for its own."""
 

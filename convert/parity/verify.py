@@ -146,7 +146,7 @@ def _verify(
         )
     )
     verdict.stored, verdict.covered = stored, describe_coverage(graph, feeds)
-    verdict.notes += [*notes, *remarks]
+    verdict.notes += [*notes, *remarks, *runs.notes]
     note_stand_ins(verdict, feeds, runs)
     drawn = method.arrays is None and not sizes
     if drawn and verdict.status == PASS and (unreached := unreached_branches(graph, feeds)):
@@ -255,7 +255,9 @@ def _run_everything(
     stand_ins = 0 if isinstance(double, Unsupported) else max(0, count - len(double))
     others = {way: o[:count] for way, o in list(uses.items())[1:]}
     narrowed = _narrowed_outputs(graph, arrays[:count], stored)
-    return RunOutputs(kept, target_outputs[:count], graph_outputs, narrowed, use, others, stand_ins=stand_ins)
+    return RunOutputs(
+        kept, target_outputs[:count], graph_outputs, narrowed, use, others, notes=ours.notes, stand_ins=stand_ins
+    )
 
 
 def _stand_in(graph_outputs: Outputs | ConvertError, source: Outputs | Unsupported, place: int) -> None:

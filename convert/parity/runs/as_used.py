@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from convert import plugin
 from convert.errors import ConvertError, Unsupported
 from convert.options import Options
 from convert.runners.process import AS_USED, Limits, Outputs, RunningChild, execute, settings_of
@@ -20,9 +21,14 @@ Arrays = Sequence[Mapping[str, np.ndarray]]
 
 @dataclass
 class TargetRuns:
-    """The target at work, once for each of its settings."""
+    """The target at work, once for each of its settings.
+
+    notes: which other runtimes do not take it, once there are results.
+    """
 
     children: list[tuple[str, RunningChild]] = field(default_factory=list)
+    kind: str = ""
+    notes: list[str] = field(default_factory=list)
 
     def stop(self) -> None:
         """End what still runs."""
@@ -33,6 +39,7 @@ class TargetRuns:
         """Outputs by way and setting, or why one of them does not go."""
         found: dict[str, Outputs] = {}
         errors: list[tuple[str, ConvertError]] = []
+        optional = getattr(plugin.runner_for(self.kind), "OTHER_RUNTIMES", ())
         for setting, child in self.children:
             try:
                 ways = child.results()
@@ -40,7 +47,9 @@ class TargetRuns:
                 errors.append((setting, error))
                 continue
             for way, outputs in ways.items():
-                if isinstance(outputs, Unsupported):
+                if isinstance(outputs, Unsupported) and way in optional:
+                    self.notes.append(outputs.sentence)
+                elif isinstance(outputs, Unsupported):
                     errors.append((setting, outputs))
                 else:
                     found[", ".join(filter(None, (way, setting)))] = outputs
@@ -61,7 +70,7 @@ def start(
     optional: how many of the last feeds may fail.
     """
     settings = settings_of(target)
-    runs = TargetRuns()
+    runs = TargetRuns(kind=target.kind)
     for number, variables in enumerate(settings):
         name = " ".join(f"{k}={v}" for k, v in variables.items()) if len(settings) > 1 else ""
         child = execute(target, feeds, (AS_USED,), options, limits, optional, number)

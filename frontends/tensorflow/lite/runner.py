@@ -1,9 +1,10 @@
-"""Runs TensorFlow Lite models with ai-edge-litert, as deployed."""
+"""Runs TensorFlow Lite models with ai-edge-litert, as deployed, and once with TensorFlow's own interpreter."""
 
 from __future__ import annotations
 
 import importlib.util
 import struct
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,8 @@ from ..runner.names import distinct_names, tensor_names
 from .stateful import file_for
 
 KINDS = ("tflite",)
+OTHER_RUNTIMES = ("tf.lite.Interpreter",)
+"""Ways of use that an artefact need not have: where it does not run, the report says so."""
 
 Feeds = Sequence[Mapping[str, np.ndarray]]
 
@@ -50,7 +53,9 @@ def run(source: Source, feeds: Feeds, *, precision: str, options: Options) -> li
     return [_run_interpreter(interpreter, source, feed, ends, variables) for feed in feeds]
 
 
-def _interpreter(source: Source, feeds: Feeds, options: Options) -> tuple[Any, dict[str, int]]:
+def _interpreter(
+    source: Source, feeds: Feeds, options: Options, interpreter_class: Any = None
+) -> tuple[Any, dict[str, int]]:
     """An interpreter of the file, or of one in which the variables that the feeds name are inputs and outputs.
 
     Behind it the tensors that are variables, by the names in the feeds.
@@ -60,14 +65,39 @@ def _interpreter(source: Source, feeds: Feeds, options: Options) -> tuple[Any, d
     with open_buffer(source.file) as data:
         found = file_for(data, source.label, options.signature, {name for feed in feeds for name in feed})
     given = {"model_path": str(source.file)} if found.content is None else {"model_content": found.content}
-    return Interpreter(**given, num_threads=1), found.tensors
+    return (interpreter_class or Interpreter)(**given, num_threads=1), found.tensors
 
 
-def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, list[dict[str, np.ndarray]]]:
-    """Outputs by way of using the file: its tensors, resized for each feed, and its signature, called by name."""
+def run_as_used(source: Source, feeds: Feeds, options: Options) -> dict[str, list[dict[str, np.ndarray]] | Unsupported]:
+    """Outputs by way of using the file: its tensors, resized for each feed, and its signature, called by name.
+
+    The first feed is also run by TensorFlow's own interpreter, which has other versions of operators, if there is one.
+    """
+    found: dict[str, list[dict[str, np.ndarray]] | Unsupported]
     found = {"its tensors": run(source, feeds, precision="float32", options=options)}
     called = _run_signature(source, feeds[0], options)
-    return found if called is None else {**found, "its signature, called by name": [called]}
+    if called is not None:
+        found["its signature, called by name"] = [called]
+    if importlib.util.find_spec("tensorflow"):
+        found[OTHER_RUNTIMES[0]] = _run_tensorflow(source, feeds[0], options)
+    return found
+
+
+def _run_tensorflow(
+    source: Source, feed: Mapping[str, np.ndarray], options: Options
+) -> list[dict[str, np.ndarray]] | Unsupported:
+    """Outputs on one feed by TensorFlow's interpreter, or why it does not run the file."""
+    import tensorflow as tf
+
+    try:
+        with warnings.catch_warnings(action="ignore"):  # that it will be replaced by ai-edge-litert
+            interpreter, variables = _interpreter(source, [feed], options, tf.lite.Interpreter)
+        return [_run_interpreter(interpreter, source, feed, tensor_details(interpreter, options.signature), variables)]
+    except ConvertError as error:
+        text = error.sentence
+    except (ValueError, RuntimeError) as error:
+        text = " ".join(str(error).split())[:400]
+    return Unsupported(f"TensorFlow {tf.__version__}'s interpreter does not run it, ai-edge-litert does: {text}")
 
 
 def _run_signature(source: Source, feed: Mapping[str, np.ndarray], options: Options) -> dict[str, np.ndarray] | None:

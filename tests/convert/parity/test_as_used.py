@@ -95,6 +95,14 @@ def test_a_way_that_does_not_go_is_told(children: list[tuple[str, Any]], told: s
     assert found.message == f"{told} (the target of the comparison)"
 
 
+def test_another_runtime_that_does_not_take_the_target_is_a_note() -> None:
+    child = Child({"its tensors": [], "tf.lite.Interpreter": Unsupported("TensorFlow lacks it")})
+    runs = TargetRuns([("", child)], "tflite")  # type: ignore[list-item]
+    assert (runs.results(), runs.notes) == ({"its tensors": []}, ["TensorFlow lacks it"])
+    lone = TargetRuns([("", Child({"its tensors": Unsupported("no kernel")}))], "tflite").results()  # type: ignore[list-item]
+    assert isinstance(lone, Unsupported), "its own runtime has to take it"
+
+
 # -- artefacts --------------------------------------------------------------------------------------------------------
 
 

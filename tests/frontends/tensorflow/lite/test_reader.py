@@ -316,9 +316,26 @@ def test_ends_of_one_name_are_all_there(named: bool, tmp_path: Path) -> None:
     found = as_deployed(tmp_path / "m.tflite", feed)
     assert list(found) == ["x_output", "x_1"]
     whole = runner.run_as_used(Source("tflite", tmp_path / "m.tflite"), [feed], Options())
+    assert list(whole) == ["its tensors", "its signature, called by name", "tf.lite.Interpreter"][:: 1 if named else 2]
     assert all(list(each) == list(found) for results in whole.values() for each in results)
     for name, values in run(read(tmp_path / "m.tflite"), feed).items():
         np.testing.assert_array_equal(values, found[name])
+
+
+def test_what_the_interpreter_of_tensorflow_does_not_run_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "m.tflite").write_bytes(lite_operator("NEG", "NegOptions", {}, [], (2, 4)))
+
+    def allocate(self: Any) -> None:
+        raise RuntimeError("Didn't find op for builtin opcode 'NEG' version '9'")
+
+    monkeypatch.setattr(tf.lite.Interpreter, "allocate_tensors", allocate)
+    found = runner.run_as_used(Source("tflite", tmp_path / "m.tflite"), [{"x": f32(2, 4)}], Options())
+    told = found["tf.lite.Interpreter"]
+    assert isinstance(told, Unsupported)
+    assert "interpreter does not run it, ai-edge-litert does: " in told.sentence
+    assert isinstance(found["its tensors"], list)
 
 
 @pytest.mark.slow
