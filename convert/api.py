@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,75 +82,156 @@ def convert(
     if single and (parts := plugin.parts_of(opened, chosen)):
         report.note(f"one graph, as one file is named for it: a folder as output gets {', '.join(parts)}")
     report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(place), form.name
-    _check_narrowing(chosen, form)
-    chosen = replace(chosen, one_size_way=form.one_size_way)
-    _note_unread_options(chosen, opened, report, form)
-    chosen = _with_wider_dtypes(chosen, form)
+
+    request = _Request(opened, place, form, _fitting_options(chosen, opened, form, report), verify, force, dry_run)
     if not dry_run:
         discard_unfinished(place)
     if skip_existing and place.exists() and not force:
         report.unverified = "the output exists already and was left as it is"
         return report
-    if place.exists() and not force and not dry_run:
-        raise exists_error(place, form, opened)
-    read = [] if opened.path is None else [opened.path]
-    check_apart(place, read)
-    check_replaceable(place, list(plugin.formats().values()))
-    if dump_passes is not None:
-        check_apart(Path(dump_passes), read, "give --dump-passes a folder elsewhere")
-        if Path(dump_passes).resolve() == place.resolve():
-            raise UsageError(f"{place} is the output, and no place for passes", hint="give --dump-passes another one")
-        from convert.passes.dump import make_dump_folder
-
-        chosen = replace(chosen, dump_passes=make_dump_folder(Path(dump_passes)))
-    from convert.graph.metadata import COMPANIONS_KEY, FILES_KEY
-
-    backend = plugin.backend_for(form.name)
-    verified = not dry_run and verify is not False
-    if verified:
-        _warm_up(report, opened.kind, target=form.kind, formats=[form.name])
-    with report.stage("read", _size(opened)), paused_garbage_collection():
-        model = read_model(opened, chosen, report)
-    describe(model, report)
-    check_apart(place, read := [*read, *model.meta.get(FILES_KEY, [])])
-    _note_differences(model, report, form.kind)
-    graph = model.clone() if verified else None
-    if graph is not None:
-        graph.meta.update(model.meta)  # which a clone lacks
-    _apply_layout(model, chosen, report)
+    request = _with_room(request, dump_passes)
+    model, graph = _read(request, report)
     if dry_run:
-        with report.stage("check"), hold_against_read_file(opened, chosen, model):
-            backend.check(model, form.name, chosen)
-        report.unverified = "nothing was written: a dry run"
+        _check(request, model, report)
         return report
-    missing = ""
-    if verified:
-        from convert.parity.runs.memory import lack_of_memory
-        from convert.parity.verify import unavailable_reason
-
-        missing = unavailable_reason(opened.kind, form.kind)
-        if graph is not None and not missing and verify is None:
-            missing = lack_of_memory(graph, None if method is None else method.limits)
-    if missing and verify:
-        raise UsageError(f"this cannot be verified: {missing}", hint="leave out --verify, or install the runtime")
-    graph = None if missing else graph
-    companions = model.meta.get(COMPANIONS_KEY, {})
-    if graph is not None:
-        _warm_up(report, form.kind, formats=[form.name])
+    graph = _verifiable(request, graph, method, report)
+    companions, read = _companions(model), _files_read(request, model)
     with atomic_replacement(place, force=force, read=read) as temporary:
-        size = f"{form.name}, {bytes_text(report.weight_bytes)} of weights"
-        with report.stage("write", size), paused_garbage_collection(), hold_against_read_file(opened, chosen, model):
-            backend.write(model, temporary, form.name, chosen, report)
+        _write(request, model, temporary, report)
         del model
-        report.output_bytes = size_of(temporary)
-        if graph is not None and chosen.calibrate:
-            method = _calibrated_method(method, graph, chosen)
-        if graph is None:
-            report.unverified = missing or "verification was switched off"
-        else:
-            _verify_written(opened, Source(form.kind, temporary, own=True), graph, chosen, report, method)
+        if graph is not None:
+            _judge(request, temporary, graph, method, report)
     copy_companions(companions, place, report)
     return report
+
+
+@dataclass(frozen=True)
+class _Request:
+    """One conversion: a source, the place and form of the output, and the options that both sides read.
+
+    verify, force, dry_run: as `convert` has them.
+    """
+
+    source: Source
+    place: Path
+    form: plugin.Format
+    options: Options
+    verify: bool | None
+    force: bool
+    dry_run: bool
+
+    @property
+    def verified(self) -> bool:
+        """Whether the output is to be verified, if that can be done."""
+        return not self.dry_run and self.verify is not False
+
+
+def _fitting_options(options: Options, source: Source, form: plugin.Format, report: Report) -> Options:
+    """Return the options with what the form asks of the reader; options that nobody reads are noted.
+
+    Raises `UsageError` for numbers that the form cannot store.
+    """
+    _check_narrowing(options, form)
+    options = replace(options, one_size_way=form.one_size_way)
+    _note_unread_options(options, source, report, form)
+    return _with_wider_dtypes(options, form)
+
+
+def _with_room(request: _Request, dump_passes: str | Path | None) -> _Request:
+    """Return the request with an empty folder for the graphs of the passes, if there is to be one.
+
+    Raises `UsageError` where something is in the place of the output that is not to be replaced.
+    """
+    place, read = request.place, _files_read(request)
+    if place.exists() and not request.force and not request.dry_run:
+        raise exists_error(place, request.form, request.source)
+    check_apart(place, read)
+    check_replaceable(place, list(plugin.formats().values()))
+    if dump_passes is None:
+        return request
+    check_apart(Path(dump_passes), read, "give --dump-passes a folder elsewhere")
+    if Path(dump_passes).resolve() == place.resolve():
+        raise UsageError(f"{place} is the output, and no place for passes", hint="give --dump-passes another one")
+    from convert.passes.dump import make_dump_folder
+
+    return replace(request, options=replace(request.options, dump_passes=make_dump_folder(Path(dump_passes))))
+
+
+def _files_read(request: _Request, model: ir.Model | None = None) -> list[Path]:
+    """Return the files that are read: the source, and what its model consists of besides."""
+    from convert.graph.metadata import FILES_KEY
+
+    own = [] if request.source.path is None else [request.source.path]
+    return own if model is None else [*own, *model.meta.get(FILES_KEY, [])]
+
+
+def _companions(model: ir.Model) -> Mapping[str, Path]:
+    """Return the files beside the source that go with the output, such as a tokenizer, by name."""
+    from convert.graph.metadata import COMPANIONS_KEY
+
+    found: Mapping[str, Path] = model.meta.get(COMPANIONS_KEY, {})
+    return found
+
+
+def _read(request: _Request, report: Report) -> tuple[ir.Model, ir.Model | None]:
+    """Return the shared graph in the layout asked for, and as it was read if the output is to be verified."""
+    source, form, options = request.source, request.form, request.options
+    if request.verified:
+        _warm_up(report, source.kind, target=form.kind, formats=[form.name])
+    with report.stage("read", _size(source)), paused_garbage_collection():
+        model = read_model(source, options, report)
+    describe(model, report)
+    check_apart(request.place, _files_read(request, model))
+    _note_differences(model, report, form.kind)
+    graph = model.clone() if request.verified else None
+    if graph is not None:
+        graph.meta.update(model.meta)  # which a clone lacks
+    _apply_layout(model, options, report)
+    return model, graph
+
+
+def _check(request: _Request, model: ir.Model, report: Report) -> None:
+    """Let the backend find everything that it cannot write, without writing."""
+    backend = plugin.backend_for(request.form.name)
+    with report.stage("check"), hold_against_read_file(request.source, request.options, model):
+        backend.check(model, request.form.name, request.options)
+    report.unverified = "nothing was written: a dry run"
+
+
+def _verifiable(
+    request: _Request, graph: ir.Model | None, method: VerifyMethod | None, report: Report
+) -> ir.Model | None:
+    """Return the graph if the output can be verified here; the report says why not.
+
+    Raises `UsageError` if the user insists.
+    """
+    if graph is None:
+        report.unverified = "verification was switched off"
+        return None
+    from convert.parity.runs.memory import lack_of_memory
+    from convert.parity.verify import unavailable_reason
+
+    missing = unavailable_reason(request.source.kind, request.form.kind)
+    if not missing and request.verify is None:
+        missing = lack_of_memory(graph, None if method is None else method.limits)
+    if missing and request.verify:
+        raise UsageError(f"this cannot be verified: {missing}", hint="leave out --verify, or install the runtime")
+    if missing:
+        report.unverified = missing
+        return None
+    _warm_up(report, request.form.kind, formats=[request.form.name])
+    return graph
+
+
+def _write(request: _Request, model: ir.Model, path: Path, report: Report) -> None:
+    backend, form = plugin.backend_for(request.form.name), request.form
+    with (
+        report.stage("write", f"{form.name}, {bytes_text(report.weight_bytes)} of weights"),
+        paused_garbage_collection(),
+        hold_against_read_file(request.source, request.options, model),
+    ):
+        backend.write(model, path, form.name, request.options, report)
+    report.output_bytes = size_of(path)
 
 
 def to_onnx(
@@ -405,9 +486,7 @@ def _compare_weights(verdict: Verdict, target: Source, graph: ir.Model, options:
         hold_weights(verdict, graph, written, "what was written")
 
 
-def _verify_written(
-    source: Source, target: Source, graph: ir.Model, options: Options, report: Report, method: VerifyMethod | None
-) -> None:
+def _judge(request: _Request, written: Path, graph: ir.Model, method: VerifyMethod | None, report: Report) -> None:
     """Verify what was written, and read it back: a weight that was changed in places is never PASS.
 
     Raises `ParityError` if the target computes something else.
@@ -415,6 +494,9 @@ def _verify_written(
     from convert.parity.verify import verify as run_verify
     from convert.verdict import FAIL, PASS
 
+    source, target, options = request.source, Source(request.form.kind, written, own=True), request.options
+    if options.calibrate:
+        method = _calibrated_method(method, graph, options)
     try:
         with report.stage("verify"):
             report.verdict = run_verify(source, target, graph, options, method)
