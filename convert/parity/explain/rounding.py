@@ -39,6 +39,7 @@ AGREES = 1e-3
 _LEAST = {name: float(ml_dtypes.finfo(name).tiny) for name in ROUNDOFF}
 """The least normal number by dtype."""
 _TINY = float(np.finfo(np.float64).tiny)
+_PICKING = frozenset(("ArgMax", "ArgMin", "TopK", "NonMaxSuppression"))
 SECONDS = 60.0
 """So long may the runs on one set of inputs take."""
 FLOAT64 = ROUNDOFF["float64"]
@@ -80,18 +81,25 @@ class Spread:
         moves = np.stack([_wide(draw) for draw in self.draws]) - _wide(self.exact)
         return bool(are_decided(np.where(np.isfinite(moves), moves, 0)).any())
 
-    def explain(self, reference: np.ndarray, got: np.ndarray, source: np.ndarray, mask: np.ndarray | None) -> Explained:
+    def explain(
+        self,
+        reference: np.ndarray,
+        got: np.ndarray,
+        source: np.ndarray,
+        mask: np.ndarray | None,
+        follows: bool = False,
+    ) -> Explained:
         """Say whether rounding explains how `got` differs from `reference`, both of the shape of the draws.
 
         source: the output as the source is deployed; where it is NaN or infinite, `got` may be the same. mask: the
-        elements that are looked at, all where there is none.
+        elements that are looked at, all where there is none. follows: whether integers follow from what was picked.
         """
         if self.changes_shape:
             return Explained(undecided="rounding decides how many elements there are")
         if got.shape != self.exact.shape:
             return Explained(f"shape {list(got.shape)} where the graph has {list(self.exact.shape)}")
         if got.dtype.kind in "biu":
-            return self._explain_integers(reference, got)
+            return self._explain_integers(reference, got, follows)
         kept = np.ones(reference.shape, bool) if mask is None else mask
         draws = np.stack([_wide(draw)[kept] for draw in self.draws])
         exact, wanted, found, deployed = (_wide(a)[kept] for a in (self.exact, reference, got, source))
@@ -113,16 +121,23 @@ class Spread:
             exact[numbers], draws[:, numbers], wanted[numbers], found[numbers], rows, scale, flushed, text
         )
 
-    def _explain_integers(self, reference: np.ndarray, got: np.ndarray) -> Explained:
+    def _explain_integers(self, reference: np.ndarray, got: np.ndarray, follows: bool) -> Explained:
+        """Say so of integers and booleans, each of which may be what it is in some run.
+
+        follows: one pick may decide a whole row along the first axis, such as the words of a search with beams. Of the
+        combinations that rounding allows the runs show some: agreement with them proves nothing then.
+        """
         draws = np.stack([np.asarray(draw) for draw in self.draws])
-        differs = got != reference
-        if got.dtype.kind == "b":
-            explained = (draws != self.exact).any(axis=0)
-        else:
-            low, high = draws.min(axis=0), draws.max(axis=0)
-            explained = (low <= got) & (got <= high) & (low < high)
-        wrong = int(np.count_nonzero(differs & ~explained))
-        return Explained(f"{wrong} of {got.size} elements differ where rounding decides nothing" if wrong else "")
+        differs, decided = got != reference, (draws != self.exact).any(axis=0)
+        explained = (
+            decided if got.dtype.kind == "b" else decided & (draws.min(axis=0) <= got) & (got <= draws.max(axis=0))
+        )
+        wrong = differs & ~explained
+        rows = decided.any(axis=tuple(range(1, wrong.ndim)), keepdims=True)
+        if follows and wrong.ndim > 1 and not (wrong & ~rows).any():
+            return Explained(undecided="rounding decides which are picked" if wrong.any() else "")
+        count = int(np.count_nonzero(wrong))
+        return Explained(f"{count} of {got.size} elements differ where rounding decides nothing" if count else "")
 
 
 def _explain_numbers(
@@ -250,11 +265,26 @@ class Estimates:
             spread = self.spread(place, name, roundoff, draws)
             if spread is None:
                 break
-            found = spread.explain(reference, got, source, part)
+            found = spread.explain(reference, got, source, part, self._follows_picks(name))
             undecided = spread.decides or found.share > UNDECIDED
-            if found.hopeless or (draws == DRAWS and not (found.reason and undecided)):
+            if found.hopeless or (draws == DRAWS and not ((found.reason or found.undecided) and undecided)):
                 break
         return found
+
+    def _follows_picks(self, name: str) -> bool:
+        """Return whether an output of the graph depends on what a node has picked."""
+        pending = [value for value in self.graph.graph.outputs if value.name == name]
+        seen = set(pending)
+        while pending:
+            node = pending.pop().producer()
+            if node is None:
+                continue
+            if node.op_type in _PICKING:
+                return True
+            new = {value for value in node.inputs if value is not None} - seen
+            seen |= new
+            pending += new
+        return False
 
     def spread_of_value(self, place: int, name: str, roundoff: float | None = None) -> Spread | None:
         """Return the same of a value inside the graph, without keeping it."""

@@ -372,6 +372,27 @@ def test_counts_of_picked_places(
     assert found.status == status, found.reason
 
 
+@pytest.mark.parametrize(
+    ("scores", "target", "status"),
+    [
+        ([3.0, 3.0 + 2**-21, 1.0], [[10, 11, 12]], PASS),
+        ([3.0, 3.0 + 2**-21, 1.0], [[20, 21, 22]], PASS),
+        ([3.0, 3.0 + 2**-21, 1.0], [[10, 21, 12]], PASS),
+        ([3.0, 3.0 + 2**-21, 1.0], [[10, 99, 12]], INCONCLUSIVE),
+        ([3.0, 2.0, 1.0], [[20, 21, 22]], FAIL),
+    ],
+)
+def test_words_that_follow_from_a_pick(scores: list[float], target: list[list[int]], status: str) -> None:
+    """The words of a search with beams: where one pick is open, other words of the row may follow."""
+    g = Graph()
+    best = g.ArgMax(g.Mul(g.input("x", F, [1, 3]), np.float32(1.1)), axis=1, keepdims=0)
+    g.output(g.Gather(np.array([[10, 11, 12], [20, 21, 22], [30, 31, 32]]), best, axis=0), "y")
+    feeds = [Feed("one", {"x": np.array([scores], np.float32)})]
+    exact = evaluated(g.model(), feeds)
+    runs = RunOutputs({"float32": exact, "float64": exact}, [{"y": np.array(target)}], exact)
+    assert verdict_on(g.model(), feeds, runs).status == status
+
+
 def test_of_equal_scores_the_first_is_picked() -> None:
     """Unless a runtime is declared to take any of them; the first and the last of the first row are copies."""
     g = Graph()
