@@ -145,12 +145,12 @@ def skeleton(operator: str) -> str:
 
 def preload() -> None:
     """Import what writing takes, without starting a thread: warm workers are forked after it."""
-    import torch._dynamo
-    import torch.export._trace  # noqa: F401
-
     from . import ops  # noqa: F401
     from .passes import legalize  # noqa: F401
+    from .torch_internals import import_compiler
     from .writer import code, script  # noqa: F401
+
+    import_compiler()
 
 
 def operators(format: str) -> Iterable[Operator]:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from .dtypes import FLOAT8, SCARCE
+from .torch_internals import LOGGERS
 
 
 def wide(x: torch.Tensor) -> torch.Tensor:
@@ -69,7 +70,7 @@ def along(x: torch.Tensor, axis: int, rank: int) -> torch.Tensor:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Without what PyTorch says to those who wrote the module themselves."""
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    loggers = [logging.getLogger(name) for name in LOGGERS]
     levels = [(logger, logger.level) for logger in loggers]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -80,6 +81,3 @@ def quiet() -> Iterator[None]:
         finally:
             for logger, level in levels:
                 logger.setLevel(level)
-
-
-_LOGGERS = ("torch", "torch.export", "torch._export", "torch.fx", "torch._subclasses.fake_tensor")

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnx_ir as ir
 import torch
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from convert import limits
 from convert.errors import ConvertError, Location, ResourceLimit, Unsupported
@@ -21,6 +20,7 @@ from .dtypes import FLOAT8, SCARCE, tensor_from, torch_dtype
 from .network import Network
 from .rules import host_inputs, onnx_op, operator_of
 from .sizes import size_arithmetic
+from .torch_internals import GuardOnDataDependentSymNode
 from .values import Known, Sizes
 
 Value: TypeAlias = Any

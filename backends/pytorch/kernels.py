@@ -7,10 +7,9 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
-from torch._C import DispatchKey
-from torch._ops import OpOverload
 
 from .ops.pool import max_of_lines
+from .torch_internals import DispatchKey, OpOverload, kernel_table
 
 _KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
 """Where torch.export looks for what an operator is made of."""
@@ -19,7 +18,7 @@ _KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
 @contextmanager
 def with_kernels(added: Mapping[OpOverload, Callable[..., Any]]) -> Iterator[None]:
     """Inside, the operators are made of these."""
-    before = {operator: dict(operator.py_kernels) for operator in added}
+    before = {operator: dict(kernel_table(operator).kernels) for operator in added}
     try:
         for operator, kernel in added.items():
             _set_kernels(operator, before[operator] | dict.fromkeys(_KEYS, kernel))
@@ -35,6 +34,7 @@ def any_length() -> AbstractContextManager[None]:
 
 
 def _set_kernels(operator: OpOverload, kernels: dict[DispatchKey, Callable[..., Any]]) -> None:
-    operator.py_kernels.clear()
-    operator.py_kernels.update(kernels)
-    operator._dispatch_cache.clear()
+    table = kernel_table(operator)
+    table.kernels.clear()
+    table.kernels.update(kernels)
+    table.looked_up.clear()

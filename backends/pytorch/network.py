@@ -16,6 +16,7 @@ from convert.graph.values import nodes_of, used_values
 from convert.naming import WORDS, Naming
 
 from .dtypes import tensor_from
+from .torch_internals import own_parts
 
 # Constants of fewer elements stand in the program, and are not trained.
 _SMALL = 1
@@ -86,9 +87,9 @@ class Network(nn.Module):
         path = []
         for part in parts[:-1]:
             part = self._free(owner, part, modules=True)
-            if part not in owner._modules:
+            if part not in own_parts(owner):
                 owner.add_module(part, nn.Module())
-            owner = owner._modules[part]  # type: ignore[assignment]
+            owner = own_parts(owner)[part]  # type: ignore[assignment]
             path.append(part)
         last = self._free(owner, parts[-1], modules=False)
         if trained:
@@ -101,7 +102,7 @@ class Network(nn.Module):
         """`name`, or with a number where the module has something else by it."""
         own = _PROGRAM if owner is self else ()
         taken, number = name, 0
-        while (taken in own or hasattr(owner, taken)) and not (modules and taken in owner._modules):
+        while (taken in own or hasattr(owner, taken)) and not (modules and taken in own_parts(owner)):
             number += 1
             taken = f"{name}_{number}"
         return taken

@@ -14,6 +14,8 @@ import torch
 from convert.errors import Unsupported
 from convert.parity.inputs.size_guards import Arithmetic, value_of
 
+from .torch_internals import check
+
 _OPERATORS: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod, ast.USub: operator.neg, ast.Not: torch.sym_not, ast.Eq: operator.eq,
@@ -64,7 +66,7 @@ def require_equal(dims: Sequence[Sequence[tuple[int, int]]], tensors: Sequence[t
     """Ask that the dims of each group are equal, which makes one symbol of theirs."""
     for (at, place), *others in dims:
         for other, its in others:
-            torch._check(tensors[at].shape[place] == tensors[other].shape[its])
+            check(tensors[at].shape[place] == tensors[other].shape[its])
 
 
 def require(conditions: Sequence[str], sizes: Mapping[str, Any]) -> None:

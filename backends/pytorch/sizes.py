@@ -11,8 +11,8 @@ import numpy as np
 import onnx_ir as ir
 import sympy
 import torch
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from .torch_internals import statically_known_true
 from .values import Known, Sizes, host_value, objects
 
 Rule = Callable[..., Any]

@@ -92,8 +92,9 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
 
     try:
         from .reader import read as read_source
-    except ImportError as error:
-        if not (error.name or "").startswith("torch."):
+    except (ImportError, AttributeError) as error:  # of a private part of PyTorch (`torch_internals/`)
+        place = error.name if isinstance(error, ImportError) else getattr(error.obj, "__name__", "")
+        if not f"{place}.".startswith("torch."):
             raise
         from .releases import unknown_part
 
@@ -146,15 +147,14 @@ def names_operator(operator: str) -> bool:
 
 def skeleton(operator: str) -> str:
     """The beginning of a rule for `operator`, by the schema that PyTorch or the user's library has declared."""
-    import torch
-
     from convert.rules.skeleton import skeleton as written
 
     from . import ops  # noqa: F401  (fills the table)
     from .rules import bindable_schema, is_inplace, torch_op
+    from .torch_internals import schemas_of_operator
 
     full = operator if "::" in operator else f"aten::{operator}"
-    schemas = torch._C._jit_get_schemas_for_operator(full.partition(".")[0])
+    schemas = schemas_of_operator(full.partition(".")[0])
     plain = [s for s in schemas if not is_inplace(s) and "out" not in s.overload_name]
     wanted = [s for s in plain if s.overload_name == full.partition(".")[2]] or plain
     found = wanted[0] if wanted else None
@@ -163,30 +163,21 @@ def skeleton(operator: str) -> str:
     return written(torch_op, key, schema, str(found or ""), __name__, "torch_op")
 
 
-_AT_FIRST_CAPTURE = (
-    "sympy.tensor.tensor", "torch._export.passes.replace_autocast_with_hop_pass",
-    "torch._export.passes.replace_set_grad_with_hop_pass", "torch._inductor.fx_passes.dedupe_symint_uses",
-    "torch._inductor.sizevars", "torch._subclasses.schema_check_mode", "torch.fx.experimental.validator",
-    "torch.utils.serialization.config",
-)  # fmt: skip
-"""What PyTorch imports when it first captures, which takes as long as the capture of a small module."""
-
-
 def preload() -> None:
     """Import what reading and running take, without starting a thread: warm workers are forked after it."""
     from .common.late_imports import import_trace
 
     import_trace()
-    import torch._dynamo  # noqa: F401
-
     from . import dispatch, ops, reader  # noqa: F401
     from .export import capture  # noqa: F401
     from .export import lower as lower_exported  # noqa: F401
     from .files import loader  # noqa: F401
     from .runner import run  # noqa: F401
+    from .torch_internals import AT_FIRST_CAPTURE, import_compiler
     from .torchscript import lower as lower_torchscript  # noqa: F401
 
-    for name in _AT_FIRST_CAPTURE:
+    import_compiler()
+    for name in AT_FIRST_CAPTURE:
         with contextlib.suppress(ImportError):  # they are private, and another version may have none such
             importlib.import_module(name)
 

@@ -32,6 +32,8 @@ from .export.lower import lower
 from .export.patches.counts import fixed_counts
 from .export.patches.hits import loops_over_hits, places_of_hits
 from .export.patches.lengths import symbolic_numbers
+from .export.patches.patch import Stage
+from .export.patches.table import patched
 from .export.prepare import OneSizeOnly
 from .export.size_ways import read_size_ways
 from .export.static_dims import Place, read_with_static_dims
@@ -185,7 +187,8 @@ def _read_all_ways(
     lines: set[str] = set()
 
     def read_path(path: list[bool]) -> ir.Model:
-        with deciding(path) as made:
+        with patched(Stage.DECISIONS, path=path) as watching:
+            made = watching[deciding]
             try:
                 return _read_one_way(thing, options, static, Report("another way") if path else report, False)
             finally:

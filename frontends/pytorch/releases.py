@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from typing import Any
+import sys
 
 import torch
 
@@ -24,8 +22,6 @@ def _parsed(version: str) -> tuple[int, int]:
 RELEASE = _parsed(torch.__version__)
 """Major and minor number of the PyTorch that is installed."""
 
-Patch = Callable[[], AbstractContextManager[Any]]
-
 
 def note_release(report: Report) -> None:
     """Tell the user that this PyTorch was not tried, whether or not the result is verified."""
@@ -36,30 +32,18 @@ def note_release(report: Report) -> None:
         )
 
 
-def unknown_part(error: Exception) -> Unsupported:
-    """Return the refusal for a part of PyTorch that is needed and that this release does not have."""
+def unknown_part(error: Exception, library: str = "torch") -> Unsupported:
+    """Return the refusal for a part of a library that is needed and that its installed release does not have."""
+    if library != "torch":
+        release = getattr(sys.modules.get(library), "__version__", "")
+        return Unsupported(
+            f"this converter does not know {library} {release}, which lacks a part that it needs: {error}",
+            hint=f"install a release of {library} that was tested: the extras of this package ask for them",
+        )
     return Unsupported(
         f"this converter does not know PyTorch {torch.__version__}, which lacks a part that it needs: {error}",
         hint=f"install a release that was tested: {_tried()}",
     )
-
-
-@contextmanager
-def patched(needed: Iterable[Patch], saving_time: Iterable[Patch] = ()) -> Iterator[None]:
-    """Inside, patches of PyTorch are in place; those that only save time are left out where a name is missing.
-
-    Raises `Unsupported` if PyTorch lacks a name that one of the others replaces.
-    """
-    with ExitStack() as stack:
-        for patch in needed:
-            try:
-                stack.enter_context(patch())
-            except (AttributeError, ImportError) as error:
-                raise unknown_part(error) from error
-        for patch in saving_time:
-            with suppress(AttributeError, ImportError):
-                stack.enter_context(patch())
-        yield
 
 
 def _tried() -> str:

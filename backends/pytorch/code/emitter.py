@@ -9,11 +9,6 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch._dispatch.python import enable_python_dispatcher
-from torch._dynamo.source import ConstantSource
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental import _config
-from torch.fx.experimental.symbolic_shapes import DimDynamic
 
 from convert.errors import Unsupported
 
@@ -25,6 +20,7 @@ from ..kernels import any_length
 from ..network import Network
 from ..size_conditions import expressions
 from ..state import Buffer, new_content
+from ..torch_internals import DimDynamic, FakeTensorMode, enable_python_dispatcher, source_of_no_input, without_examples
 from ..values import Known
 from .control import code_op
 from .modules import module_path
@@ -124,7 +120,7 @@ def record(
             return n
         name = str(n.value) if n.value is not None else f"dim_{len(symbols)}"
         if name not in symbols:
-            source = ConstantSource(f"dim_{len(symbols)}")
+            source = source_of_no_input(f"dim_{len(symbols)}")
             symbol = environment.create_symbol(sizes.get(name, 7), source, dynamic_dim=DimDynamic.DYNAMIC)
             origins[name] = symbol
             symbols[name] = environment.create_symintnode(symbol, hint=sizes.get(name, 7))
@@ -132,7 +128,7 @@ def record(
 
     fakes, recorder = FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True), Recorder(environment)
     with ExitStack() as stack:
-        stack.enter_context(_config.patch(backed_size_oblivious=True))  # type: ignore[attr-defined]
+        stack.enter_context(without_examples())
         for context in (quiet(), any_length(), fakes, enable_python_dispatcher(), torch.no_grad(), recorder):
             stack.enter_context(context)
         emitter = CodeEmitter(network, recorder, fakes)

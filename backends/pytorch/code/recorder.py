@@ -11,11 +11,12 @@ import numpy as np
 import sympy
 import torch
 from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import TLS, ShapeEnv
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from convert.errors import Unsupported
 
+from .. import torch_internals
+from ..torch_internals import TLS, DisableTorchFunction, check
 from .program import Assign, Break, Call, If, Literal, Loop, Size, Statement, Value, read_by
 
 _SCALARS = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.int16, torch.int32,
@@ -25,18 +26,18 @@ _TRIALS = 4
 """Runs of a loop's body, until its tensors keep the dims that they have."""
 
 
-class Sizes(ShapeEnv):
+class Sizes(torch_internals.Sizes):
     """Sizes as symbols. What a function of PyTorch asks about them does not bind the code, which asks again itself.
 
     What a rule asks is a guard, as is a size that a function takes for the number of the example.
     """
 
-    def _log_guard(self, prefix: str, g: Any, forcing_spec: bool) -> None:
+    def on_guard(self, prefix: str, guard: Any) -> None:
+        """Keep that a function took a size for a number."""
         # That a size is divisible leaves it open.
-        whole = isinstance(g, sympy.Eq) and not any("Mod" in type(side).__name__ for side in g.args)
-        if "suppressed" in prefix and whole and any(side.is_number for side in g.args):
-            self.taken.append(g)
-        super()._log_guard(prefix, g, forcing_spec=forcing_spec)
+        whole = isinstance(guard, sympy.Eq) and not any("Mod" in type(side).__name__ for side in guard.args)
+        if "suppressed" in prefix and whole and any(side.is_number for side in guard.args):
+            self.taken.append(guard)
 
     def guard_or_defer_runtime_assert(self, *args: Any, **kwargs: Any) -> bool:  # type: ignore[override]
         """Facts about sizes that the run tells, which functions state, are kept: later functions need them."""
@@ -45,7 +46,7 @@ class Sizes(ShapeEnv):
 
     @contextmanager
     def _unsuppressed(self) -> Iterator[None]:
-        before, TLS.suppress_guards = self._suppress_guards_tls(), False
+        before, TLS.suppress_guards = self.suppresses_guards(), False
         try:
             yield
         finally:
@@ -187,7 +188,7 @@ class Recorder(TorchFunctionMode):
     @contextmanager
     def unrecorded(self) -> Iterator[None]:
         """Call PyTorch for dims only."""
-        with self.nested(), torch._C.DisableTorchFunction():
+        with self.nested(), DisableTorchFunction():
             yield
 
     def fresh(self, like: Tensor, dims: Sequence[Any] | None = None) -> Tensor:
@@ -201,7 +202,7 @@ class Recorder(TorchFunctionMode):
         """A size that is known when the code runs."""
         with self.unrecorded():
             size: Any = torch.zeros((), dtype=torch.int64).item()
-            torch._check(size >= 0)
+            check(size >= 0)
         return size
 
     def merged(self, x: Tensor, y: Tensor) -> Tensor:

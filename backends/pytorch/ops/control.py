@@ -15,6 +15,7 @@ from convert.graph.values import known_dims
 from ..common import own_tensor
 from ..dtypes import torch_dtype
 from ..rules import host, onnx_op
+from ..torch_internals import check
 from ..values import Known
 
 _MOST = 512
@@ -158,7 +159,7 @@ def _while(t: Any, M: Any, cond: Any, carried: Any, body: Any) -> Any:
             raise Unsupported("a Loop that collects outputs, and has no largest number of rounds")
         most = t.number(M if not isinstance(M, torch.Tensor) else M.reshape(()))
         if not isinstance(most, int):
-            torch._check(most >= 0)
+            check(most >= 0)
         # A round that is captured for its shapes only, and left out as nothing reads it.
         trial = body(torch.zeros((), dtype=torch.int64), going, *values)[1 + count :]
         rows = [_rows(most, t.tensor(y)) for y in trial]
@@ -185,7 +186,7 @@ def _while(t: Any, M: Any, cond: Any, carried: Any, body: Any) -> Any:
     rounds, values, columns = found[0], found[3:size], found[size:]
     if columns:
         done = rounds.item()
-        torch._check(done >= 0)
+        check(done >= 0)
         return (*values, *(torch.index_select(r, 0, torch.arange(done)) for r in columns))
     return tuple(values)
 

@@ -11,6 +11,7 @@ from convert.semantics.windows import extent, same_pads, split_pads
 
 from ..common import own_tensor
 from ..rules import host, onnx_op
+from ..torch_internals import check
 
 _CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 _TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
@@ -184,7 +185,7 @@ def col2im(t, x, image_shape, block_shape, *, dilations, pads, strides):
     image, block = t.ints(image_shape), t.ints(block_shape)
     for n in (*image, *block):
         if not isinstance(n, int):
-            torch._check(n >= 1)
+            check(n >= 1)
     rank = len(image)
     dilations, strides, pads = dilations or [1] * rank, strides or [1] * rank, pads or [0] * (2 * rank)
     n = x.shape[0]

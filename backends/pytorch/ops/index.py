@@ -11,6 +11,7 @@ from convert.graph.metadata import OPERATOR_KEY
 
 from ..common import counted_axes, wide
 from ..rules import host, onnx_op
+from ..torch_internals import check
 
 Size: TypeAlias = int | torch.SymInt
 
@@ -177,7 +178,7 @@ def _places(a: Any, b: Any, by: Any, n: Any) -> Any:
     a = torch.minimum(torch.maximum(a, torch.where(forwards, 0, 0)), high)
     b = torch.minimum(torch.maximum(b, low), high)
     count = torch.clamp(-torch.div(a - b, by, rounding_mode="floor"), min=0).item()
-    torch._check(count >= 0)
+    check(count >= 0)
     return a + torch.arange(count) * by
 
 
@@ -203,7 +204,7 @@ def _sliced_by_data(t: Any, x: Any, starts: Any, ends: Any, axes: Any, steps: An
 def one_hot(t, indices, depth, values, *, axis):
     count = t.number(depth if not isinstance(depth, torch.Tensor) else depth.reshape(()))
     if not isinstance(count, int):
-        torch._check(count >= 0)
+        check(count >= 0)
     places = indices.to(torch.int64)
     places = torch.where(places < 0, places + count, places).unsqueeze(axis)
     rank = indices.dim() + 1
@@ -232,7 +233,7 @@ def top_k(t, x, k, *, axis, largest, sorted):
     # Of equal elements ONNX takes those with the lower index first, as a stable sort does.
     values, places = torch.sort(x, dim=axis, descending=bool(largest), stable=True)
     if not isinstance(count, int):
-        torch._check(count >= 0)
+        check(count >= 0)
         taken = torch.arange(count)
         return torch.index_select(values, axis, taken).to(kind), torch.index_select(places, axis, taken)
     return values.narrow(axis, 0, count).to(kind), places.narrow(axis, 0, count)

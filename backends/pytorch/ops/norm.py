@@ -6,10 +6,10 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from ..common import along, halves_in_float32, in_float32
 from ..rules import onnx_op
+from ..torch_internals import statically_known_true
 
 
 @onnx_op("BatchNormalization")

@@ -11,6 +11,7 @@ from convert.errors import Unsupported
 
 from ..common import wide
 from ..rules import host, onnx_op
+from ..torch_internals import check
 
 
 @onnx_op("Pad")
@@ -58,7 +59,7 @@ def _padded(x: Any, axis: Any, before: Any, after: Any, mode: Any, value: Any) -
     """One axis by places, with sizes that the data may say; Pad-24. What is cut is cut first, as onnxruntime does."""
     n = x.shape[axis]
     total = n + before + after
-    torch._check(total >= 0)
+    check(total >= 0)
     places = torch.arange(total) - before
     if mode != "constant":
         start = torch.sym_max(-before, 0)

@@ -13,6 +13,7 @@ from convert.semantics.windows import ceil_pad, extent
 
 from ..common import halves_in_float32
 from ..rules import host, onnx_op
+from ..torch_internals import check
 from .conv import equal_pads, padded, window_pads
 
 _MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
@@ -172,5 +173,5 @@ def max_unpool(t, x, places, output_shape=None, *, kernel_shape, pads, strides):
     wanted = t.ints(output_shape)[2:]
     for n, own in zip(wanted, sizes, strict=True):
         if not isinstance(n, int):
-            torch._check(n >= own)
+            check(n >= own)
     return padded(y, [(0, n - own) for n, own in zip(wanted, sizes, strict=True)])

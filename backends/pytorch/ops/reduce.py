@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from convert.errors import Unsupported
 
 from ..common import in_float32, wide
 from ..rules import host, onnx_op
+from ..torch_internals import check, statically_known_true
 
 Fold = Callable[..., torch.Tensor]
 
@@ -83,7 +83,7 @@ class _Axes:
         for axis, n in enumerate(self.dims):
             self.places.append(torch.arange(n) * torch.logical_not(self.folded[axis]).to(torch.int64))
             size: Any = torch.where(self.folded[axis], 1, n).item()
-            torch._check(size >= 0)
+            check(size >= 0)
             self.sizes.append(size)
 
     def fold(self, x: Any, how: str) -> Any:

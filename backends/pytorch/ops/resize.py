@@ -12,6 +12,7 @@ from convert.errors import Unsupported
 from convert.semantics.interpolation import HALFWAY, WHOLE, Interpolation, keep_aspect_ratio, resized_length
 
 from ..rules import host, onnx_op
+from ..torch_internals import check
 
 _MODES = {("linear", 1): "linear", ("linear", 2): "bilinear", ("linear", 3): "trilinear", ("cubic", 2): "bicubic"}
 
@@ -50,7 +51,7 @@ def _scales_and_sizes(t: Any, dims: Any, scales: Any, sizes: Any, policy: Any) -
         wanted = t.ints(sizes)
         for n in wanted:
             if not isinstance(n, int):
-                torch._check(n >= 1)
+                check(n >= 1)
         if policy == "stretch":
             return [_ratio(w, n) for w, n in zip(wanted, dims, strict=True)], wanted
         if _is_number(*wanted, *dims):
@@ -80,7 +81,7 @@ def _target(n: Any, f: Any) -> Any:
 
 def _whole(x: Any) -> Any:
     n = x.to(torch.int64).item()
-    torch._check(n >= 1)
+    check(n >= 1)
     return n
 
 
@@ -188,7 +189,7 @@ def _resampled(x: Any, axis: Any, length: Any, where: Any, scale: Any, how: Any)
         reach: Any = int(np.ceil(taps * stretch))
     else:
         reach = torch.ceil(taps * stretch).to(torch.int64).item()
-        torch._check(reach >= 1)
+        check(reach >= 1)
     steps = torch.arange(2 * reach) + (1 - reach)
     places = torch.floor(where).to(torch.int64)[:, None] + steps[None]
     weights = _kernel((places - where[:, None]) / stretch, how)

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from convert.errors import Unsupported
 
 from ..rules import host, onnx_op
+from ..torch_internals import check
 
 _ALPHA = -0.75
 
@@ -101,7 +102,7 @@ def affine_grid(t, theta, size, *, align_corners):
     grid: Any = theta[:, :, rank].reshape([theta.shape[0], *[1] * rank, rank])
     for axis, n in enumerate(t.ints(size)[2:]):
         if not isinstance(n, int):
-            torch._check(n >= 1)
+            check(n >= 1)
         place = torch.arange(n).to(theta.dtype)
         last = torch.clamp(torch.scalar_tensor(n - 1, dtype=theta.dtype), min=1)
         where = place * 2 / last - 1 if align_corners else (place * 2 + 1) / n - 1
@@ -187,7 +188,7 @@ def _samples(start: Any, end: Any, bins: Any, size: Any, ratio: Any, half: Any) 
     most = ratio
     if ratio <= 0:
         most = torch.clamp(torch.amax(own), min=1).item()
-        torch._check(most >= 1)
+        check(most >= 1)
     number = torch.arange(most)
     counted = (number[None] < own[:, None])[:, None, :].expand([start.shape[0], bins, most])
     fraction = (number.to(torch.float32)[None] + 0.5) / torch.clamp(own, min=1).to(torch.float32)[:, None]

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from convert.errors import Unsupported
 
 from ..common import own_tensor
 from ..rules import host, onnx_op
+from ..torch_internals import statically_known_true
 
 _LENGTH = onnx_op.limit(
     "SequenceAt",

@@ -12,6 +12,7 @@ from convert.errors import Unsupported
 
 from ..dtypes import torch_dtype
 from ..rules import host, onnx_op
+from ..torch_internals import check
 from ..values import Known, sizes_of
 
 _NO_REST = onnx_op.limit("Reshape", "-1 beside a dim of 0: any size would do, and ONNX Runtime takes none")
@@ -63,7 +64,7 @@ def _wanted(x: Any, dims: Any, shape: Any, zeros: Any) -> Any:
         kept,
     )
     for n in kept.tolist():
-        torch._check(n >= 0)
+        check(n >= 0)
         found.append(n)
     return found
 
@@ -171,7 +172,7 @@ def tile(t, x, repeats):
     counts = t.ints(repeats)
     for n in counts:
         if not isinstance(n, int):
-            torch._check(n >= 0)
+            check(n >= 0)
     return x.repeat(counts) if x.dim() else x
 
 
@@ -194,7 +195,7 @@ def constant_of_shape(t, shape, *, value):
     dims = t.ints(shape)
     for n in dims:
         if not isinstance(n, int):
-            torch._check(n >= 0)
+            check(n >= 0)
     if value is None:
         return torch.zeros(dims, dtype=torch.float32)
     return torch.full(dims, value.numpy().ravel()[0].item(), dtype=torch_dtype(value.dtype))
@@ -210,7 +211,7 @@ def range_(t, start, limit, delta):
         # Counted in float64, as onnxruntime does.
         first, end = (v.to(torch.float64) for v in (a, b))
         count = torch.clamp(torch.ceil((end - first) / c), min=0).to(torch.int64).item()
-        torch._check(count >= 0)
+        check(count >= 0)
         return a + torch.arange(count, dtype=kind) * c
     a, b, c = t.number(start), t.number(limit), t.number(delta)
     if all(isinstance(v, int) for v in (a, b, c)):
@@ -219,7 +220,7 @@ def range_(t, start, limit, delta):
         return torch.arange(b, dtype=kind)
     first, last, step = (t.tensor(v).reshape(()).to(torch.int64) for v in (start, limit, delta))
     count = torch.clamp(-torch.div(first - last, step, rounding_mode="floor"), min=0).item()
-    torch._check(count >= 0)
+    check(count >= 0)
     return (first + torch.arange(count) * step).to(kind)
 
 

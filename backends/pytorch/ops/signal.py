@@ -11,6 +11,7 @@ import torch
 
 from ..dtypes import torch_dtype
 from ..rules import host, onnx_op
+from ..torch_internals import check
 
 
 def to_complex(x: Any) -> Any:
@@ -27,7 +28,7 @@ def to_complex(x: Any) -> Any:
 def dft(t, x, dft_length=None, axis=None, *, inverse, onesided):
     length = None if dft_length is None else t.number(dft_length)
     if length is not None and not isinstance(length, int):
-        torch._check(length >= 1)
+        check(length >= 1)
     place = np.array(-2) if axis is None else t.static(axis)
     y = to_complex(x)
     if place is None:
@@ -75,7 +76,7 @@ def _dft_at_run_time(x: Any, axis: Any, length: Any, inverse: Any, onesided: Any
 
 def _size(x: Any) -> Any:
     n = x.item()
-    torch._check(n >= 1)
+    check(n >= 1)
     return n
 
 
@@ -88,8 +89,8 @@ def stft(t, signal, frame_step, window, frame_length, *, onesided):
     length = whole if frame_length is None else t.number(frame_length)
     for n in (step, length):
         if not isinstance(n, int):
-            torch._check(n >= 1)
-            torch._check(n <= y.shape[-1])
+            check(n >= 1)
+            check(n <= y.shape[-1])
     count = (y.shape[-1] - length) // step + 1
     places = torch.arange(count)[:, None] * step + torch.arange(length)[None]
     frames = torch.index_select(y, 1, places.reshape(-1)).reshape(y.shape[0], count, length)
@@ -107,7 +108,7 @@ def mel_weight_matrix(t, num_mel_bins, dft_length, sample_rate, lower_edge_hertz
     bins, points = t.number(num_mel_bins), t.number(dft_length)
     for n in (bins, points):
         if not isinstance(n, int):
-            torch._check(n >= 0)
+            check(n >= 0)
     rate = sample_rate.reshape(()).to(torch.float64)
     low, high = (
         2595.0 * torch.log1p(v.reshape(()).to(torch.float64) / 700.0) / math.log(10)

@@ -9,16 +9,23 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-import torch.fx.experimental.symbolic_shapes as symbolic_shapes
-from torch._C import DispatchKey
-from torch._decomp.decompositions import matmul
-from torch._ops import OpOverload
-from torch._subclasses.fake_impls import conv, op_implementations_dict
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from ..kernels import with_kernels
+from ..torch_internals import (
+    CONVOLUTION_CHOICES,
+    EXAMPLE_QUESTIONS,
+    DispatchKey,
+    OpOverload,
+    check,
+    convolution_without_content,
+    kernel_caller,
+    log_softmax,
+    matmul,
+    shape_functions,
+    softmax,
+    statically_known_true,
+)
 
-_ASKED = ("_select_conv_backend", "_conv_determine_backend_memory_format")
 _CONVOLUTIONS = (torch.ops.aten.convolution.default, torch.ops.aten._convolution.default)
 
 
@@ -37,17 +44,17 @@ def any_batch() -> Iterator[None]:
         return None
 
     with ExitStack() as stack:
-        for name in _ASKED:
-            stack.enter_context(patch.object(torch._C, name, nothing))
-        stack.enter_context(patch.dict(op_implementations_dict, dict.fromkeys(_CONVOLUTIONS, _convolution)))
+        for holder, name in CONVOLUTION_CHOICES:
+            stack.enter_context(patch.object(holder, name, nothing))
+        stack.enter_context(patch.dict(shape_functions, dict.fromkeys(_CONVOLUTIONS, _convolution)))
         stack.enter_context(with_kernels(_KERNELS))
         yield
 
 
 def _convolution(fake_mode: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
     """PyTorch's own, which leaves the layout open where a size has no example."""
-    with patch.object(symbolic_shapes, "has_guarding_hint", lambda size: False):
-        return conv(fake_mode, func, *args, **kwargs)
+    with patch.object(*EXAMPLE_QUESTIONS, lambda size: False):
+        return convolution_without_content(fake_mode, func, *args, **kwargs)
 
 
 def _linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
@@ -67,14 +74,15 @@ def _reshape(self: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 def _matmul(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     if _is_known(self, other):
         return matmul(self, other)
-    torch._check(self.shape[-1] == other.shape[max(other.dim() - 2, 0)])
+    check(self.shape[-1] == other.shape[max(other.dim() - 2, 0)])
     rows, columns = self.shape[-2:-1], other.shape[-1:] if other.dim() > 1 else ()
     return self.new_empty([*_broadcast(self.shape[:-2], other.shape[:-2]), *rows, *columns])
 
 
 def _einsum(equation: str, tensors: Sequence[torch.Tensor], *, path: Sequence[int] | None = None) -> torch.Tensor:
     if _is_known(*tensors):
-        return torch.ops.aten.einsum.default._op_dk(DispatchKey.CompositeImplicitAutograd, equation, tensors, path=path)
+        own = kernel_caller(torch.ops.aten.einsum.default)
+        return own(DispatchKey.CompositeImplicitAutograd, equation, tensors, path=path)
     terms, _, result = equation.partition("->")
     sizes: dict[str, Any] = {}
     ahead: list[Any] = []
@@ -103,7 +111,7 @@ def _group_norm(
 ) -> torch.Tensor:
     if _is_known(input):
         given = (input, num_groups, weight, bias, eps, cudnn_enabled)
-        return torch.ops.aten.group_norm.default._op_dk(DispatchKey.CompositeImplicitAutograd, *given)
+        return kernel_caller(torch.ops.aten.group_norm.default)(DispatchKey.CompositeImplicitAutograd, *given)
     return input.new_empty(input.shape)
 
 
@@ -115,7 +123,7 @@ def _broadcast(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
     for a, b in pairs:
         one = statically_known_true(a == 1)
         if not one and not statically_known_true(b == 1):
-            torch._check(a == b)
+            check(a == b)
         found.append(b if one else a)
     return found
 
@@ -126,12 +134,12 @@ def _is_known(*tensors: torch.Tensor) -> bool:
 
 
 def _softmax_by(compute: Callable[[torch.Tensor, int, bool], torch.Tensor]) -> Callable[..., torch.Tensor]:
-    def softmax(self: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+    def without_question(self: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> torch.Tensor:
         if type(self) is torch.Tensor:
             return compute(self if dtype is None else self.to(dtype), dim, False)
         return self.new_empty(self.shape, dtype=dtype or self.dtype)
 
-    return softmax
+    return without_question
 
 
 _KERNELS: dict[OpOverload, Callable[..., Any]] = {
@@ -140,8 +148,8 @@ _KERNELS: dict[OpOverload, Callable[..., Any]] = {
     torch.ops.aten.einsum.default: _einsum,
     torch.ops.aten.group_norm.default: _group_norm,
     torch.ops.aten.reshape.default: _reshape,
-    torch.ops.aten.softmax.int: _softmax_by(torch._softmax),
-    torch.ops.aten.log_softmax.int: _softmax_by(torch._log_softmax),
+    torch.ops.aten.softmax.int: _softmax_by(softmax),
+    torch.ops.aten.log_softmax.int: _softmax_by(log_softmax),
 }
 
 

@@ -10,10 +10,7 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-import torch.fx.experimental._config
-from torch._export.serde.serialize import SerializeError
 from torch.export import Dim, ExportedProgram
-from torch.fx.experimental.symbolic_shapes import is_concrete_int
 
 from convert.errors import ConvertError, Unsupported
 from convert.graph.values import nodes_of
@@ -29,10 +26,15 @@ from ..network import Network
 from ..passes.legalize import legalize
 from ..size_conditions import equal_dims, expressible, require, require_equal, sizes_by_name
 from ..state import Buffer, new_content
+from ..torch_internals import capture_error, guard_texts, is_concrete_int, save_error, without_examples
 from .any_batch import any_batch
 from .inplace import write_over
 from .small_sizes import settle_small_sizes
 from .whole_rnn import whole_rnn
+
+# Now, and not when a program is written: PyTorch for CUDA imports triton with its compiler, and triton 3.8 ends the
+# process where TensorFlow 2.21 was imported before it.
+_NOT_SAVED, _NOT_CAPTURED = save_error(), capture_error()
 
 _CONSTANT = "a constant that a rule makes inside of a branch or loop that only the run decides"
 
@@ -45,7 +47,7 @@ def write_exported(
     with path.open("wb") as file:  # an archive is called as its file is, which here has a name for the time being
         try:
             torch.export.save(program, file)
-        except SerializeError as error:
+        except _NOT_SAVED as error:
             if "containing tensors" not in str(error):
                 raise
             raise Unsupported(_CONSTANT) from error
@@ -163,7 +165,7 @@ def export_model(
                 raise
             module = Forward(model, buffers, conditions, names_are_equal=True).eval()
             program, from_two = _captured(inputs, module, sizes)
-        if any(map(_OF_THE_EXAMPLE, program._guards_code)):
+        if any(map(_OF_THE_EXAMPLE, guard_texts(program))):
             sizes, program, from_two = _of_larger_sizes(model, inputs, module, sizes, program, from_two)
     _name_inputs(program, [str(v.name) for v in inputs])
     for graph_module in program.graph_module.modules():
@@ -199,7 +201,7 @@ def _of_larger_sizes(
         other, other_from_two = _captured(inputs, module, larger)
     except ConvertError:
         return sizes, program, from_two
-    bound, before = (sum(bool(_OF_THE_EXAMPLE(guard)) for guard in p._guards_code) for p in (other, program))
+    bound, before = (sum(bool(_OF_THE_EXAMPLE(guard)) for guard in guard_texts(p)) for p in (other, program))
     if other_from_two <= from_two and bound < before:
         return larger, other, other_from_two
     return sizes, program, from_two
@@ -239,10 +241,10 @@ def _captured(
 ) -> tuple[ExportedProgram, bool]:
     """A capture that takes no size for another case than the rest, 0 and 1 among them; else one that may, and True."""
     examples = tuple(_example(v, sizes) for v in inputs)
-    failures = (ConvertError, torch._dynamo.exc.UserError, RuntimeError, ValueError, AssertionError)
+    failures = (ConvertError, _NOT_CAPTURED, RuntimeError, ValueError, AssertionError)
     is_dynamic = any(isinstance(d, ir.SymbolicDim) for v in inputs for d in v.shape or ())
     try:
-        with torch.fx.experimental._config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
+        with without_examples():
             return _export(module, examples, _dynamic(inputs, Dim.DYNAMIC)), False
     except failures as first:
         if not is_dynamic:

@@ -15,13 +15,21 @@ import onnx_ir as ir
 import torch
 from torch import fx
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
 
 from convert.errors import Unsupported
 from convert.options import Options
 from convert.report import Report
 
 from ..state import Buffer
+from ..torch_internals import (
+    OpOverload,
+    PyTorchFileReader,
+    PyTorchFileWriter,
+    assert_true,
+    guard_texts,
+    pytree,
+    schema_of,
+)
 from .exported import captured, quiet
 
 _DECIDED = "TorchScript: a branch, loop or scan that only the run decides"
@@ -72,7 +80,7 @@ def script_of(program: ExportedProgram) -> torch.jit.ScriptModule:
     found: Any = graph.graph_copy(module.graph, {})
     graph.output(pytree.tree_unflatten(found, program.call_spec.out_spec))
     for node in list(graph.nodes):
-        if isinstance(node.target, torch._ops.OpOverload) and node.target.overloadpacket in _ASSERTIONS:
+        if isinstance(node.target, OpOverload) and node.target.overloadpacket in _ASSERTIONS:
             graph.erase_node(node)
     graph.eliminate_dead_code()  # what only assertions read, whose sizes the operators check
     for node in list(graph.nodes):
@@ -92,8 +100,8 @@ def _as_scripted(graph: fx.Graph, node: fx.Node) -> None:
         node.type = torch.Tensor
     if node.op != "call_function":
         return
-    if isinstance(node.target, torch._ops.OpOverload):
-        packet, names = node.target.overloadpacket, [a.name for a in node.target._schema.arguments]
+    if isinstance(node.target, OpOverload):
+        packet, names = node.target.overloadpacket, [a.name for a in schema_of(node.target).arguments]
         if packet is torch.ops.aten.sym_size:
             node.op, node.target = "call_method", "size"
             return
@@ -139,9 +147,9 @@ def _assert_guards(graph: fx.Graph, program: ExportedProgram) -> None:
     inputs = {str(node.target): node for node in graph.nodes if node.op == "placeholder"}
     first = next(node for node in graph.nodes if node.op != "placeholder")
     with graph.inserting_before(first):
-        for text in program._guards_code:
+        for text in guard_texts(program):
             holds = _emit_condition(graph, inputs, ast.parse(text, mode="eval").body, text)
-            graph.call_function(torch._assert, (holds, f"the program does not hold for these sizes: {text}"))
+            graph.call_function(assert_true, (holds, f"the program does not hold for these sizes: {text}"))
 
 
 def _emit_condition(graph: fx.Graph, inputs: dict[str, fx.Node], tree: ast.expr, text: str) -> Any:
@@ -175,13 +183,13 @@ def _emit_condition(graph: fx.Graph, inputs: dict[str, fx.Node], tree: ast.expr,
 
 def _copy_records(file: io.BytesIO, out: Any) -> None:
     """The archive without what differs from run to run: notes on lines of source, and numbers of classes."""
-    reader = torch._C.PyTorchFileReader(io.BytesIO(file.getvalue()))
+    reader = PyTorchFileReader(io.BytesIO(file.getvalue()))
     names = [n for n in reader.get_all_records() if not n.endswith(".debug_pkl") and not n.startswith(".data/")]
     records = {name: reader.get_record(name) for name in names if name not in ("version", "byteorder")}
     renamed = _class_names(records)
     code = {renamed(n.encode()).decode(): renamed(content) for n, content in records.items() if n.startswith("code/")}
     others = {n: renamed(content) if n.endswith(".pkl") else content for n, content in records.items()}
-    writer = torch._C.PyTorchFileWriter(out)
+    writer = PyTorchFileWriter(out)
     for name, content in [(n, c) for n, c in others.items() if not n.startswith("code/")] + sorted(code.items()):
         writer.write_record(name, content, len(content))
     writer.write_end_of_file()

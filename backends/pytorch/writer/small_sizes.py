@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
-from torch.utils._sympy.value_ranges import ValueRanges
 
 from convert.parity.inputs.feeds import complete_sizes, fed_shape, sized_feed
 from convert.parity.inputs.size_guards import broken_guards
 
 from ..dtypes import FLOAT8, tensor_from
+from ..torch_internals import ValueRanges, guard_texts, set_guard_texts
 
 _DRAWS = 40
 _FEW = range(2, 10)
@@ -124,7 +124,7 @@ def settle_small_sizes(
     """
     captured = _Captured(module, program, model, inputs, sizes)
     _bounds_to_guards(program, inputs)
-    guards = {text: captured.by_place(text) for text in program._guards_code}
+    guards = {text: captured.by_place(text) for text in guard_texts(program)}
     tried = [small for small in _small_sizes(sizes, captured.dims()) if captured.exist(small)]
     few = captured.few() if guards else []
     doubtful = {text: guard for text, guard in guards.items() if captured.keeps_out_only(guard, [*tried, *few])}
@@ -133,7 +133,7 @@ def settle_small_sizes(
     for guard in doubtful.values():
         kept_out = (sizes for sizes in few if sizes not in tried and not captured.meets(guard, sizes))
         tried += itertools.islice(kept_out, _TRIES)
-    program._guards_code = [t for t in guards if t not in doubtful]
+    set_guard_texts(program, [t for t in guards if t not in doubtful])
     no_one: list[str] = []
     no_zero: list[str] = []
     for small in tried:
@@ -148,9 +148,10 @@ def settle_small_sizes(
             doubtful = {text: guard for text, guard in doubtful.items() if text not in unmet}
         else:
             no_one += [name for name in captured.dims() if small[name] == 1][:1]
-    program._guards_code = [t for t in guards if t not in doubtful]
-    program._guards_code += [captured.other_than(name, 1) for name in no_one]
-    program._guards_code += [captured.other_than(name, 0) for name in no_zero]
+    kept = [t for t in guards if t not in doubtful]
+    kept += [captured.other_than(name, 1) for name in no_one]
+    kept += [captured.other_than(name, 0) for name in no_zero]
+    set_guard_texts(program, kept)
     return no_one
 
 
@@ -162,7 +163,8 @@ def _bounds_to_guards(program: ExportedProgram, inputs: Sequence[ir.Value]) -> N
             symbol = size.node.expr if isinstance(size, torch.SymInt) else None
             known = program.range_constraints.get(symbol)
             if known is not None and known.lower > 2:
-                program._guards_code.append(f"L['{value.name}'].size()[{axis}] >= {known.lower}")
+                bound = f"L['{value.name}'].size()[{axis}] >= {known.lower}"
+                set_guard_texts(program, [*guard_texts(program), bound])
                 program.range_constraints[symbol] = ValueRanges(0, known.upper)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import torch
-from torch.utils import _pytree as pytree
 
 from convert.graph import Graph
 
+from ..torch_internals import pytree
 from .values import as_value, cast, is_float, is_scalar, onnx_dtype, torch_dtype
 
 PREFIX = "complex::"

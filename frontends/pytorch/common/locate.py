@@ -10,6 +10,8 @@ import torch
 
 from convert.errors import Location
 
+from ..torch_internals import OpOverload
+
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 TORCH = f"{Path(torch.__file__).parent}/"
 """What the files of PyTorch begin with, and none of torchvision."""
@@ -58,7 +60,7 @@ class Locator:
 
     def __init__(self, graph: torch.fx.Graph, reserved: set[str]) -> None:
         calls = [n for n in graph.nodes if n.op == "call_function"]
-        self.count = Counter(module_of(n) for n in calls if isinstance(n.target, torch._ops.OpOverload))
+        self.count = Counter(module_of(n) for n in calls if isinstance(n.target, OpOverload))
         self.reserved = reserved
 
     def __call__(self, node: torch.fx.Node, operator: str) -> Location:

@@ -13,6 +13,8 @@ from torch import nn
 from convert.errors import BadInput, Unsupported
 from convert.report import Report
 
+from ..torch_internals import own_parts, script_method, script_method_names
+
 SEEDED = (
     "forward seeds PyTorch's generator and draws from it: its numbers are the same at every call, which a graph "
     "cannot draw"
@@ -34,8 +36,8 @@ def _acts_on_mode(part: nn.Module) -> bool:
     if isinstance(part, torch.jit.ScriptModule):
         return any(
             node.s("name") == "training"
-            for name in part._c._method_names()
-            for node in part._c._get_method(name).graph.findAllNodes("prim::GetAttr")
+            for name in script_method_names(part)
+            for node in script_method(part, name).graph.findAllNodes("prim::GetAttr")
         )
     classes = [c for c in type(part).__mro__ if c is not nn.Module and issubclass(c, nn.Module)]
     functions = (f for c in classes for f in vars(c).values() if isinstance(f, FunctionType))
@@ -96,7 +98,7 @@ def refuse_cycles(module: nn.Module) -> None:
             continue
         state[id(part)] = True
         stack.append((part, path, True))
-        children = getattr(part, "_modules", {})
+        children = own_parts(part)
         stack += [(c, f"{path}.{n}" if path else n, False) for n, c in dict(children).items() if c is not None]
 
 

@@ -10,16 +10,15 @@ from typing import Any
 import onnx_ir as ir
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
-from torch.utils import _pytree as pytree
 
 from convert.errors import Problem, Unsupported
 from convert.graph.metadata import state_output
 from convert.graph.state import write_states
 from convert.report import Report
 
+from ..torch_internals import FakeTensor, own_buffers, own_parameters, own_parts, pytree
 from .weights import identity_of, tensor_of
 
 
@@ -91,7 +90,7 @@ def track_assignments(module: nn.Module) -> Iterator[dict[str, Any]]:
     modules = {path for path, _ in module.named_modules()}
     plain = [(m, {k: v for k, v in vars(m).items() if k not in _OWN}) for m in module.modules()]
     # As plain attributes: torch.export cannot have a buffer assigned to that is None before.
-    unset = [(m, n) for m in module.modules() for n, buffer in list(m._buffers.items()) if buffer is None]
+    unset = [(m, n) for m in module.modules() for n, buffer in list(own_buffers(m).items()) if buffer is None]
     containers = [pair for _, content in plain for value in content.values() for pair in _containers(value)]
 
     def begin(_: nn.Module, args: Any, kwargs: Any) -> None:
@@ -123,7 +122,7 @@ def track_assignments(module: nn.Module) -> Iterator[dict[str, Any]]:
         module.register_forward_hook(end, with_kwargs=True),
     ]
     for part, name in unset:
-        del part._buffers[name]
+        del own_buffers(part)[name]
         vars(part)[name] = None
     original = _assigned_when_registered(set(module.modules()))
     try:
@@ -140,7 +139,7 @@ def track_assignments(module: nn.Module) -> Iterator[dict[str, Any]]:
             vars(owner).update(content)
         for part, name in unset:
             vars(part).pop(name, None)
-            part._buffers[name] = None
+            own_buffers(part)[name] = None
 
 
 def _assigned_when_registered(parts: Collection[nn.Module]) -> Any:
@@ -151,10 +150,10 @@ def _assigned_when_registered(parts: Collection[nn.Module]) -> Any:
     original = nn.Module.register_buffer
 
     def register_buffer(self: nn.Module, name: str, tensor: Any, persistent: bool = True) -> None:
-        if self not in parts or name in self._parameters or name in self._modules or "." in name:
+        if self not in parts or name in own_parameters(self) or name in own_parts(self) or "." in name:
             original(self, name, tensor, persistent)
-        elif name in self._buffers:
-            self._buffers[name] = tensor
+        elif name in own_buffers(self):
+            own_buffers(self)[name] = tensor
         else:
             vars(self)[name] = tensor
 
@@ -290,4 +289,4 @@ def override_buffers(module: nn.Module, values: Mapping[str, torch.Tensor]) -> I
 
 def _set_buffer(module: nn.Module, path: str, value: torch.Tensor) -> None:
     owner, _, name = path.rpartition(".")
-    module.get_submodule(owner)._buffers[name] = value
+    own_buffers(module.get_submodule(owner))[name] = value

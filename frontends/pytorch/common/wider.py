@@ -11,6 +11,8 @@ from convert.options import Options
 from convert.passes.to_float64 import widen_graphs
 from convert.report import Report
 
+from ..torch_internals import change_tensors
+
 _DTYPES = {"float16": ir.DataType.FLOAT16, "bfloat16": ir.DataType.BFLOAT16}
 _TORCH_DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -53,7 +55,7 @@ def widened_for_run(module: Any, options: Options, *, owned: bool) -> Any:
         import copy
 
         module = copy.deepcopy(module)
-    return module._apply(lambda tensor: tensor.float() if tensor.dtype in narrow else tensor)
+    return change_tensors(module, lambda tensor: tensor.float() if tensor.dtype in narrow else tensor)
 
 
 def widened_output(value: Any, dtypes: set[str]) -> Any:

@@ -8,11 +8,12 @@ from typing import Any
 import onnx_ir as ir
 import sympy
 import torch
-from torch.utils._sympy.functions import Mod, PythonMod
 
 from convert.graph import Graph
 
 from ..common.values import as_value
+from ..torch_internals import schema_of
+from ..torch_internals.symbols import Mod, PythonMod
 
 aten = torch.ops.aten
 
@@ -86,7 +87,7 @@ def _by_multiples(size: sympy.Expr) -> sympy.Expr:
 
 def _named_arguments(node: torch.fx.Node, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
     target: Any = node.target
-    names = [a.name for a in target._schema.arguments]
+    names = [a.name for a in schema_of(target).arguments]
     return dict.fromkeys(names) | dict(zip(names, values, strict=False)) | dict(named)
 
 

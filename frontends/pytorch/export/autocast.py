@@ -14,8 +14,6 @@ from typing import Any
 import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from convert.errors import Unsupported
 from convert.graph import Graph
@@ -23,6 +21,7 @@ from convert.graph import Graph
 from ..common.locate import Locator
 from ..common.values import onnx_dtype
 from ..dispatch import KEEPING
+from ..torch_internals import HigherOrderOperator, OpOverload, TorchDispatchMode, has_kernel, pytree, schema_of
 
 REGION = "wrap_with_autocast"
 _CASTS = frozenset({"aten::to", "aten::_to_copy", "aten::type_as"})
@@ -76,7 +75,7 @@ def find_autocast(program: ExportedProgram, locate: Locator) -> Autocast:
         return NONE
     casts = {}
     for node, dtype in _nodes(program.graph_module, None):
-        if dtype is not None and isinstance(node.target, torch._ops.OpOverload):
+        if dtype is not None and isinstance(node.target, OpOverload):
             found = _casts_of(node, dtype, locate)
             if found:
                 casts[node] = found
@@ -96,7 +95,7 @@ def _nodes(
         if node.op != "call_function":
             continue
         yield node, dtype
-        if not isinstance(node.target, torch._ops.HigherOrderOperator):
+        if not isinstance(node.target, HigherOrderOperator):
             continue
         inside = dtype
         if node.target.name() == REGION and node.args[0] == "cpu":
@@ -124,13 +123,13 @@ class _Watch(TorchDispatchMode):
 def _casts_of(node: torch.fx.Node, dtype: torch.dtype, locate: Locator) -> dict[torch.fx.Node, torch.dtype]:
     """The operands of an operator that autocast gives it in another dtype."""
     target: Any = node.target
-    name = target._schema.name
+    name = schema_of(target).name
     if name in _CASTS or any("val" not in n.meta for n in node.all_input_nodes):
         return {}
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
     if not any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves((args, kwargs))):
         return {}
-    inside = not torch._C._dispatch_has_kernel_for_dispatch_key(_full_name(target), "AutocastCPU")
+    inside = not has_kernel(_full_name(target), "AutocastCPU")
     known = True
     with torch.no_grad(), torch.autocast("cpu", dtype, cache_enabled=False), _Watch() as watch:
         try:
@@ -154,5 +153,5 @@ def _casts_of(node: torch.fx.Node, dtype: torch.dtype, locate: Locator) -> dict[
 
 
 def _full_name(target: Any) -> str:
-    name, overload = target._schema.name, target._schema.overload_name
+    name, overload = schema_of(target).name, schema_of(target).overload_name
     return f"{name}.{overload}" if overload else str(name)

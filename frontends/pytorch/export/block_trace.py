@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, fx, nn
-from torch.fx.experimental import proxy_tensor
-from torch.utils import _pytree as pytree
 
+from ..torch_internals import DisableTorchFunction, OpOverload, last_node, proxy_tensor, pytree, schema_of
 from .likeness import Incomparable, tensor_likeness, value_likeness
 
 _SIZES = (torch.sym_max, torch.sym_min, torch.sym_not, torch.sym_float, torch.sym_int, torch.sym_ite, operator.getitem)
@@ -61,11 +60,6 @@ def nodes_of(tracer: Any, tensors: Sequence[Tensor]) -> list[fx.Node]:
     return found
 
 
-def last_node(graph: fx.Graph) -> fx.Node:
-    """What was captured last."""
-    return graph._root.prev
-
-
 def trace_of(
     tracer: Any, block: nn.Module, before: fx.Node, inputs: list[fx.Node], weights: list[fx.Node], result: Any
 ) -> BlockTrace:
@@ -107,8 +101,8 @@ def _only_computes(node: fx.Node) -> bool:
     target = node.target
     if node.op != "call_function" or node.meta.get("unbacked_bindings"):
         return False
-    if isinstance(target, torch._ops.OpOverload):
-        return not target._schema.is_mutable and not _draws(node)
+    if isinstance(target, OpOverload):
+        return not schema_of(target).is_mutable and not _draws(node)
     return target in _SIZES or getattr(target, "__module__", "") == "_operator"
 
 
@@ -155,7 +149,7 @@ def write_again(
     """The operators of the pattern once more, of other inputs and weights, and what they give."""
     made = dict(zip((*pattern.inputs, *pattern.weights), (*inputs, *weights), strict=True))
     for node in pattern.nodes:
-        name = node.target.overloadpacket.__name__ if isinstance(node.target, torch._ops.OpOverload) else None
+        name = node.target.overloadpacket.__name__ if isinstance(node.target, OpOverload) else None
         args, kwargs = (fx.node.map_arg(given, lambda n: made.get(n, n)) for given in (node.args, node.kwargs))
         copy = tracer.graph.create_node(node.op, node.target, args, kwargs, name)
         copy.meta = dict(node.meta)
@@ -168,7 +162,7 @@ def write_again(
 def _output_again(tracer: Any, output: Made, made: Mapping[fx.Node, fx.Node]) -> Tensor:
     """A tensor like one that the pattern gave, which the copy of its node computes."""
     like = output.value
-    with torch._C.DisableTorchFunction(), proxy_tensor.disable_proxy_modes_tracing():
+    with DisableTorchFunction(), proxy_tensor.disable_proxy_modes_tracing():
         copy = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=like.device)
     proxy = fx.Proxy(made.get(output.node, output.node), tracer)
     found: Tensor = proxy_tensor.track_tensor_tree(copy, proxy, constant=None, tracer=tracer)

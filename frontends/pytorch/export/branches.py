@@ -11,11 +11,9 @@ from types import FrameType
 from typing import Any
 
 import sympy
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from torch.utils._sympy.numbers import int_oo
-from torch.utils._sympy.value_ranges import ValueRanges
 
 from ..common.locate import TORCH, shown_path
+from ..torch_internals.symbols import ShapeEnv, ValueRanges, decided_by_ranges, int_oo
 
 _HERE = __file__
 _OWN = f"{Path(__file__).parent}/"
@@ -119,8 +117,7 @@ def _holds_for_long(environment: Any, condition: sympy.Basic) -> bool:
     """Whether a condition is decided for all lengths of 2 and more, by nothing else that the capture has learned."""
     backed = environment.backed_var_to_val
     ranges = {s: _LONG if s in backed else environment.var_to_range.get(s, _ANY) for s in condition.free_symbols}
-    nothing_known: Any = ShapeEnv()
-    return nothing_known._maybe_evaluate_static(condition, axioms=(), var_to_range=tuple(ranges.items())) is not None
+    return decided_by_ranges(condition, tuple(ranges.items())) is not None
 
 
 _LONG, _ANY = ValueRanges(2, int_oo), ValueRanges(-int_oo, int_oo)

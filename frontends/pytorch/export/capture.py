@@ -17,42 +17,24 @@ from convert.errors import Unsupported, UsageError
 from convert.options import Options
 from convert.report import Report
 
-from ..common.late_imports import import_trace
 from ..common.modes import refuse_seeded, watch_seeds
 from ..common.state import refuse_assignments, track_assignments
 from ..inputs.arguments import arrange_arguments, arranged_shapes
 from ..inputs.examples import Call, DynamicDim, candidate_calls, lengthened_call, long_call, note_fixed_dims
 from ..inputs.forward_names import restore_names
 from ..inputs.output_names import plain_containers
-from ..releases import patched
+from ..torch_internals import guard_texts, schema_of
 from .branches import record_branches
 from .captured import Capture, admitted_sizes, count_admitted, without_immaterial
 from .dims import finite_bound, is_fixed
 from .explain import check_runs, dtype_hint, explain_error, is_about_data, location_suffix, short_message
 from .gradients import below_autograd, has_marks, may_take_gradients
 from .guards import BUILT_IN, record_size_messages, specialization_lines
-from .patches.adaptive import clusters_as_tensors
-from .patches.attention import equal_lengths_of_keys_and_values
 from .patches.checks import without_checks
-from .patches.copies import without_choices_of_place
-from .patches.derivatives import derivatives_in_backward_mode
-from .patches.detectors import detectors_as_tensors
-from .patches.fast_shapes import infer_layer_shapes
-from .patches.flex import attention_of_scores
-from .patches.lengths import symbolic_lengths
-from .patches.masks import masks_as_given
-from .patches.matrix_checks import matrix_checks_without_shortcuts
-from .patches.module_casts import casts_that_change_nothing
-from .patches.pools import infer_line_pools
-from .patches.repeats import RepeatsDiffer, repeated_blocks
-from .patches.replacements import CaptureReplacements
-from .patches.size_texts import sizes_as_text
-from .patches.sound_codecs import pads_as_numbers
+from .patches.patch import Stage
+from .patches.repeats import RepeatsDiffer
 from .patches.sparse import dense_weights
-from .patches.stack_frames import short_stacks
-from .patches.state_space import scans_of_any_length
-from .patches.weights_as_described import unwatched_weights
-from .patches.whole_rnn import infer_rnn_shapes
+from .patches.table import patched
 from .prepare import uses_vmap
 from .shown_by_runs import with_what_runs_show
 from .static_dims import Place, with_static_dims
@@ -69,7 +51,8 @@ def capture(
     Raises `UsageError` where inputs are neither given nor to be inferred, `Unsupported` where capture fails.
     """
     first: Exception | None = None
-    with inference(module), report.stage("capture"), record_size_messages() as messages:
+    with inference(module), report.stage("capture"), patched(Stage.MESSAGES) as watching:
+        messages = watching[record_size_messages]
         for wished, remarks in candidate_calls(module, options):
             call = with_static_dims(wished, static)
             call = (lengthened_call(call, every=True) or call) if longer else call
@@ -100,7 +83,7 @@ def capture(
 
 def capture_sizes(module: nn.Module, call: Call, report: Report) -> Capture:
     """Capture a module for sizes that decide as those of the call do. Raises what forward or torch.export raises."""
-    with inference(module), record_size_messages():
+    with inference(module), patched(Stage.MESSAGES):
         done = _export(module, call, report)
         if uses_vmap(done.program):
             raise Unsupported("associative_scan is written out for one length")
@@ -208,7 +191,7 @@ def _constraint_counts(done: Capture) -> tuple[int, int]:
 
 
 def _guard_codes(done: Capture) -> list[str]:
-    return list(getattr(done.program, "_guards_code", None) or ())
+    return guard_texts(done.program)
 
 
 # -- one capture ------------------------------------------------------------------------------------------------------
@@ -271,23 +254,20 @@ def _export(module: nn.Module, call: Call, report: Report) -> Capture:
     dynamic = arranged_shapes(module, shapes)
     with (
         warnings.catch_warnings(),
-        without_checks() as checks,  # before branches are recorded, which looks at who asks
-        track_assignments(module) as assigned,
-        record_branches() as decided,
-        watch_seeds() as seeds,
+        patched(Stage.WATCH, module=module) as watching,
         plain_outputs(module),
-        pads_as_numbers(module),
         dense_weights(module, report),
     ):
         warnings.simplefilter("ignore")
         program = export_program(module, args, kwargs, dynamic)
     _erase_failed_calls(program)
     restore_names(program, module, call)
-    for note in checks:
+    for note in watching[without_checks]:
         report.note(note)
-    refuse_assignments(program, assigned, report)
-    if seeds:
+    refuse_assignments(program, watching[track_assignments], report)
+    if watching[watch_seeds]:
         refuse_seeded(program)
+    decided = watching[record_branches]
     return Capture(program, call, tuple(decided.branches), decided)
 
 
@@ -295,7 +275,7 @@ def _erase_failed_calls(program: ExportedProgram) -> None:
     """Take out calls that raised an exception, which forward caught: nothing was noted of their results."""
     graph = program.graph_module.graph
     for node in reversed(graph.nodes):
-        schema = getattr(node.target, "_schema", None)
+        schema = schema_of(node.target)
         gives_tensors = schema is not None and schema.returns and not schema.is_mutable
         if gives_tensors and not node.users and "tensor_meta" not in node.meta:
             graph.erase_node(node)
@@ -311,23 +291,11 @@ def plain_outputs(module: nn.Module) -> Iterator[None]:
         handle.remove()
 
 
-@contextmanager
-def without_partial_graphs() -> Iterator[None]:
-    """Inside, torch.export does not print what it had captured before it failed, which its error says in a line."""
-    module: Any = import_trace()
-    module.print = lambda *texts, **options: None
-    try:
-        yield
-    finally:
-        del module.print
-
-
 def export_program(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, dynamic: Any = None
 ) -> ExportedProgram:
     """torch.export, with functions that it cannot capture replaced by their equals."""
-    of_any_length = infer_rnn_shapes, infer_line_pools, equal_lengths_of_keys_and_values
-    with _replacements(module), patched(of_any_length):
+    with patched(Stage.CAPTURE, module=module), patched(Stage.LENGTHS):
         try:
             program = _export_repeats(module, args, kwargs, dynamic)
             if not has_marks(program):
@@ -344,34 +312,10 @@ def export_program(
             if not may_take_gradients(other):
                 raise error from None
     try:
-        with _replacements(module):  # gradients of a recurrent layer are those of its steps
+        with patched(Stage.CAPTURE, module=module):  # gradients of a recurrent layer are those of its steps
             return below_autograd(module, args, kwargs, dynamic)
     except Exception:
         raise error from None
-
-
-@contextmanager
-def _replacements(module: nn.Module) -> Iterator[None]:
-    """Inside, functions that torch.export cannot capture are replaced by their equals."""
-    needed = (
-        CaptureReplacements,
-        detectors_as_tensors,
-        attention_of_scores,
-        clusters_as_tensors,
-        masks_as_given,
-        matrix_checks_without_shortcuts,
-        scans_of_any_length,
-        derivatives_in_backward_mode,
-        partial(symbolic_lengths, module),
-        casts_that_change_nothing,
-        without_choices_of_place,
-        without_partial_graphs,
-        sizes_as_text,
-        # opt_einsum compares sizes, and the capture would hold for these sizes only.
-        partial(torch.backends.opt_einsum.flags, enabled=False),
-    )
-    with patched(needed, saving_time=(infer_layer_shapes, unwatched_weights, short_stacks)):
-        yield
 
 
 def _export_repeats(
@@ -379,7 +323,7 @@ def _export_repeats(
 ) -> ExportedProgram:
     """torch.export, with blocks that repeat captured once, where they do nothing but that."""
     try:
-        with patched((), saving_time=[partial(repeated_blocks, module)]):
+        with patched(Stage.BLOCKS, module=module):
             return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
     except RepeatsDiffer:
         return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)

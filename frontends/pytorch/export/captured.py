@@ -14,7 +14,6 @@ import sympy
 import torch
 from torch import nn
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
 
 from convert.parity.inputs.size_guards import evaluate
 
@@ -22,6 +21,7 @@ from ..common.state import track_assignments
 from ..inputs.arguments import arrange_arguments
 from ..inputs.examples import Call, example_tensor, resized_call
 from ..inputs.output_names import plain_containers
+from ..torch_internals import pytree
 from .branches import Branch, Decided, short_lengths
 from .dims import finite_bound, is_fixed
 from .guards import sized_guards

@@ -15,8 +15,9 @@ from weakref import WeakKeyDictionary
 
 import sympy
 import torch
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
+from ..torch_internals import OpOverload, schema_of
+from ..torch_internals.symbols import GuardOnDataDependentSymNode, ShapeEnv
 from .branches import asking_line
 from .patches.checks import BETWEEN
 
@@ -80,7 +81,7 @@ def _answer(made: Decisions, node: Any, line: str) -> bool:
 def decision_of(node: torch.fx.Node) -> int | None:
     """Which decision a node of a captured program marks; its first argument tells how it goes."""
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload) or "assert_async" not in target._schema.name:
+    if not isinstance(target, OpOverload) or "assert_async" not in schema_of(target).name:
         return None
     text = next((a for a in node.args[1:] if isinstance(a, str)), "")
     return int(text.removeprefix(_MARK)) if text.startswith(_MARK) else None

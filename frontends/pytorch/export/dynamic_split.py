@@ -15,6 +15,7 @@ from convert.graph import Graph
 
 from ..common.locate import source_of
 from ..common.sizes import axis_of, vector
+from ..torch_internals import schema_of
 
 aten = torch.ops.aten
 
@@ -92,5 +93,5 @@ _REFUSED = -(2**31)
 
 def _named_arguments(node: torch.fx.Node, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
     target: Any = node.target
-    names = [a.name for a in target._schema.arguments]
+    names = [a.name for a in schema_of(target).arguments]
     return dict.fromkeys(names) | dict(zip(names, values, strict=False)) | dict(named)

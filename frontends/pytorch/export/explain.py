@@ -15,6 +15,7 @@ from convert.errors import ConvertError, Unsupported, UsageError
 from ..common.locate import TORCH, shown_path
 from ..inputs.arguments import arrange_arguments
 from ..inputs.examples import Call
+from ..torch_internals import is_of_dynamo
 from .gradients import call_with_gradients_if_asked
 from .guards import Place
 
@@ -40,7 +41,7 @@ def check_runs(module: nn.Module, call: Call) -> None:
             warnings.simplefilter("ignore")
             call_with_gradients_if_asked(module, args, kwargs)
     except Exception as error:
-        if type(error).__module__.startswith("torch._dynamo"):
+        if is_of_dynamo(error):
             return
         shown = ", ".join(f"{n} {list(e.tensor.shape)}" for n, e in call.items())
         at = _user_line(error)

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
+from ..torch_internals import set_graph
+
 _REGION = torch.ops.higher_order.wrap_with_set_grad_enabled
 
 
@@ -21,8 +23,7 @@ def without_grad_regions(program: ExportedProgram) -> ExportedProgram:
     if not any(node.target is _REGION for node in program.graph.nodes):
         return program
     program = copy.copy(program)
-    program._graph_module = copy.deepcopy(program.graph_module)
-    program._graph_signature = copy.deepcopy(program.graph_signature)
+    set_graph(program, copy.deepcopy(program.graph_module), copy.deepcopy(program.graph_signature))
     module: Any = program.graph_module
     while regions := [node for node in module.graph.nodes if node.target is _REGION]:
         for node in regions:

@@ -11,16 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
-from unittest import mock
 
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
 
 from ..common.late_imports import import_trace
+from ..torch_internals import export_below_autograd, pytree
+from .patches.patch import Stage
+from .patches.table import patched
 
-_export = import_trace()._export
+import_trace()
 
 _SIGNS = (
     "fake tensor in the exported program constant's list",
@@ -50,20 +51,12 @@ def below_autograd(module: nn.Module, *args: Any) -> ExportedProgram:
         _weights_without_gradients(module),
         _fresh_inputs(module),
         _recording(module),
-        _without_matrix_checks(),
+        patched(Stage.GRADIENTS),
         torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
     ):
-        program = _export(module, *args, strict=False, pre_dispatch=False)
+        program = export_below_autograd(module, *args, strict=False, pre_dispatch=False)
     _write_factors(program.graph)
     return program
-
-
-@contextmanager
-def _without_matrix_checks() -> Iterator[None]:
-    """Inside, what raises for a singular matrix is no effect, which torch.export would thread through the program."""
-    holder: Any = torch._library.simple_registry.singleton.find("aten::_linalg_check_errors").effect
-    with mock.patch.object(holder, "_effect", None):
-        yield
 
 
 _FACTORED = {

@@ -13,10 +13,11 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.fx.experimental import symbolic_shapes
 
 from convert.graph import Dim
 
+from ..torch_internals import SIZE_LOGGER, guard_texts
+from ..torch_internals.symbols import symbolic_shapes
 from .dims import Dims
 
 Place = tuple[str, int]
@@ -31,7 +32,6 @@ BUILT_IN = re.compile(r"(?!.*\b[Mm]in\().*// \d+\)* == 1$")
 question of PyTorch's own, whether it is not 0, and asked for lengths that are right."""
 # PyTorch always treats lengths of 0 and 1 apart; that is no property of the model.
 _ALWAYS = re.compile(r".* (!= [01]|>= 2)")
-_LOGGER = "torch.fx.experimental.symbolic_shapes"
 _FOLDERS = tuple(f"{Path(file).parent}{os.sep}" for file in (torch.__file__, __file__))
 
 
@@ -57,7 +57,7 @@ class _LibraryFiles(set[str]):
 @contextmanager
 def record_size_messages() -> Iterator[list[str]]:
     """Records what torch.export logs about sizes, and keeps it from logging what it also raises."""
-    outer, logger, recorder = logging.getLogger("torch"), logging.getLogger(_LOGGER), _MessageRecorder()
+    outer, logger, recorder = logging.getLogger("torch"), logging.getLogger(SIZE_LOGGER), _MessageRecorder()
     before = outer.level, logger.level, logger.propagate, logger.handlers
     inner = symbolic_shapes.uninteresting_files
     symbolic_shapes.uninteresting_files = cache(lambda: _LibraryFiles(inner()))
@@ -103,7 +103,7 @@ def guards_of(program: ExportedProgram, inputs: Sequence[torch.fx.Node], dims: D
         if isinstance(fake, torch.Tensor):
             sizes |= {(node.name, i): dims.of(d) for i, d in enumerate(fake.shape)}
     found = []
-    for code in getattr(program, "_guards_code", None) or []:
+    for code in guard_texts(program):
         text = _named_guard(code, sizes)
         if text is not None and not _ALWAYS.fullmatch(text) and text not in found and _is_informative(text):
             found.append(text)
@@ -112,7 +112,7 @@ def guards_of(program: ExportedProgram, inputs: Sequence[torch.fx.Node], dims: D
 
 def sized_guards(program: ExportedProgram, sizes: Mapping[Place, int]) -> Iterator[str]:
     """The guards of a program with numbers in the place of sizes, those that PyTorch always makes left out."""
-    for code in getattr(program, "_guards_code", None) or []:
+    for code in guard_texts(program):
         text = _named_guard(code, sizes)
         if text is not None and not _ALWAYS.fullmatch(text):
             yield text

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules import module as module_room
+
+from ..torch_internals import has_global_hooks, own_buffers, own_parameters, own_parts
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type, torch.dtype, torch.device, torch.layout,
           torch.memory_format, enum.Enum, types.BuiltinFunctionType, types.ModuleType)  # fmt: skip
@@ -30,15 +31,15 @@ def block_attributes(block: nn.Module) -> dict[tuple[str, str], Any]:
     Raises `Incomparable` for hooks, tensors that are no parameter or buffer, modules in plain attributes, and objects
     that cannot be looked into.
     """
-    if module_room._global_forward_hooks or module_room._global_forward_pre_hooks:
+    if has_global_hooks():
         raise Incomparable
     found: dict[tuple[str, str], Any] = {}
     first: dict[int, tuple[str, str]] = {}
     for path, module in block.named_modules(remove_duplicate=False):
         if any(getattr(module, hooks) for hooks in _HOOKS):
             raise Incomparable
-        found[path, ""] = type(module), module.training, tuple(module._modules)
-        for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+        found[path, ""] = type(module), module.training, tuple(own_parts(module))
+        for name, tensor in (*own_parameters(module).items(), *own_buffers(module).items()):
             same = None if tensor is None else first.setdefault(id(tensor), (path, name))  # tied weights
             found[path, name] = None if tensor is None else (tensor_likeness(tensor), same)
         for name, value in vars(module).items():

@@ -33,6 +33,7 @@ from ..common.weights import identity_of, tensor_of
 from ..dispatch import call
 from ..inputs.output_names import is_output, output_names
 from ..rules import is_inplace, torch_op
+from ..torch_internals import HigherOrderOperator, OpOverload, schema_of
 from . import dims as naming
 from .as_strided import is_dense, lower_as_strided
 from .autocast import Autocast, find_autocast
@@ -274,10 +275,10 @@ def _lower_node(walk: ExportWalk, g: Graph, node: torch.fx.Node, env: Values) ->
     elif is_counted(node):
         with g.at(at):
             result = lower_counted_split(g, node, args, kwargs)
-    elif isinstance(target, torch._ops.OpOverload):
-        walk.autocast.check(target._schema.name, target._schema.overload_name)
-        result = call(g, target._schema, args, kwargs, at)
-    elif isinstance(target, torch._ops.HigherOrderOperator):
+    elif isinstance(target, OpOverload):
+        walk.autocast.check(schema_of(target).name, schema_of(target).overload_name)
+        result = call(g, schema_of(target), args, kwargs, at)
+    elif isinstance(target, HigherOrderOperator):
         with g.at(at):
             result = torch_op.apply(g, key, args, kwargs, at)
     elif not any(isinstance(a, ir.Value) for a in args):
@@ -285,23 +286,19 @@ def _lower_node(walk: ExportWalk, g: Graph, node: torch.fx.Node, env: Values) ->
     else:
         with g.at(at):
             result = torch_op.apply(g, key, args, kwargs, at)
-    name = target._schema.name if isinstance(target, torch._ops.OpOverload) else ""
+    name = schema_of(target).name if isinstance(target, OpOverload) else ""
     result = annotate_result(walk.dims, g, result, walk.autocast.expected(node, name), at)
     with g.at(at):
         result = walk.autocast.widen(g, result)
-    if (
-        isinstance(target, torch._ops.OpOverload)
-        and is_inplace(target._schema)
-        and isinstance(node.args[0], torch.fx.Node)
-    ):
+    if isinstance(target, OpOverload) and is_inplace(schema_of(target)) and isinstance(node.args[0], torch.fx.Node):
         env[node.args[0]] = result
     return result
 
 
 def _inline_region(g: Graph, target: Any, args: tuple[Any, ...]) -> Any:
     """A region that only switches gradients or autocast on or off; what merely checks something gives None."""
-    if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in INLINED:
+    if isinstance(target, HigherOrderOperator) and target.name() in INLINED:
         at = next(i for i, a in enumerate(args) if callable(a))
         return args[at](g, *args[at + 1 :])
-    assert target._schema.name.removeprefix("aten::") in SKIPPED
+    assert schema_of(target).name.removeprefix("aten::") in SKIPPED
     return None

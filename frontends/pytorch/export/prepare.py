@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
-from torch.fx.experimental.symbolic_shapes import PendingUnbackedSymbolNotFound
 
 from convert.errors import Unsupported
 from convert.report import Report
@@ -20,6 +19,8 @@ from convert.report import Report
 from ..common.complexes import takes_complex
 from ..common.locate import Locator
 from ..rules import is_inplace, key_of, torch_op
+from ..torch_internals import HigherOrderOperator, OpOverload, get_decompositions, is_recorded_vmap, schema_of
+from ..torch_internals.symbols import PendingUnbackedSymbolNotFound
 from .as_strided import is_dense
 from .dims import is_fixed
 from .explain import is_about_data
@@ -164,11 +165,7 @@ def uses_vmap(program: ExportedProgram) -> bool:
 
     Functionalising carries them out: operators on the batched tensors remain.
     """
-    return any(
-        getattr(node.target, "__module__", "") == "torch._functorch.predispatch"
-        for node in program.graph.nodes
-        if node.op == "call_function"
-    )
+    return any(is_recorded_vmap(node.target) for node in program.graph.nodes if node.op == "call_function")
 
 
 def _functionalize(program: ExportedProgram) -> ExportedProgram:
@@ -199,14 +196,14 @@ def check(program: ExportedProgram, locator: Locator) -> None:
 
 def operator_key(target: Any, paired: bool = False) -> str | None:
     """The key of a call's target in the rule table; None for what needs no rule. `paired`: an operand is complex."""
-    if isinstance(target, torch._ops.OpOverload):
-        name = target._schema.name
+    if isinstance(target, OpOverload):
+        name = schema_of(target).name
         return (
             None
             if name.removeprefix("aten::") in SKIPPED
-            else key_of(name, target._schema.overload_name, paired=paired)
+            else key_of(name, schema_of(target).overload_name, paired=paired)
         )
-    if isinstance(target, torch._ops.HigherOrderOperator):
+    if isinstance(target, HigherOrderOperator):
         name = target.name()
         return None if name in INLINED else f"higher_order::{name}"
     if target is operator.getitem:
@@ -223,7 +220,7 @@ def is_only_checked(node: torch.fx.Node) -> bool:
 
 def _operator_name(node: torch.fx.Node) -> str:
     target = node.target
-    return target._schema.name.removeprefix("aten::") if isinstance(target, torch._ops.OpOverload) else ""
+    return schema_of(target).name.removeprefix("aten::") if isinstance(target, OpOverload) else ""
 
 
 def _operators(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, str]]:
@@ -243,14 +240,12 @@ def _decompositions(program: ExportedProgram) -> dict[Any, Callable[..., Any]]:
     targets = {
         node.target
         for node, key in _operators(program.graph_module)
-        if key not in torch_op and key not in torch_op.gaps and isinstance(node.target, torch._ops.OpOverload)
+        if key not in torch_op and key not in torch_op.gaps and isinstance(node.target, OpOverload)
     }
     if not targets:
         return {}
     builtin = all(t.namespace in ("aten", "prims") for t in targets)
     known = _known_decompositions() if builtin else torch.export.default_decompositions()
-    from torch._decomp import get_decompositions
-
     more = get_decompositions([t for t in targets if t not in known]) | DECOMPOSITIONS
     return {t: known[t] if t in known else more[t] for t in targets if t in known or t in more}
 
@@ -283,11 +278,7 @@ def _has_visible_writes(program: ExportedProgram) -> bool:
     for node in graph.nodes:
         if _updates_statistics(node) or _writes_elsewhere(node):
             return True
-        if (
-            node.op == "call_function"
-            and isinstance(node.target, torch._ops.OpOverload)
-            and is_inplace(node.target._schema)
-        ):
+        if node.op == "call_function" and isinstance(node.target, OpOverload) and is_inplace(schema_of(node.target)):
             written = node.args[0]
             if not isinstance(written, torch.fx.Node):
                 return True
@@ -297,14 +288,14 @@ def _has_visible_writes(program: ExportedProgram) -> bool:
                 earlier = member is not written and order[member] < order[node]
                 if earlier and any(order[user] > order[node] for user in member.users):
                     return True
-        elif isinstance(node.target, torch._ops.HigherOrderOperator) and _has_inplace_write(node):
+        elif isinstance(node.target, HigherOrderOperator) and _has_inplace_write(node):
             return True
     return False
 
 
 def _writes_elsewhere(node: torch.fx.Node) -> bool:
     """True for a call that writes its result to an argument: `torch.add(x, y, out=z)`."""
-    schema = node.target._schema if isinstance(node.target, torch._ops.OpOverload) else None
+    schema = schema_of(node.target) if isinstance(node.target, OpOverload) else None
     return schema is not None and any(a.is_out for a in schema.arguments)
 
 
@@ -323,9 +314,9 @@ def _has_inplace_write(node: torch.fx.Node) -> bool:
             module = getattr(argument.graph.owning_module, str(argument.target), None)
             if isinstance(module, torch.fx.GraphModule):
                 for inner in module.graph.nodes:
-                    if isinstance(inner.target, torch._ops.OpOverload) and is_inplace(inner.target._schema):
+                    if isinstance(inner.target, OpOverload) and is_inplace(schema_of(inner.target)):
                         return True
-                    if isinstance(inner.target, torch._ops.HigherOrderOperator) and _has_inplace_write(inner):
+                    if isinstance(inner.target, HigherOrderOperator) and _has_inplace_write(inner):
                         return True
     return False
 
@@ -351,11 +342,11 @@ def _aliased_arguments(node: torch.fx.Node) -> list[torch.fx.Node]:
     target: Any = node.target
     if target is operator.getitem:  # of the pieces of a chunk, which are memory of the whole
         return [a for a in node.args[:1] if isinstance(a, torch.fx.Node)]
-    if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in INLINED:
+    if isinstance(target, HigherOrderOperator) and target.name() in INLINED:
         return _aliased_by_region(node)
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, OpOverload):
         return []
     if is_silent_alias(node):
         return list(node.all_input_nodes)
-    pairs = zip(target._schema.arguments, node.args, strict=False)
+    pairs = zip(schema_of(target).arguments, node.args, strict=False)
     return [given for a, given in pairs if a.alias_info is not None and isinstance(given, torch.fx.Node)]

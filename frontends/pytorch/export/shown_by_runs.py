@@ -25,6 +25,7 @@ from convert.parity.inputs.size_guards import broken_guards, sizes_meeting
 
 from ..common.locate import source_of
 from ..inputs.examples import example_tensor
+from ..torch_internals import OpOverload, schema_of
 from .branches import Branch
 from .captured import Capture, gives_same, other_numbers, places_of_symbols
 from .dims import is_fixed
@@ -166,7 +167,7 @@ class _Trial:
         """The line of the last decision that forward made, or of its last write."""
         lines = [*(b.line for b in self.done.branches), *self.done.decided.settled]
         for node in self.done.program.graph.nodes:
-            if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
+            if isinstance(node.target, OpOverload) and schema_of(node.target).is_mutable:
                 lines.append(source_of(node.meta.get("stack_trace") or ""))
         return lines[-1] if lines else ""
 

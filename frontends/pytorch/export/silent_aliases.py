@@ -15,6 +15,7 @@ import torch
 from torch.export import ExportedProgram
 
 from ..common.einsum_views import view_labels
+from ..torch_internals import OpOverload, schema_of, with_graph
 
 _ATEN = torch.ops.aten
 
@@ -36,7 +37,7 @@ def without_silent_aliases(program: ExportedProgram) -> ExportedProgram:
         elif is_silent_alias(node):
             for old, new in _replace(node):
                 signature.replace_all_uses(old, new)
-    return program._update(module, signature)
+    return with_graph(program, module, signature)
 
 
 def is_silent_alias(node: torch.fx.Node) -> bool:
@@ -87,9 +88,9 @@ def _applied(node: torch.fx.Node, x: torch.fx.Node, calls: Sequence[tuple[Any, .
 
 def _views_of(node: torch.fx.Node) -> View | list[View | None] | None:
     """What a call gives as views of its arguments, a list for each of several results; None where it is fresh."""
-    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+    if node.op != "call_function" or not isinstance(node.target, OpOverload):
         return None
-    rule = _RULES.get(node.target._schema.name.removeprefix("aten::"))
+    rule = _RULES.get(schema_of(node.target).name.removeprefix("aten::"))
     return None if rule is None else rule(node)
 
 

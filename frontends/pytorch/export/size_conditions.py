@@ -14,8 +14,6 @@ import onnx_ir as ir
 import sympy
 import torch
 from torch.export import ExportedProgram
-from torch.utils._sympy.printers import PythonPrinter
-from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from convert.errors import Unsupported
 from convert.graph import Graph
@@ -24,6 +22,8 @@ from convert.graph.size_checks import check_sizes, conditions_of, holds, in_word
 from convert.parity.inputs.size_guards import broken_guards, evaluate
 from convert.report import Report
 
+from ..torch_internals import schema_of
+from ..torch_internals.symbols import PythonPrinter, SymT, symbol_is_type
 from . import dims as naming
 from .branches import Branch, short_lengths, ties_inputs
 from .dims import Dims, is_fixed
@@ -343,7 +343,7 @@ def _counted(program: ExportedProgram, dims: Dims) -> Iterable[str]:
 def _squeezed(program: ExportedProgram, dims: Dims) -> Iterable[str]:
     """A squeeze leaves out a dim of length 1, which gives another rank: dims that it leaves in are longer."""
     for node in program.graph.nodes:
-        name = getattr(getattr(node.target, "_schema", None), "name", "")
+        name = getattr(schema_of(node.target), "name", "")
         if name not in ("aten::squeeze", "aten::squeeze_", "aten::squeeze_copy"):
             continue
         shape = node.args[0].meta["val"].shape
@@ -360,7 +360,7 @@ def _cut(program: ExportedProgram, dims: Dims, bounds: Mapping[str, Sequence[int
     dim, and takes a dim to be 2 or more anyway.
     """
     for node in program.graph.nodes:
-        name = getattr(getattr(node.target, "_schema", None), "name", "")
+        name = getattr(schema_of(node.target), "name", "")
         if name not in ("aten::slice", "aten::slice_copy", "aten::narrow", "aten::narrow_copy"):
             continue
         given = dict(zip(("x", "dim", "start", "end", "step"), node.args, strict=False)) | node.kwargs

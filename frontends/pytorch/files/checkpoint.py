@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.nn.modules.loss import _Loss
 
 from convert.files.pickle_opcodes import Pickle, PickledObject
 from convert.files.pickle_scan import CALLABLE
+
+from ..torch_internals import LossLayer
 
 NESTED = (
     "state_dict", "model_state_dict", "model_state", "model", "module", "net", "network", "params", "generator",
@@ -129,7 +130,7 @@ def nested_modules(thing: Any) -> dict[str, torch.nn.Module]:
     found: dict[int, tuple[str, torch.nn.Module]] = {}
     for place, module in _nested(thing, lambda value: isinstance(value, torch.nn.Module), "", 3, set()):
         found.setdefault(id(module), (place, module))
-    models = {place: module for place, module in found.values() if not isinstance(module, _Loss)}
+    models = {place: module for place, module in found.values() if not isinstance(module, LossLayer)}
     return models or dict(found.values())
 
 

@@ -13,8 +13,10 @@ from contextlib import suppress
 
 import torch
 
+from ..torch_internals import QUANTIZED_DECOMPOSED, schemas_of_operator
+
 _PACKAGES = {
-    "quantized_decomposed": "torch.ao.quantization.fx._decomposed",
+    "quantized_decomposed": QUANTIZED_DECOMPOSED,
     "torchvision": "torchvision",
     "torchao": "torchao",
     "torchaudio": "torchaudio",
@@ -70,7 +72,7 @@ def _namespace(name: str) -> str:
 
 
 def _is_known(name: str) -> bool:
-    return bool(torch._C._jit_get_schemas_for_operator(name))
+    return bool(schemas_of_operator(name))
 
 
 def _is_installed(package: str) -> bool:

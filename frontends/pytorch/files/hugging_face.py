@@ -24,9 +24,8 @@ from convert.report import Report
 from convert.runners.sandbox import in_confined_thread
 from convert.source import Source
 
-from ..export.patches.attention import attention_of_any_length
 from .hugging_face_counts import bounded_by_weights
-from .hugging_face_inputs import PAST, PRESENT, attention_window, requested_specs
+from .hugging_face_inputs import PAST, PRESENT, attention_of_capture, attention_window, requested_specs
 from .hugging_face_parts import with_part_forward
 from .hugging_face_tasks import PART, TASK, cache_parameter, model_class
 
@@ -181,7 +180,7 @@ def with_plain_forward(model: Any, options: Options) -> Any:
         if "use_cache" in known:
             values["use_cache"] = cached
         values |= {str(name): value for name, value in options.fixed.items()}
-        with attention_of_any_length() if torch.compiler.is_exporting() else nullcontext():
+        with attention_of_capture():
             found = type(self).forward(self, **values, return_dict=True)
         return {_output_name(name, cache if cached else ""): value for name, value in _flatten_outputs(found)}
 

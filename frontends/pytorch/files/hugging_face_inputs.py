@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from convert.errors import Unsupported
 from convert.options import DimSpec, InputSpec, Options
 
+from ..torch_internals import FakeTensorMode
 from .hugging_face_tasks import TASK, cache_parameter, generates_with_cache
 
 PAST, PRESENT = "past_key_values", "present"
@@ -157,8 +155,10 @@ def _cache_sizes(model: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
 
     Raises `Unsupported` where it keeps something else: the state of a recurrence, a cache of fixed length.
     """
+    from ..export.patches.table import Stage, patched  # takes as long to import as what reads a program
+
     rows, length = 2, 3
-    with torch.no_grad(), _products_of_capture(), FakeTensorMode(allow_non_fake_inputs=True):
+    with torch.no_grad(), patched(Stage.CACHE_SIZES), FakeTensorMode(allow_non_fake_inputs=True):
         ids = torch.ones(rows, length, dtype=torch.int64)
         cache = model.forward(input_ids=ids, use_cache=True, return_dict=True).get(cache_parameter(model))
     layers: list[tuple[Any, Any]] = [
@@ -174,19 +174,10 @@ def _cache_sizes(model: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     return [((k.shape[1], k.shape[3]), (v.shape[1], v.shape[3])) for k, v in layers]
 
 
-@contextmanager
-def _products_of_capture() -> Iterator[None]:
-    """Mixtures of experts multiply as they do while they are captured.
+def attention_of_capture() -> AbstractContextManager[Any]:
+    """Return what is in place while a model is captured, so that one query is attended as many are; else nothing."""
+    if not torch.compiler.is_exporting():
+        return nullcontext()
+    from ..export.patches.table import Stage, patched
 
-    PyTorch's own grouped product has sizes without numbers in bfloat16 only, and transformers knows that of captures.
-    """
-    module: Any = sys.modules.get("transformers.integrations.moe")
-    own = getattr(module, "_can_use_grouped_mm", None)
-    if own is None:
-        yield
-        return
-    module._can_use_grouped_mm = lambda *_: False
-    try:
-        yield
-    finally:
-        module._can_use_grouped_mm = own
+    return patched(Stage.CACHE)

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import copy
 import inspect
-from contextlib import nullcontext
 from types import MethodType
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from convert.errors import Unsupported, UsageError
 from convert.options import DimSpec, InputSpec, Options
 
-from ..export.patches.attention import attention_of_any_length
-from .hugging_face_inputs import PAST, PRESENT, encoder_specs
+from ..torch_internals import FakeTensorMode
+from .hugging_face_inputs import PAST, PRESENT, attention_of_capture, encoder_specs
 from .hugging_face_tasks import cache_parameter
 
 ENCODER, DECODER, WITH_CACHE = "encoder", "decoder", "decoder-with-past"
@@ -51,7 +49,7 @@ def with_part_forward(model: Any, part: str, options: Options) -> Any:
 
     def part_forward(self: Any, *tensors: torch.Tensor, **named: torch.Tensor) -> dict[str, torch.Tensor]:
         values = {**dict(zip(names, tensors, strict=False)), **named}
-        with attention_of_any_length() if torch.compiler.is_exporting() else nullcontext():
+        with attention_of_capture():
             if part == ENCODER:
                 return {"last_hidden_state": self.get_encoder()(**values, return_dict=True).last_hidden_state}
             return _decode(self, values, part == WITH_CACHE, width)

@@ -28,6 +28,7 @@ from convert.source import Source
 
 from ..common.modes import note_training, refuse_cycles
 from ..inputs.fixed_values import fixed_by_name, note_fixed, with_fixed_values, with_keywords, with_structures
+from ..torch_internals import gelu, own_buffers, own_parameters, own_parts, without_compiler
 from .checkpoint import hyper_parameters, stand_ins, state_dicts
 from .code_folder import load_code
 from .custom_operators import declare_operators
@@ -65,8 +66,7 @@ def load(source: Source, options: Options, report: Report | None = None, *, keep
     # Else PyTorch takes indices of sparse tensors as they are, and writes where they point.
     with torch.sparse.check_sparse_tensor_invariants(True):
         thing = loaders[source.kind]() if source.path is not None else source.model
-    if type(thing).__name__ == "OptimizedModule":  # torch.compile's, around the module that has the names
-        thing = thing._orig_mod
+    thing = without_compiler(thing)
     if type(thing) is torch.nn.DataParallel and source.path is None:  # whose forward names no inputs
         thing = thing.module
     if isinstance(thing, torch.nn.Module):
@@ -140,9 +140,8 @@ def _load_module(source: Source, options: Options, report: Report) -> torch.nn.M
 def _refuse_odd_names(module: torch.nn.Module, path: Path) -> None:
     """Raise `UnsafeInput` for a name that would end the quotes which it gets in code that PyTorch makes."""
     try:
-        names = {
-            str(n) for part in module.modules() for t in (part._modules, part._parameters, part._buffers) for n in t
-        }
+        tables = [table(part) for part in module.modules() for table in (own_parts, own_parameters, own_buffers)]
+        names = {str(name) for table in tables for name in table}
     except (AttributeError, TypeError, RecursionError) as error:
         raise BadInput(f"{path} holds a module without its parts: {error}", hint="get the file again") from error
     if odd := sorted(name for name in names if _ODD.search(name)):
@@ -168,7 +167,7 @@ def _known_functions(names: list[str]) -> list[tuple[Any, str]]:
     known = {
         "torch.nn.functional.relu": torch.nn.functional.relu,
         "torch.nn.functional.gelu": torch.nn.functional.gelu,
-        "torch._C._nn.gelu": torch._C._nn.gelu,
+        "torch._C._nn.gelu": gelu,
     }
     return [(known[name], name) for name in names if name in known]
 

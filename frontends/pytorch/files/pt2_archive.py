@@ -31,6 +31,7 @@ from convert.files.archives import open_archive, read_member
 from convert.files.counted_json import parse_json
 from convert.runners.sandbox import in_confined_thread
 
+from ..torch_internals import import_serializer
 from . import exported_names
 from .custom_operators import declare_operators
 from .expressions import TooLarge, check_cost
@@ -98,7 +99,7 @@ def read_exported(path: Path, trust: bool = False) -> ExportedProgram:
 @contextmanager
 def _types_looked_up_once() -> Iterator[None]:
     """Inside, PyTorch asks once for the types of a class's fields, and not for each object: half of reading a file."""
-    from torch._export.serde import serialize
+    serialize = import_serializer()
 
     found: dict[Any, dict[str, Any]] = {}
 

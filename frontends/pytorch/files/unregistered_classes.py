@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from torch.fx import _pytree as fx_pytree
-from torch.utils import _pytree as pytree
+from ..torch_internals import fx_pytree, pytree
 
 
 class StoredParts(dict[str | int, Any]):

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from torch import nn
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
-from torch.utils import _pytree as pytree
 
+from ..torch_internals import pytree
 from .arguments import arrange_arguments
 
 

@@ -12,6 +12,8 @@ from torch import nn
 
 from convert.errors import UsageError
 
+from ..torch_internals import own_parameters
+
 SIZES = (
     224,
     32,
@@ -257,5 +259,5 @@ _ANY_SIZE = (
 def _is_fully_convolutional(module: nn.Module) -> bool:
     leaves = [m for m in module.modules() if not any(True for _ in m.children())]
     containers = [m for m in module.modules() if any(True for _ in m.children())]
-    own = any(m._parameters for m in containers)
+    own = any(own_parameters(m) for m in containers)
     return not own and all(type(m).__name__ in _ANY_SIZE and type(m).__module__.startswith("torch.nn") for m in leaves)

@@ -7,7 +7,8 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
+
+from ..torch_internals import pytree
 
 
 def output_names(spec: pytree.TreeSpec) -> list[str]:

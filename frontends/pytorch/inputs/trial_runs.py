@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import torch
 from torch import nn
-from torch.utils import _pytree as pytree
 
 from ..common.state import track_assignments
+from ..torch_internals import pytree
 from .arguments import arrange_arguments
 
 

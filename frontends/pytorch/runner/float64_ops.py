@@ -14,6 +14,8 @@ import torch
 
 from convert.errors import Unsupported
 
+from ..torch_internals import make_per_channel_quantized_tensor, make_per_tensor_quantized_tensor, schema_of
+
 Double = Callable[..., Any]
 DOUBLE: dict[str, Double] = {}
 """The operators by their name with namespace and without overload."""
@@ -22,7 +24,7 @@ DOUBLE: dict[str, Double] = {}
 def double_kernel(function: Any) -> Double | None:
     """What computes an operator overload in float64 in its stead, or None where the operator itself does."""
     # With a number for an operand the integers hardly change, and PyTorch's kernel needs no float64.
-    return None if function._schema.overload_name.startswith("Scalar") else DOUBLE.get(function._schema.name)
+    return None if schema_of(function).overload_name.startswith("Scalar") else DOUBLE.get(schema_of(function).name)
 
 
 def _register_double(*names: str) -> Callable[[Double], Double]:
@@ -79,7 +81,7 @@ def quantize_like(x: torch.Tensor, scale: float, zero: int, like: torch.Tensor |
     integers = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}[dtype]
     info = torch.iinfo(integers)
     steps = _round_to_steps(x, float(scale), int(zero), info.min, info.max)
-    return torch._make_per_tensor_quantized_tensor(steps.to(integers), float(scale), int(zero))
+    return make_per_tensor_quantized_tensor(steps.to(integers), float(scale), int(zero))
 
 
 @_register_double("aten::quantize_per_tensor", "aten::quantize_per_tensor_dynamic")
@@ -95,7 +97,7 @@ def _quantize_per_channel(x: Any, scales: Any, zeros: Any, axis: int, dtype: tor
     integers = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}[dtype]
     info = torch.iinfo(integers)
     steps = _round_to_steps(x, scales, zeros, info.min, info.max, axis)
-    return torch._make_per_channel_quantized_tensor(steps.to(integers), scales, zeros, axis)
+    return make_per_channel_quantized_tensor(steps.to(integers), scales, zeros, axis)
 
 
 @_register_double("aten::dequantize")

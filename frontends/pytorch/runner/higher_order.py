@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from convert.errors import Unsupported
+
+from ..torch_internals import is_higher_order, pytree
 
 
 @contextmanager
@@ -21,8 +22,7 @@ def uncompiled_control_flow() -> Iterator[None]:
     compile_function = torch.compile
 
     def compile_others(function: Any = None, **options: Any) -> Any:
-        own = getattr(function, "__module__", None) or ""
-        return function if own.startswith("torch._higher_order_ops") else compile_function(function, **options)
+        return function if is_higher_order(function) else compile_function(function, **options)
 
     torch.__dict__["compile"] = compile_others
     try:

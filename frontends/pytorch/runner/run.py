@@ -15,8 +15,6 @@ import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
 from torch.overrides import TorchFunctionMode
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from convert.errors import BadInput, Unsupported
 from convert.options import InputSpec, Options
@@ -37,6 +35,19 @@ from ..inputs.complex_inputs import complex_inputs
 from ..inputs.fixed_values import script_values
 from ..inputs.guess import parameters_of
 from ..inputs.output_names import named_outputs
+from ..torch_internals import (
+    HigherOrderOperator,
+    OpOverload,
+    OpOverloadPacket,
+    TorchDispatchMode,
+    own_buffers,
+    own_parameters,
+    packet_name,
+    pytree,
+    schema_of,
+    script_method,
+    writes_to,
+)
 from ..torchscript.state import attributes
 from ..torchscript.state import override_attributes as holding_script
 from . import float64_convolution, float64_recurrent  # noqa: F401  (fill the table)
@@ -106,7 +117,7 @@ def _tensors_now(program: ExportedProgram) -> dict[str, tuple[int, torch.Tensor 
     """How often each tensor was written to, and what buffers hold: a batch norm that trains does not count."""
     buffers = dict(program.named_buffers())
     content = {name: tensor.clone() for name, tensor in buffers.items()}
-    return {name: (tensor._version, content.get(name)) for name, tensor in _own_tensors(program).items()}
+    return {name: (writes_to(tensor), content.get(name)) for name, tensor in _own_tensors(program).items()}
 
 
 def _own_tensors(program: ExportedProgram) -> dict[str, torch.Tensor]:
@@ -117,7 +128,7 @@ def _own_tensors(program: ExportedProgram) -> dict[str, torch.Tensor]:
 def _is_as_before(program: ExportedProgram, before: Mapping[str, tuple[int, torch.Tensor | None]]) -> bool:
     now = _own_tensors(program)
     return now.keys() == before.keys() and all(
-        now[name]._version == version and (content is None or torch.equal(now[name], content))
+        writes_to(now[name]) == version and (content is None or torch.equal(now[name], content))
         for name, (version, content) in before.items()
     )
 
@@ -140,7 +151,7 @@ def named_call(
         return lambda tensors: _call_script(thing, schema.arguments, tensors, fixed), None
     if isinstance(thing, torch.jit.ScriptModule):
         script = _widened_script(thing, owned) if double else thing
-        arguments = script._c._get_method("forward").schema.arguments[1:]
+        arguments = script_method(script, "forward").schema.arguments[1:]
         return _stateful_script(script, arguments, fixed), script
     module = widened_module(thing, owned) if double else thing
 
@@ -157,7 +168,7 @@ def _copied(module: torch.nn.Module) -> torch.nn.Module:
     """A deep copy; of sparse tensors, which deepcopy does not take, a clone each."""
     memo: dict[int, Any] = {}
     for part in module.modules():
-        for tensor in (*part._parameters.values(), *part._buffers.values(), *part.__dict__.values()):
+        for tensor in (*own_parameters(part).values(), *own_buffers(part).values(), *part.__dict__.values()):
             if isinstance(tensor, torch.Tensor) and tensor.layout != torch.strided:
                 clone = tensor.detach().clone()
                 memo[id(tensor)] = torch.nn.Parameter(clone, False) if isinstance(tensor, torch.nn.Parameter) else clone
@@ -195,7 +206,7 @@ def _widened_script(module: torch.jit.ScriptModule, owned: bool) -> torch.jit.Sc
         torch.jit.save(module, file)
         file.seek(0)
         module = torch.jit.load(file)
-    for node in module._c._get_method("forward").graph.findAllNodes("prim::Constant"):
+    for node in script_method(module, "forward").graph.findAllNodes("prim::Constant"):
         content = node.output().toIValue() if node.output().type().kind() == "TensorType" else None
         if isinstance(content, torch.Tensor):
             node.t_("value", _widen(content))
@@ -323,7 +334,7 @@ class Float64Mode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         args, kwargs = pytree.tree_map(_widen, (args, kwargs or {}))
-        if isinstance(func, torch._ops.HigherOrderOperator):
+        if isinstance(func, HigherOrderOperator):
             with self:  # what it calls is widened as well
                 return run_higher_order(func.name(), args, kwargs)
         return pytree.tree_map(_widen, (double_kernel(func) or func)(*args, **kwargs))
@@ -356,8 +367,8 @@ class TorchaoFloat64Mode(TorchFunctionMode):
     """torchao's operators are written in Python above the dispatcher and refuse float64: they are met one level up."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func._qualified_op_name if isinstance(func, torch._ops.OpOverloadPacket) else str(func)
-        name = func._schema.name if isinstance(func, torch._ops.OpOverload) else name
+        name = packet_name(func) if isinstance(func, OpOverloadPacket) else str(func)
+        name = schema_of(func).name if isinstance(func, OpOverload) else name
         rule = DOUBLE.get(name) if name.startswith("torchao::") else None
         return (rule or func)(*args, **(kwargs or {}))
 

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from convert.errors import Location, Unsupported, UsageError
@@ -25,6 +23,7 @@ from ..common.state import changed_buffers
 from ..export.capture import capture, inference
 from ..export.prepare import operator_key
 from ..inputs.complex_inputs import complex_inputs
+from ..torch_internals import TorchDispatchMode, pytree, schema_of
 from .run import all_in_double, call_program, named_call, tensor_of_feed, widened_module
 
 
@@ -84,7 +83,7 @@ class _KernelRecorder(TorchDispatchMode):
         if tensors:
             read = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
             inputs = tuple(self.names[t] for t in read if t in self.names)
-            operator = func._schema.name.removeprefix("aten::")
+            operator = schema_of(func).name.removeprefix("aten::")
             outputs = tuple(f"{operator}.{len(self.trace.steps)}.{i}" for i in range(len(tensors)))
             for name, tensor in zip(outputs, tensors, strict=True):
                 self.names[tensor] = name

@@ -16,6 +16,7 @@ from convert.errors import Location, Unsupported
 from ..common.complexes import ComplexPair, pair_of
 from ..common.values import as_value, cast, mark_scalar, onnx_dtype, torch_dtype
 from ..rules import is_inplace, key_of, torch_op
+from ..torch_internals import parse_schema
 from . import numbers, views
 from . import tensor_queries as inspect
 from .context import Walk
@@ -29,7 +30,7 @@ def schema_of(text: str) -> torch.FunctionSchema | None:
     """The schema that a node prints, taken apart; None for nodes without one."""
     if not text or text.startswith("(no schema)") or "..." in text:
         return None
-    return torch._C.parse_schema(text)
+    return parse_schema(text)
 
 
 @cache

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from ..torch_internals import FloatType, function_of_graph, script_object
+
 OVER = "its time is over, at a round of a loop of"
 """What the error of a program says that was ended."""
 
@@ -39,13 +41,13 @@ def run_with_clock(module: Any, args: tuple[Any, ...], named: Mapping[str, Any],
         return module(*args, **named)
     end = graph.create("prim::Constant", [], 1)
     end.f_("value", time.monotonic() + seconds)
-    end.output().setType(torch._C.FloatType.get())
+    end.output().setType(FloatType.get())
     graph.prependNode(end)
     for loop in [*_loops(graph)]:
         look = graph.create(f"{_NAMESPACE}::look", [end.output()], 0)
         look.insertBefore(next(iter(loop.blocks())).returnNode())
-    owner = [module._c] if isinstance(module, torch.jit.ScriptModule) else []
-    run = torch._C._create_function_from_graph("forward", graph)
+    owner = [script_object(module)] if isinstance(module, torch.jit.ScriptModule) else []
+    run = function_of_graph("forward", graph)
     return run(*owner, *_in_order(module, args, named))
 
 

@@ -9,14 +9,13 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from convert.errors import Unsupported
 from convert.graph import Graph
 
 from ..common.complexes import ComplexPair
 from ..common.values import is_scalar, torch_dtype
+from ..torch_internals import TorchDispatchMode, has_kernel, operator_of, pytree, schema_of
 
 _LONGER = 3
 """By how much a dim that is not known is longer in the second example."""
@@ -42,8 +41,7 @@ class Step:
 def is_composite(schema: torch.FunctionSchema) -> bool:
     """True for an operator whose only kernel calls others, for every kind of tensor."""
     name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
-    kernels = torch._C._dispatch_has_kernel_for_dispatch_key
-    return bool(kernels(name, "CompositeImplicitAutograd")) and not schema.is_mutable
+    return bool(has_kernel(name, "CompositeImplicitAutograd")) and not schema.is_mutable
 
 
 def run_taken_apart(
@@ -94,7 +92,7 @@ def _record(g: Graph, schema: torch.FunctionSchema, contents: list[Any], longer:
             recorder.add(tensor)
         split = next((i for i, a in enumerate(schema.arguments) if a.kwarg_only), len(schema.arguments))
         named = {a.name: v for a, v in zip(schema.arguments[split:], examples[split:], strict=False)}
-        op = torch._C._get_operation_overload(schema.name, schema.overload_name)[0]
+        op = operator_of(schema.name, schema.overload_name)[0]
         with torch.no_grad(), recorder:
             result = op(*examples[:split], **named)
         return recorder.steps, recorder.shown(result)
@@ -149,7 +147,7 @@ class _Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        schema = func._schema
+        schema = schema_of(func)
         if schema.is_mutable:
             raise Unsupported("an operator that writes")
         given = [

@@ -18,6 +18,7 @@ from ..common.complexes import constant_pair
 from ..common.locate import shown_path
 from ..common.quantization import quantized_constant
 from ..common.weights import identity_of, tensor_of
+from ..torch_internals import ScriptModuleObject, ScriptObject, script_class
 from .values import Dict, List, Memory, Object, Tensor, TensorState
 
 Env = dict[int, Any]
@@ -106,11 +107,11 @@ class Walk:
             return Dict({k: self.lift_object(v, f"{path}.{k}") for k, v in value.items()}, self.memory.scope)
         if isinstance(value, tuple):
             return tuple(self.lift_object(v, f"{path}.{i}") for i, v in enumerate(value))
-        if isinstance(value, (torch._C.ScriptModule, torch._C.ScriptObject)):
+        if isinstance(value, (ScriptModuleObject, ScriptObject)):
             thing = Object(value, path)
             self.objects.append(thing)
             return thing
-        if not isinstance(value, enum.Enum) and torch.jit._state._get_script_class(type(value)) is not None:
+        if not isinstance(value, enum.Enum) and script_class(type(value)) is not None:
             # PyTorch makes a copy of it in Python, which says nothing of what becomes of the object itself.
             raise Unsupported(
                 f"{path} is an object of the class {type(value).__name__}, which this process has scripted itself",

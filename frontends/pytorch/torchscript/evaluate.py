@@ -15,6 +15,7 @@ from ..common.complexes import ComplexPair, has_pair
 from ..dispatch import call
 from ..rules import _scalar_types as scalar_types
 from ..rules import is_inplace, key_of, torch_op
+from ..torch_internals import operator_of
 from . import views
 from .composites import is_composite, run_taken_apart
 from .context import Walk, example_of
@@ -111,7 +112,7 @@ def run_operator(schema: torch.FunctionSchema, args: list[Any]) -> Any:
 @cache
 def _overload(schema: torch.FunctionSchema) -> tuple[Any, tuple[Any, ...]]:
     try:
-        op, _, tags = torch._C._get_operation_overload(schema.name, schema.overload_name)
+        op, _, tags = operator_of(schema.name, schema.overload_name)
     except (RuntimeError, TypeError):
         return None, ()
     return op, tuple(tags)

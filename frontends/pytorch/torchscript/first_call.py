@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from convert.errors import ResourceLimit
 from convert.report import Report
 
+from ..torch_internals import pytree
 from .inputs import Input, run_on_examples
 
 

@@ -28,6 +28,7 @@ from convert.runners.warm import are_allowed
 from ..export.capture import inference
 from ..inputs.examples import dtype_named, example_tensor
 from ..inputs.guess import BATCH, LENGTHS, SEQUENCE, SIZES
+from ..torch_internals import pytree
 from .clock import OVER, run_with_clock
 from .state import attributes, override_attributes
 
@@ -92,7 +93,7 @@ def recorded_inputs(path: Path) -> tuple[InputSpec, ...]:
         found = _SpecUnpickler(io.BytesIO(data)).load().get("forward", []) if data else []
     except (pickle.UnpicklingError, EOFError, AttributeError, LookupError, TypeError, ValueError):
         return ()
-    leaves = torch.utils._pytree.tree_leaves(found)
+    leaves = pytree.tree_leaves(found)
     return tuple(i for i in leaves if isinstance(i, InputSpec))
 
 
@@ -292,7 +293,7 @@ def run_on_examples(
 
 
 def _leading_lengths(result: Any) -> list[Any]:
-    leaves = torch.utils._pytree.tree_leaves(result)
+    leaves = pytree.tree_leaves(result)
     return [leaf.shape[0] if leaf.dim() else None for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 

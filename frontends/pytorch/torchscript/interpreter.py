@@ -15,6 +15,15 @@ import torch
 from convert import limits
 from convert.errors import Unsupported
 
+from ..torch_internals import (
+    ScriptGraph,
+    ScriptModuleDict,
+    ScriptModuleObject,
+    ScriptParameterDict,
+    inline_calls,
+    script_method,
+    write_autocasts,
+)
 from .calls import call_operator
 from .containers import CONTAINERS
 from .context import Env, ProgramError, Walk, own_source
@@ -30,7 +39,7 @@ def run_method(walk: Walk, thing: Object, name: str, args: list[Any]) -> Any:
     key = (id(thing.script), name)
     if key not in walk.graphs:
         # The module is kept as well: an id is only its own while it lives.
-        walk.graphs[key] = (_with_autocast(thing.script._get_method(name).graph), thing.script)
+        walk.graphs[key] = (_with_autocast(script_method(thing.script, name).graph), thing.script)
     outer, walk.path = walk.path, thing.path
     try:
         return run_graph(walk, walk.graphs[key][0], [thing, *args])
@@ -46,9 +55,9 @@ def _with_autocast(graph: Any) -> Any:
     if not any(_is_autocast(node) for node in graph.findAllNodes("prim::Enter")):
         return graph
     graph = graph.copy()
-    torch._C._jit_pass_inline(graph)
+    inline_calls(graph)
     try:
-        torch._C._jit_pass_autocast(graph)  # type: ignore[attr-defined]
+        write_autocasts(graph)
     except RuntimeError as error:  # PyTorch does not run such a program either
         raise Unsupported(
             f"`with torch.autocast(…)`: {str(error).splitlines()[0]}",
@@ -148,7 +157,7 @@ def _fetch_attribute(walk: Walk, thing: Object, name: str) -> None:
             ) from error
         value = walk.lift_object(content, path)
     _set_outer_scope(value)
-    if isinstance(value, Tensor) and isinstance(thing.script, torch._C.ScriptModule) and _is_parameter(thing, name):
+    if isinstance(value, Tensor) and isinstance(thing.script, ScriptModuleObject) and _is_parameter(thing, name):
         walk.trainable.add(value)
     thing.read.add(name)
     thing.state = {**thing.state, name: value}
@@ -156,7 +165,7 @@ def _fetch_attribute(walk: Walk, thing: Object, name: str) -> None:
 
 
 def _is_parameter(thing: Object, name: str) -> bool:
-    parameters: Any = torch._C.ParameterDict(thing.script)
+    parameters: Any = ScriptParameterDict(thing.script)
     return any(name == other for other, _ in parameters.items())
 
 
@@ -216,7 +225,7 @@ def _inline_call(node: Any, function: Any = None) -> Any:
 
     `function` is the constant that names a function, None for a method of a class, whose object is an input then.
     """
-    graph: Any = torch._C.Graph()
+    graph: Any = ScriptGraph()
     places = {}
     if function is not None:
         name = graph.insertNode(graph.createClone(function, lambda v: v))
@@ -228,7 +237,7 @@ def _inline_call(node: Any, function: Any = None) -> Any:
     call = graph.insertNode(graph.createClone(node, lambda v: places[v.unique()]))
     for output in call.outputs():
         graph.registerOutput(output)
-    torch._C._jit_pass_inline(graph)
+    inline_calls(graph)
     return graph
 
 
@@ -248,7 +257,7 @@ def _module_of_container(walk: Walk, env: Env, node: Any) -> Any:
     container, key = (env[v.unique()] for v in node.inputs())
     if has_unknown((container, key)):
         return UNKNOWN
-    names = [name for name, _ in torch._C.ModuleDict(container.script).items()]
+    names = [name for name, _ in ScriptModuleDict(container.script).items()]
     for name in names:
         if name not in container.state:
             _fetch_attribute(walk, container, name)

@@ -10,7 +10,6 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch.utils import _pytree as pytree
 
 from convert.errors import DEFECT, BadInput, ConvertError, Location, Unsupported, UsageError
 from convert.graph import Graph
@@ -28,6 +27,7 @@ from ..common.values import mark_scalar, onnx_dtype
 from ..inputs.arguments import nesting
 from ..inputs.fixed_values import note_fixed, script_values
 from ..inputs.output_names import output_names
+from ..torch_internals import has_script_method, pytree, script_hooks, script_method, script_object
 from .context import ProgramError, Walk
 from .first_call import zeros_for_none
 from .inputs import Input, check_runs, described_inputs, guessed_input
@@ -129,7 +129,7 @@ def _run_forward(walk: Walk, module: Any, values: list[Any]) -> Any:
     try:
         if isinstance(module, torch.jit.ScriptFunction):
             return run_graph(walk, module.graph, values)
-        root = Object(module._c, "")
+        root = Object(script_object(module), "")
         walk.objects.append(root)
         return _run_hooked(walk, root, values)
     except ProgramError as error:
@@ -153,11 +153,12 @@ def _run_forward(walk: Walk, module: Any, values: list[Any]) -> Any:
 def _run_hooked(walk: Walk, root: Object, values: list[Any]) -> Any:
     """forward between the hooks of the outermost module; those of its parts are calls in the program."""
     module, given = root.script, tuple(values)
-    for hook in module._get_forward_pre_hooks():
+    before, after = script_hooks(module)
+    for hook in before:
         found = run_graph(walk, hook.graph, [root, given])
         given = given if found is None else found if isinstance(found, tuple) else (found,)
     result = run_method(walk, root, "forward", list(given))
-    for hook in module._get_forward_hooks():
+    for hook in after:
         found = run_graph(walk, hook.graph, [root, given, result])
         result = result if found is None else found
     return result
@@ -171,16 +172,16 @@ def _arguments(module: Any) -> list[Any]:
     if isinstance(module, torch.jit.ScriptFunction):
         schema: Any = module.schema  # a property, which PyTorch's annotations call a method
         return list(schema.arguments)
-    if not module._c._has_method("forward"):
+    if not has_script_method(module, "forward"):
         raise BadInput("this TorchScript module has no method forward", hint="save the module whose forward is wanted")
-    return list(module._c._get_method("forward").schema.arguments)[1:]
+    return list(script_method(module, "forward").schema.arguments)[1:]
 
 
 def _recorded_specs(module: Any) -> tuple[InputSpec, ...]:
     """The shapes that the graph of a module traced in this process still carries."""
     from convert.options import DimSpec
 
-    graph = module.graph if isinstance(module, torch.jit.ScriptFunction) else module._c._get_method("forward").graph
+    graph = module.graph if isinstance(module, torch.jit.ScriptFunction) else script_method(module, "forward").graph
     kinds: list[Any] = [v.type() for v in graph.inputs()][0 if isinstance(module, torch.jit.ScriptFunction) else 1 :]
     if not kinds or any(k.kind() != "TensorType" or k.sizes() is None or k.dtype() is None for k in kinds):
         return ()
@@ -304,8 +305,8 @@ def _argument_value(walk: Walk, name: str, kind: Any, inputs: Mapping[str, Input
 def _return_type(module: Any) -> Any:
     """The type of what forward returns."""
     function = isinstance(module, torch.jit.ScriptFunction)
-    hooks = [] if function else module._c._get_forward_hooks()
-    schema: Any = hooks[-1].schema if hooks else module.schema if function else module._c._get_method("forward").schema
+    hooks = [] if function else script_hooks(module)[1]
+    schema: Any = hooks[-1].schema if hooks else module.schema if function else script_method(module, "forward").schema
     return schema.returns[0].type if len(schema.returns) == 1 else None
 
 

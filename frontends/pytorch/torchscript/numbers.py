@@ -14,6 +14,7 @@ from convert.graph import Graph
 from convert.graph.metadata import DIM_KEY
 
 from ..common.values import cast, mark_scalar
+from ..torch_internals import operator_of
 from .number_functions import FUNCTIONS, SHIFTS
 from .values import UNKNOWN, List, Number, is_known
 
@@ -63,7 +64,7 @@ def _example_result(schema: torch.FunctionSchema, args: list[Any]) -> Any:
     if any(n is None or n is UNKNOWN for n in numbers):
         return None
     try:
-        return torch._C._get_operation_overload(schema.name, schema.overload_name)[0](*numbers)
+        return operator_of(schema.name, schema.overload_name)[0](*numbers)
     except Exception:
         # Division by zero and the like: there is no example then.
         return None

@@ -16,6 +16,7 @@ from convert.report import Report
 from ..common.state import state_inputs, state_output
 from ..common.values import mark_scalar, onnx_dtype
 from ..common.weights import identity_of
+from ..torch_internals import script_method, script_method_names, script_object
 from .context import Walk, example_of
 from .numbers import as_number
 from .values import NUMBERS, Dict, List, Number, Object, Tensor, read
@@ -173,15 +174,16 @@ def attributes(module: Any) -> dict[str, Any]:
     parts = [(path, part) for path, part in module.named_modules() if isinstance(part, torch.jit.ScriptModule)]
     names = {name for _, part in parts for method in _method_graphs(part) for name in _assigned_names(method)}
     for path, part in parts:
+        own = script_object(part)
         for name in names:
-            if part._c.hasattr(name) and isinstance(value := part._c.getattr(name), (*_PYTHON, torch.Tensor, NoneType)):
+            if own.hasattr(name) and isinstance(value := own.getattr(name), (*_PYTHON, torch.Tensor, NoneType)):
                 found.setdefault(f"{path}.{name}" if path else name, value)
     return found
 
 
 def _method_graphs(part: Any) -> Iterator[Any]:
-    for name in part._c._method_names():
-        yield part._c._get_method(name).graph
+    for name in script_method_names(part):
+        yield script_method(part, name).graph
 
 
 def _assigned_names(graph: Any) -> Iterator[str]:

@@ -10,6 +10,7 @@ import torch
 from convert.graph import Graph
 
 from ..common.einsum_views import view_labels
+from ..torch_internals import schema_of
 
 UNCERTAIN = frozenset(
     (
@@ -92,17 +93,17 @@ def scatter_of(name: str, args: list[Any], call: Call) -> Callable[[Graph, Any, 
     `args` are those of the operator `name` that made the view, without the tensor; `call(schema, args)` applies a rule.
     """
     if name in _SCATTERS:
-        schema = getattr(torch.ops.aten, _SCATTERS[name]).default._schema
+        schema = schema_of(getattr(torch.ops.aten, _SCATTERS[name]).default)
         return lambda g, base, content: call(schema, [base, content, *args])
     if name == "narrow" and all(isinstance(a, int) for a in args):
         dim, start, length = args
-        schema = torch.ops.aten.slice_scatter.default._schema
+        schema = schema_of(torch.ops.aten.slice_scatter.default)
         end = None if start < 0 and start + length == 0 else start + length
         return lambda g, base, content: call(schema, [base, content, dim, start, end])
     if name in _ROW_MAJOR:
         return lambda g, base, content: g.Reshape(content, g.dims(base))
     if name in ("transpose", "swapaxes", "swapdims"):
-        schema = torch.ops.aten.transpose.int._schema
+        schema = schema_of(torch.ops.aten.transpose.int)
         return lambda g, base, content: call(schema, [content, *args])
     if name in ("t", "numpy_T"):
         return lambda g, base, content: g.Transpose(content, perm=list(range(g.rank(content)))[::-1])
@@ -114,7 +115,7 @@ def scatter_of(name: str, args: list[Any], call: Call) -> Callable[[Graph, Any, 
 def piece_scatter_of(name: str, args: list[Any], place: int, call: Call) -> Callable[[Graph, Any, Any], Any] | None:
     """The same for the piece at `place` of those that the operator `name` cuts a tensor into."""
     if name == "unbind":
-        schema = torch.ops.aten.select_scatter.default._schema
+        schema = schema_of(torch.ops.aten.select_scatter.default)
         return lambda g, base, content: call(schema, [base, content, args[0], place])
     name = name.removeprefix("unsafe_")
     if name not in ("split", "split_with_sizes", "chunk") or not isinstance(args[0], (int, list)):
@@ -127,7 +128,7 @@ def piece_scatter_of(name: str, args: list[Any], place: int, call: Call) -> Call
         each = -(-length // sizes) if name == "chunk" and isinstance(sizes, int) else sizes
         start = sum(each[:place]) if isinstance(each, list) else each * place
         end = start + each[place] if isinstance(each, list) else min(start + each, length)
-        return call(torch.ops.aten.slice_scatter.default._schema, [base, content, dim, start, end])
+        return call(schema_of(torch.ops.aten.slice_scatter.default), [base, content, dim, start, end])
 
     return scatter
 

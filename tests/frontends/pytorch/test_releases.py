@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import builtins
+import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 import torch
 from convert.frontends.pytorch import releases
-from convert.frontends.pytorch.export import capture
-from convert.frontends.pytorch.export.patches import masks, pools, stack_frames
 from torch import nn
-from torch.fx.experimental import proxy_tensor
 
 import convert
 from convert.errors import Unsupported
@@ -52,60 +47,6 @@ def test_numbers_of_a_release(version: str, release: tuple[int, int]) -> None:
     assert releases._parsed(version) == release
 
 
-class Layers(nn.Module):
-    """What patches that save time are for, and one that is needed: a transformer's layer with a mask."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.TransformerEncoderLayer(8, 2, batch_first=True)
-
-    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        return self.layer(x, mask)
-
-
-INPUTS = (torch.ones(2, 3, 8), torch.zeros(3, 3))
-
-
-@contextmanager
-def without(holder: Any, name: str) -> Iterator[None]:
-    """Inside, a module lacks a name, as another release may."""
-    kept = getattr(holder, name)
-    delattr(holder, name)
-    try:
-        yield
-    finally:
-        setattr(holder, name, kept)
-
-
-@pytest.mark.parametrize(
-    ("holder", "name"),
-    [(proxy_tensor, "_extract_tensor_metadata"), (torch.fx.proxy.TracerBase, "_filter_traceback_frames")],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_name_that_only_saves_time_may_be_missing(holder: Any, name: str) -> None:
-    """The patches find it missing; PyTorch itself, which would call it, has it."""
-    module = Layers().eval()
-    patch = {"_extract_tensor_metadata": "infer_layer_shapes", "_filter_traceback_frames": "short_stacks"}[name]
-    original = getattr(capture, patch)
-
-    @contextmanager
-    def lacking() -> Iterator[None]:
-        with without(holder, name), original():
-            yield
-
-    with mock.patch.object(capture, patch, lacking):
-        report = convert.inspect(module, inputs=INPUTS)
-    assert [tensor.shape for tensor in report.outputs] == [("batch", 3, 8)]
-
-
-def test_a_name_that_is_needed_is_told_with_the_release() -> None:
-    with without(masks.transformer, "_detect_is_causal_mask"), pytest.raises(Unsupported) as error:
-        convert.inspect(Layers().eval(), inputs=INPUTS)
-    assert f"does not know PyTorch {torch.__version__}" in error.value.message
-    assert "_detect_is_causal_mask" in error.value.message
-    assert "2.13, 2.14" in (error.value.hint or "")
-
-
 def test_a_name_that_is_missing_when_it_is_imported_is_told_with_the_release(monkeypatch: pytest.MonkeyPatch) -> None:
     own, plain = "convert.frontends.pytorch.reader", builtins.__import__
 
@@ -120,8 +61,16 @@ def test_a_name_that_is_missing_when_it_is_imported_is_told_with_the_release(mon
         convert.inspect(nn.ReLU(), inputs="float32[n,4]")
 
 
-def test_patches_are_undone_where_one_is_refused() -> None:
-    before = pools.F.max_pool1d, stack_frames.torch.fx.proxy.CapturedTraceback
-    with without(masks.transformer, "_detect_is_causal_mask"), pytest.raises(Unsupported):
-        convert.inspect(Layers().eval(), inputs=INPUTS)
-    assert before == (pools.F.max_pool1d, stack_frames.torch.fx.proxy.CapturedTraceback)
+@pytest.mark.parametrize("place", ["torch._C.parse_schema", "torch.fx.experimental.symbolic_shapes.ShapeEnv"])
+def test_a_private_part_that_is_missing_is_told_with_the_release(place: str) -> None:
+    """In a process of its own: no module of the package was imported before the name went."""
+    module, _, name = place.rpartition(".")
+    code = (
+        f"import torch, convert, {module}\n"
+        f"delattr({module}, {name!r})\n"
+        "try:\n    convert.inspect(torch.nn.ReLU(), inputs='float32[n,4]')\n"
+        "except convert.ConvertError as error:\n    print(type(error).__name__, error.message)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"Unsupported this converter does not know PyTorch {torch.__version__}")
+    assert name in done.stdout

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import DispatchKey
 from torch.nn.functional import scaled_dot_product_attention
 
+from ...torch_internals import DispatchKey, check, kernel_caller
 from .kernels import with_kernels
 
 _NAME = "sdpa"
@@ -30,9 +30,9 @@ def equal_lengths_of_keys_and_values() -> AbstractContextManager[None]:
 
     def kernel(query: Tensor, keys: Tensor, values: Tensor, *args: Any, **kwargs: Any) -> Any:
         if keys.dim() > 1 and values.dim() > 1:
-            torch._check(keys.shape[-2] == values.shape[-2])
+            check(keys.shape[-2] == values.shape[-2])
         given = query, keys, values, *args
-        return own(*given, **kwargs) if own is not None else operator._op_dk(key, *given, **kwargs)
+        return own(*given, **kwargs) if own is not None else kernel_caller(operator)(key, *given, **kwargs)
 
     return with_kernels({operator: {key: kernel}})
 

@@ -20,10 +20,10 @@ from typing import Any
 import sympy
 import torch
 from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 from torch.overrides import TorchFunctionMode
 
 from ...common.locate import TORCH, shown_path
+from ...torch_internals.symbols import GuardOnDataDependentSymNode, ShapeEnv
 from .caught import is_caught, raised_class, tree_of
 
 _MACHINERY = ("__init__.py", "overrides.py", "fx/experimental/", "utils/_stats.py", "_export/non_strict_utils.py")

@@ -12,14 +12,11 @@ import linecache
 import re
 import sys
 import tokenize
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from types import CodeType, FrameType
 from typing import Any
 
 import sympy
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from .checks import BETWEEN
 
@@ -27,11 +24,11 @@ _COPY = re.compile(r"\b(\w+)\s*=[\s(\\]*\1[\s)\\]*\.[\s\\]*contiguous\s*\(\s*\)"
 """`x = x.contiguous()`, as a text that is no comment may have it."""
 
 
-@contextmanager
-def without_choices_of_place() -> Iterator[None]:
-    """Inside, conditions on sizes that only lead to `x = x.contiguous()` do not hold, and bound no dim."""
-    shape_env: Any = ShapeEnv
-    original = shape_env.evaluate_expr
+def without_choices_of_place(original: Any) -> Any:
+    """Return `ShapeEnv.evaluate_expr` for which conditions that only lead to `x = x.contiguous()` do not hold.
+
+    They bound no dim.
+    """
 
     def evaluate(self: Any, condition: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(condition, sympy.logic.boolalg.Boolean) and condition.free_symbols:
@@ -42,11 +39,7 @@ def without_choices_of_place() -> Iterator[None]:
                 return sympy.false
         return original(self, condition, *args, **kwargs)
 
-    shape_env.evaluate_expr = evaluate
-    try:
-        yield
-    finally:
-        shape_env.evaluate_expr = original
+    return evaluate
 
 
 def _lines_of(code: CodeType) -> frozenset[int]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._higher_order_ops.scan import scan
+
+from ...torch_internals import scan
 
 _NEVER = -1e30
 """The logarithm of a probability of nothing: finite, so that differences of it are numbers."""

@@ -9,28 +9,15 @@ taken at (https://j-towns.github.io/2017/06/12/A-new-trick.html), so backward mo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
-from unittest import mock
 
 import torch
 from torch import Tensor
-from torch._functorch import eager_transforms
-from torch.utils import _pytree as pytree
+
+from ...torch_internals import pytree, vjp_of_arguments
 
 
-@contextmanager
-def derivatives_in_backward_mode() -> Iterator[None]:
-    """Inside, `jvp`, `jacfwd`, `jacrev` and `hessian` of torch.func are made of backward mode alone."""
-    with (
-        mock.patch.object(eager_transforms, "_jvp_with_argnums", _jvp),
-        mock.patch.object(eager_transforms, "jacfwd", _jacfwd),  # what `hessian` calls
-        mock.patch.object(eager_transforms, "_chunked_standard_basis_for_", _unit_vectors),
-    ):
-        yield
-
-
-def _jvp(
+def jvp(
     func: Callable[..., Any], primals: Any, tangents: Any, argnums: Any, *, strict: bool = False, has_aux: bool
 ) -> tuple[Any, ...]:
     """Outputs of `func` and their derivatives along `tangents`, as `_jvp_with_argnums` gives them."""
@@ -39,7 +26,7 @@ def _jvp(
     leaves, spec = pytree.tree_flatten(out)
 
     def pull(*cotangents: Tensor) -> tuple[Tensor, ...]:
-        back: Any = eager_transforms._vjp_with_argnums(func, *primals, argnums=argnums, has_aux=has_aux)[1]
+        back: Any = vjp_of_arguments(func, *primals, argnums=argnums, has_aux=has_aux)[1]
         return tuple(pytree.tree_leaves(back(pytree.tree_unflatten(list(cotangents), spec))))
 
     push: Any = torch.func.vjp(pull, *map(torch.zeros_like, leaves))[1]
@@ -47,12 +34,12 @@ def _jvp(
     return (out, along, found[1]) if has_aux else (out, along)
 
 
-def _jacfwd(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error") -> Any:
+def jacfwd(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error") -> Any:
     """The same Jacobian by rows: forward mode by two backward ones inside of another fixes sizes at the example's."""
     return torch.func.jacrev(func, argnums, has_aux=has_aux)
 
 
-def _unit_vectors(
+def unit_vectors(
     tensors: Sequence[Tensor], tensor_numels: Sequence[int], chunk_size: int | None = None
 ) -> Iterator[tuple[Tensor, ...]]:
     """The unit vectors of all tensors together, `chunk_size` at a time, each tensor's part in its shape."""

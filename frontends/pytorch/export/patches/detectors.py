@@ -7,30 +7,12 @@ through them one by one in Python. The functions here give what torchvision's ow
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch._higher_order_ops.map import map_impl
 
-
-@contextmanager
-def detectors_as_tensors() -> Iterator[None]:
-    """Inside, torchvision's functions have their replacements, where it is imported."""
-    before: list[tuple[Any, str, Any]] = []
-    for place, functions in _REPLACED.items():
-        module = sys.modules.get(place)
-        for name, function in functions.items() if module is not None else ():
-            if hasattr(module, name):
-                before.append((module, name, getattr(module, name)))
-                setattr(module, name, function)
-    try:
-        yield
-    finally:
-        for module, name, original in before:
-            setattr(module, name, original)
+from ...torch_internals import check, map_impl
 
 
 def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
@@ -86,7 +68,7 @@ def heatmaps_to_keypoints(maps: Tensor, rois: Tensor) -> tuple[Tensor, Tensor]:
     maps = torch.cat((maps, maps.new_zeros(1, *maps.shape[1:])))
     lengths = pixels.amax(0).to(torch.int64).tolist()
     for length in lengths:
-        torch._check(length >= 1)
+        check(length >= 1)
     columns, rows = (torch.arange(length, dtype=maps.dtype) for length in lengths)
 
     def place(scores: Tensor, size: Tensor, columns: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -122,13 +104,3 @@ def _bicubic_weights(size: Tensor, pixel: Tensor, cells: int) -> Tensor:
         at = (first + tap).clamp(0, cells - 1)
         weights = weights + (cell == at[:, None]) * torch.where(away <= 1, near, far)[:, None]
     return weights
-
-
-_REPLACED: dict[str, dict[str, Any]] = {
-    "torchvision.ops.boxes": {"_batched_nms_coordinate_trick": batched_nms, "_batched_nms_vanilla": batched_nms},
-    "torchvision.models.detection.roi_heads": {
-        "paste_masks_in_image": paste_masks,
-        "heatmaps_to_keypoints": heatmaps_to_keypoints,
-    },
-    "torchvision.models.detection.transform": {"paste_masks_in_image": paste_masks},
-}

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch import Tensor
-from torch._C import DispatchKey
-from torch._prims_common import is_contiguous_or_false
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental import proxy_tensor
 
+from ...torch_internals import DispatchKey, FakeTensor, is_contiguous_or_false, kernel_caller, proxy_tensor
 from .kernels import with_kernels
 
 _KEY = DispatchKey.CompositeImplicitAutograd
@@ -34,9 +30,12 @@ def infer_layer_shapes() -> Iterator[None]:
         aten.batch_norm.default: _batch_norm,
     }
     kernels = {o: {_KEY: _kernel(o, o.py_kernels.get(_KEY), rule)} for o, rule in rules.items()}
-    # The second is a description of every value, beside meta["val"], that nothing here reads.
-    with with_kernels(kernels), patch.object(proxy_tensor, "_extract_tensor_metadata", lambda *_, **__: None):
+    with with_kernels(kernels):
         yield
+
+
+def no_description(*args: Any, **kwargs: Any) -> None:
+    """In the place of a description of a value, beside meta["val"], that nothing here reads."""
 
 
 def _kernel(operator: Any, python: Callable[..., Any] | None, rule: Callable[..., Tensor | None]) -> Callable[..., Any]:
@@ -48,7 +47,7 @@ def _kernel(operator: Any, python: Callable[..., Any] | None, rule: Callable[...
             found = rule(*args, **kwargs)
         if found is not None:
             return found
-        return python(*args, **kwargs) if python is not None else operator._op_dk(_KEY, *args, **kwargs)
+        return python(*args, **kwargs) if python is not None else kernel_caller(operator)(_KEY, *args, **kwargs)
 
     return kernel
 

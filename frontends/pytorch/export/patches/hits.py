@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch.utils import _pytree as pytree
 
 from ...inputs.arguments import arrange_arguments
 from ...inputs.examples import Call
 from ...inputs.output_names import plain_containers
+from ...torch_internals import pytree
 from ..captured import kept_state
 
 _MOST_PLACES = 1024

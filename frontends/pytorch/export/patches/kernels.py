@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from torch._C import DispatchKey
+from ...torch_internals import DispatchKey, kernel_table
 
 KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
 """Where torch.export looks for the decomposition that it infers shapes with."""
@@ -21,7 +21,7 @@ def with_kernels(added: Mapping[Any, Kernels]) -> Iterator[None]:
 
     `torch.export._patches` exchanges the same ones, for loops.
     """
-    before = {operator: dict(operator.py_kernels) for operator in added}
+    before = {operator: dict(kernel_table(operator).kernels) for operator in added}
     try:
         for operator, kernels in added.items():
             _set_kernels(operator, before[operator] | dict(kernels))
@@ -32,6 +32,7 @@ def with_kernels(added: Mapping[Any, Kernels]) -> Iterator[None]:
 
 
 def _set_kernels(operator: Any, kernels: dict[Any, Callable[..., Any]]) -> None:
-    operator.py_kernels.clear()
-    operator.py_kernels.update(kernels)
-    operator._dispatch_cache.clear()
+    table = kernel_table(operator)
+    table.kernels.clear()
+    table.kernels.update(kernels)
+    table.looked_up.clear()

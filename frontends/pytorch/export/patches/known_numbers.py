@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import unset_fake_temporarily
-from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+
+from ...torch_internals import disable_proxy_modes_tracing, storage_number, unset_fake_temporarily
 
 _PARTS = frozenset({Tensor.unbind, torch.unbind, Tensor.__getitem__})
 """What gives parts of a tensor: those of a constant are constants."""
@@ -52,7 +52,7 @@ class KnownNumbers:
 def _storage(value: Tensor) -> int:
     """What tells a tensor's storage from others; 0 for what torch.func wraps, which has none."""
     try:
-        return value.untyped_storage()._cdata
+        return storage_number(value)
     except NotImplementedError:
         return 0
 

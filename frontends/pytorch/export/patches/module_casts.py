@@ -5,22 +5,18 @@ What would change a dtype stays PyTorch's, and is refused as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import torch
 from torch import nn
 
+from ...torch_internals import parse_to
 
-@contextmanager
-def casts_that_change_nothing() -> Iterator[None]:
-    """Inside, `Module.to` leaves a module alone whose floating tensors have the dtype and all the device asked for."""
-    kind: Any = nn.Module
-    original = kind.to
+
+def casts_that_change_something(original: Any) -> Any:
+    """Return `Module.to` that leaves a module alone whose tensors have the dtype and the device asked for."""
 
     def to(self: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
-        device, dtype, _, layout = torch._C._nn._parse_to(*args, **kwargs)
+        device, dtype, _, layout = parse_to(*args, **kwargs)
         tensors = [*self.parameters(), *self.buffers()]
         as_asked = all(
             (device is None or t.device == device)
@@ -29,8 +25,4 @@ def casts_that_change_nothing() -> Iterator[None]:
         )
         return self if as_asked and layout is None else original(self, *args, **kwargs)
 
-    kind.to = to
-    try:
-        yield
-    finally:
-        kind.to = original
+    return to

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._refs import tensor as _tensor
+
+from ...torch_internals import tensor_with_sizes as _tensor
 
 
 def new_tensor(input: Tensor, data: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Tensor:

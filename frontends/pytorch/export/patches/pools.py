@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import is_fake
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.nn import functional as F
 
+from ...torch_internals import is_fake
+from ...torch_internals.symbols import statically_known_true
 from .kernels import KEYS, with_kernels
 
 

@@ -14,16 +14,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch.fx.experimental import proxy_tensor
-from torch.utils import _pytree as pytree
 
-from ..block_trace import BlockTrace, are_same, is_read_outside, last_node, nodes_of, trace_of, write_again
+from ...torch_internals import DisableTorchFunction, last_node, module_stack_tracer, pytree
+from ..block_trace import BlockTrace, are_same, is_read_outside, nodes_of, trace_of, write_again
 from ..likeness import Incomparable, block_attributes, differing_attributes, tensor_likeness, value_likeness
 
 FEWEST = 4
 """So many blocks are a stack: the first two and the last one are captured in any case."""
 _STACKS = (nn.ModuleList, nn.Sequential)
-_TRACER = proxy_tensor._ModuleStackTracer
 
 
 class RepeatsDiffer(Exception):
@@ -59,7 +57,7 @@ def repeated_blocks(module: nn.Module) -> Iterator[None]:
         yield
         return
     owners = {id(block): stack for stack in stacks for block in stack.blocks}
-    tracer: Any = _TRACER
+    tracer = module_stack_tracer()
     before, trace_before, busy = tracer.call_module, tracer.trace, [False]
 
     def call_module(self: Any, m: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -153,7 +151,7 @@ def _tensors_of(block: nn.Module, args: Any, kwargs: Any) -> list[int]:
 
 
 def _attributes(stack: Stack, block: nn.Module) -> dict[tuple[str, str], Any]:
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return {key: value for key, value in block_attributes(block).items() if key not in stack.numbers}
 
 
@@ -172,7 +170,7 @@ def _describe_call(
 def _call_likeness(leaves: Sequence[Any], structure: pytree.TreeSpec) -> Any:
     """How a block is called, tensors and sizes without their numbers."""
     found: list[Any] = [structure]
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         for leaf in leaves:
             if isinstance(leaf, Tensor):
                 found.append(tensor_likeness(leaf))

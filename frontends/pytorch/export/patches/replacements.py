@@ -13,13 +13,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from convert.errors import Unsupported
 
 from ...common.markers import PIECES
+from ...torch_internals import check
+from ...torch_internals.symbols import statically_known_true
 from ..dims import is_fixed
 from . import ctc, numbers_of_sizes, pools, sized, sparse
 from .known_numbers import KnownNumbers
@@ -233,7 +234,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     if num_classes != -1:
         return F.one_hot(input, num_classes)
     count = input.max().item() + 1
-    torch._check(count >= 0)
+    check(count >= 0)
     return (input.unsqueeze(-1) == torch.arange(count)).to(torch.int64)
 
 

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from types import FrameType
 from typing import Any
-
-import torch
 
 from ..branches import asking_frame
 
@@ -22,30 +18,22 @@ _MESSENGERS = frozenset(("logging", "warnings", "traceback", "pprint", "reprlib"
 """Packages of which a text that is made there is a message."""
 
 
-@contextmanager
-def sizes_as_text() -> Iterator[None]:
-    """Inside, the text that code outside of PyTorch makes of a size is that of its number, unless it is a message."""
-    kinds: tuple[Any, ...] = (torch.SymInt, torch.SymFloat, torch.SymBool)
-    originals = [kind.__repr__ for kind in kinds]
-    for kind, original, number in zip(kinds, originals, (int, float, bool), strict=True):
-        kind.__repr__, kind.__format__ = _text_of(original, number), _formatted(number)
-    try:
-        yield
-    finally:
-        for kind, original in zip(kinds, originals, strict=True):
-            kind.__repr__ = original
-            del kind.__format__
+def text_of_number(number: Any) -> Any:
+    """Return what wraps `__repr__` of a size: the text is that of its number, unless it is a message."""
+
+    def wrap(original: Any) -> Any:
+        def text(self: Any) -> str:
+            frame = asking_frame()
+            return original(self) if frame is None or _is_message(frame) else repr(number(self))
+
+        return text
+
+    return wrap
 
 
-def _text_of(original: Any, number: Any) -> Any:
-    def text(self: Any) -> str:
-        frame = asking_frame()
-        return original(self) if frame is None or _is_message(frame) else repr(number(self))
+def formatted_number(number: Any) -> Any:
+    """Return the `__format__` of a size, which formats its number unless the text is a message."""
 
-    return text
-
-
-def _formatted(number: Any) -> Any:
     def text(self: Any, spec: str) -> str:
         frame = asking_frame()
         return object.__format__(self, spec) if frame is None or _is_message(frame) else format(number(self), spec)

@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.nn import functional as F
+
+from ...torch_internals.symbols import statically_known_true
 
 
 def _symbolic(*sizes: Any) -> bool:

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...torch_internals import own_buffers
+
 _METHOD = "_get_extra_padding_for_conv1d"
 _NEEDED = ("kernel_size", "stride", "padding_total")
 
@@ -21,11 +23,11 @@ def pads_as_numbers(module: nn.Module | None) -> Iterator[None]:
     What they pad by is arithmetic on these and on a length, and forward decides on it: of tensors, that is data.
     """
     layers = [m for m in module.modules() if _is_padded(m)] if module is not None else []
-    before = [(m, dict(m._buffers), dict(vars(m))) for m in layers]
+    before = [(m, dict(own_buffers(m)), dict(vars(m))) for m in layers]
     for m in layers:
-        for name, value in [*m._buffers.items(), *vars(m).items()]:
+        for name, value in [*own_buffers(m).items(), *vars(m).items()]:
             if _is_number(value):
-                m._buffers.pop(name, None)
+                own_buffers(m).pop(name, None)
                 vars(m)[name] = int(value)
         vars(m)[_METHOD] = partial(extra_padding, m)
     try:
@@ -34,8 +36,8 @@ def pads_as_numbers(module: nn.Module | None) -> Iterator[None]:
         for m, buffers, attributes in before:
             vars(m).clear()
             vars(m).update(attributes)
-            m._buffers.clear()
-            m._buffers.update(buffers)
+            own_buffers(m).clear()
+            own_buffers(m).update(buffers)
 
 
 def extra_padding(layer: Any, hidden_states: Tensor) -> int:
@@ -46,7 +48,7 @@ def extra_padding(layer: Any, hidden_states: Tensor) -> int:
 
 
 def _is_padded(module: nn.Module) -> bool:
-    return hasattr(type(module), _METHOD) and all(_is_number(module._buffers.get(name)) for name in _NEEDED)
+    return hasattr(type(module), _METHOD) and all(_is_number(own_buffers(module).get(name)) for name in _NEEDED)
 
 
 def _is_number(value: Any) -> bool:

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from convert.errors import Unsupported
 from convert.report import Report
 
+from ...torch_internals import own_buffers, own_parameters, sparse_sum
+
 
 @contextmanager
 def dense_weights(module: nn.Module, report: Report) -> Iterator[None]:
@@ -19,7 +21,7 @@ def dense_weights(module: nn.Module, report: Report) -> Iterator[None]:
     changed: list[tuple[dict[str, Any], str, Any]] = []
     names = []
     for path, part in module.named_modules():
-        for store in (part._buffers, part._parameters, part.__dict__):
+        for store in (own_buffers(part), own_parameters(part), part.__dict__):
             for name, value in list(store.items()):
                 if isinstance(value, Tensor) and value.layout != torch.strided and not value.is_mkldnn:
                     changed.append((store, name, value))
@@ -104,7 +106,7 @@ REPLACED: dict[Any, Callable[..., Any]] = {
     torch.hspmm: mm,
     torch.sparse.addmm: addmm,
     torch.sspaddmm: addmm,
-    torch._sparse_sum: total,  # what torch.sparse.sum calls
+    sparse_sum: total,  # what torch.sparse.sum calls
     Tensor.to_sparse: same,
     Tensor.to_sparse_coo: same,
     Tensor.to_sparse_csr: same,

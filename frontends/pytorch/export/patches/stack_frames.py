@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from types import FrameType
 from typing import Any
-
-import torch
-import torch.fx.proxy
 
 from ...common.locate import TORCH
 
@@ -46,14 +41,6 @@ def _is_shown(file: str) -> bool:
     return not file.startswith(TORCH) or file.startswith(_LAYERS)
 
 
-@contextmanager
-def short_stacks() -> Iterator[None]:
-    """Inside, what is captured carries short stacks."""
-    proxy: Any = torch.fx.proxy
-    before = proxy.CapturedTraceback, proxy.TracerBase._filter_traceback_frames
-    # PyTorch's filter would also leave out layers while guards are recorded (`guards.record_size_messages`).
-    proxy.CapturedTraceback, proxy.TracerBase._filter_traceback_frames = ModelFrames, lambda _, frames: frames
-    try:
-        yield
-    finally:
-        proxy.CapturedTraceback, proxy.TracerBase._filter_traceback_frames = before
+def all_frames(tracer: Any, frames: Any) -> Any:
+    """The frames as they are: PyTorch's filter would leave out layers while guards are recorded (`../guards.py`)."""
+    return frames

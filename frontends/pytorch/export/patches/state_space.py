@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
 
-
-@contextmanager
-def scans_of_any_length() -> Iterator[None]:
-    """Inside, the recurrence over tokens is torch.scan where their number is dynamic, and its mask that of any number.
-
-    transformers goes through them in a Python loop, which torch.export writes out for one length, and masks no token
-    that is alone.
-    """
-    ways = {"mamba_selective_scan": _scan_of_any_length, "create_recurrent_attention_mask": _mask_of_any_length}
-    loaded = [module for name, module in list(sys.modules.items()) if name.startswith("transformers.models.")]
-    before = [(module, name, vars(module)[name]) for module in loaded for name in ways if name in vars(module)]
-    for module, name, function in before:
-        setattr(module, name, ways[name](function))
-    try:
-        yield
-    finally:
-        for module, name, function in before:
-            setattr(module, name, function)
+from ...torch_internals import scan
 
 
-def _mask_of_any_length(function: Any) -> Any:
+def mask_of_any_length(function: Any) -> Any:
+    """Return the mask of a recurrence for any number of tokens: transformers masks no token that is alone."""
+
     def mask(config: Any, inputs_embeds: Tensor, attention_mask: Tensor | None, *args: Any, **kwargs: Any) -> Any:
         steps = inputs_embeds.shape[1]
         if attention_mask is None or attention_mask.dim() != 2 or not isinstance(steps, torch.SymInt):
@@ -45,7 +26,12 @@ def _mask_of_any_length(function: Any) -> Any:
     return mask
 
 
-def _scan_of_any_length(function: Any) -> Any:
+def scan_of_any_length(function: Any) -> Any:
+    """Return the recurrence that is torch.scan where the number of tokens is dynamic.
+
+    transformers goes through them in a Python loop, which torch.export writes out for one length.
+    """
+
     def selective(hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(hidden_states.shape[2], torch.SymInt):  # to forward, sizes are instances of int
             return function(hidden_states, *args, **kwargs)

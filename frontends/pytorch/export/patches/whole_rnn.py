@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import is_fake
 
+from ...torch_internals import is_fake
 from .kernels import KEYS, with_kernels
 
 

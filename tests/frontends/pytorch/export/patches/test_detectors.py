@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 from convert.frontends.pytorch.export.patches import detectors
+from convert.frontends.pytorch.export.patches.patch import in_place
+from convert.frontends.pytorch.export.patches.table import TABLE
 
 from tests.support.timm_helper import declare_torchvision_operators
 
@@ -52,7 +54,7 @@ def test_functions_are_exchanged_for_the_time_of_a_capture(roi_heads: Any) -> No
     from torchvision.ops import boxes
 
     before = boxes._batched_nms_coordinate_trick, transform.paste_masks_in_image
-    with detectors.detectors_as_tensors():
+    with in_place(row for row in TABLE if row.library == "torchvision"):
         assert boxes._batched_nms_coordinate_trick is detectors.batched_nms
         assert transform.paste_masks_in_image is roi_heads.paste_masks_in_image is detectors.paste_masks
     assert (boxes._batched_nms_coordinate_trick, transform.paste_masks_in_image) == before

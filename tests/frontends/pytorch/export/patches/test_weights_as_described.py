@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from convert.frontends.pytorch.export.patches.weights_as_described import unwatched_weights
+from convert.frontends.pytorch.export.patches.patch import in_place
+from convert.frontends.pytorch.export.patches.table import TABLE
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.overrides import TorchFunctionMode
+
+ROWS = [row for row in TABLE if row.targets and row.targets[0].endswith("from_real_tensor")]
 
 
 class Calls(TorchFunctionMode):
@@ -51,7 +54,7 @@ def described(tensor: torch.Tensor) -> tuple[Any, int]:
 )
 def test_plain_tensors_are_described_alike(tensor: torch.Tensor) -> None:
     before, count_before = described(tensor)
-    with unwatched_weights():
+    with in_place(ROWS):
         after, count = described(tensor)
     assert after == before
     assert count < count_before
@@ -60,5 +63,5 @@ def test_plain_tensors_are_described_alike(tensor: torch.Tensor) -> None:
 def test_tensors_with_functions_of_their_own_stay_watched() -> None:
     tensor = torch.ones(3, 4).as_subclass(Own)
     before = described(tensor)
-    with unwatched_weights():
+    with in_place(ROWS):
         assert described(tensor) == before

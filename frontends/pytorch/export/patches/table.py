@@ -1,0 +1,356 @@
+"""All that is put in the place of functions of PyTorch, transformers and torchvision while a module is captured.
+
+A row says what is replaced, by what, and why; `patch.py` says what its fields mean. Rows of one stage are put in place
+in their order, and a later one wraps an earlier one where they share a target. A release that moves a target is met
+here: the row gets the new name, or `until`, and `tests/frontends/pytorch/export/patches/test_table.py` says which rows
+the installed releases do not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
+from ...common.modes import watch_seeds
+from ...common.state import track_assignments
+from ...torch_internals import math_attention
+from ..branches import record_branches
+from ..decisions import deciding
+from ..guards import record_size_messages
+from . import adaptive, derivatives, detectors, fast_shapes, matrix_checks, stack_frames, state_space
+from .attention import attention_of_any_length, equal_lengths_of_keys_and_values
+from .checks import without_checks
+from .copies import without_choices_of_place
+from .lengths import symbolic_lengths
+from .masks import declared_causal
+from .module_casts import casts_that_change_something
+from .patch import Need, Patch, Put, Stage, Within, Wrap, in_place
+from .pools import infer_line_pools
+from .repeats import repeated_blocks
+from .replacements import CaptureReplacements
+from .size_texts import formatted_number, text_of_number
+from .sound_codecs import pads_as_numbers
+from .weights_as_described import without_watchers
+from .whole_rnn import infer_rnn_shapes
+
+_SHAPES = "torch.fx.experimental.symbolic_shapes"
+_TRANSFORMERS = "5.24"
+_TORCHVISION = "0.28, 0.29"
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """Do nothing, in the place of a function that only prints."""
+
+
+TABLE = (
+    Patch(
+        Stage.MESSAGES,
+        (f"{_SHAPES}.uninteresting_files",),
+        Within(record_size_messages),
+        why="torch.export tells in its log alone which line fixed a dim, and would name one of ours",
+    ),
+    # -- what is written down of a capture ---------------------------------------------------------------------------
+    Patch(
+        Stage.WATCH,
+        (f"{_SHAPES}.ShapeEnv.evaluate_expr", f"{_SHAPES}.ShapeEnv.evaluate_sym_node",
+         f"{_SHAPES}.ShapeEnv._is_python_assert"),
+        Within(without_checks),
+        why="a condition on data that only decides whether an exception is raised is no part of the result; it comes "
+        "before branches are recorded, which looks at who asks",
+        upstream="https://github.com/pytorch/pytorch/issues/134533",
+    ),
+    Patch(
+        Stage.WATCH,
+        ("torch.nn.Module.register_buffer",),
+        Within(track_assignments, ("module",)),
+        why="torch.export drops buffers that forward assigns to, without a word",
+    ),
+    Patch(
+        Stage.WATCH,
+        (f"{_SHAPES}.ShapeEnv.evaluate_expr",),
+        Within(record_branches),
+        why="torch.export takes the example's way of a decision on sizes, and keeps of it a guard at most",
+    ),
+    Patch(
+        Stage.WATCH,
+        ("torch.manual_seed", "torch.random.manual_seed"),
+        Within(watch_seeds),
+        why="a seed that forward sets is no operator, and would change the generator of whoever converts",
+    ),
+    Patch(
+        Stage.WATCH,
+        (),
+        Within(pads_as_numbers, ("module",)),
+        why="the codecs of sound pad by tensors of one integer, on which forward decides: the method "
+        "_get_extra_padding_for_conv1d is replaced in each layer that has it",
+        library="transformers",
+        releases=_TRANSFORMERS,
+    ),
+    # -- functions that torch.export cannot capture ------------------------------------------------------------------
+    Patch(
+        Stage.CAPTURE,
+        (),
+        Within(CaptureReplacements),
+        why="functions that look at data are written with others; a public mode of torch.overrides sees them",
+    ),
+    *(
+        Patch(
+            Stage.CAPTURE,
+            (f"torchvision.{place}",),
+            Put(function),
+            why="a detector asks whether there are boxes, and goes through them one by one",
+            need=Need.MODELS,
+            library="torchvision",
+            releases=_TORCHVISION,
+            upstream="https://github.com/pytorch/pytorch/issues/108805",
+            where_imported=True,
+        )
+        for place, function in (
+            ("ops.boxes._batched_nms_coordinate_trick", detectors.batched_nms),
+            ("ops.boxes._batched_nms_vanilla", detectors.batched_nms),
+            ("models.detection.roi_heads.paste_masks_in_image", detectors.paste_masks),
+            ("models.detection.roi_heads.heatmaps_to_keypoints", detectors.heatmaps_to_keypoints),
+            ("models.detection.transform.paste_masks_in_image", detectors.paste_masks),
+        )
+    ),
+    *(
+        Patch(
+            Stage.CAPTURE,
+            (f"torch.nn.attention.flex_attention.{name}",),
+            Put(value),
+            why="the captured operator has its score_mod as a program of single numbers; PyTorch's own formula for "
+            "where nothing is compiled maps it over the places of the scores",
+            where_imported=True,
+        )
+        for name, value in (
+            ("flex_attention_hop", math_attention),
+            ("_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True),
+        )
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("torch.nn.modules.adaptive.AdaptiveLogSoftmaxWithLoss.predict",),
+        Put(adaptive.predict),
+        why="it asks the data which clusters there are rows of",
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("torch.nn.modules.adaptive.AdaptiveLogSoftmaxWithLoss.forward",),
+        Put(adaptive.forward),
+        why="it asks the data which clusters there are targets of",
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("torch.nn.modules.transformer._detect_is_causal_mask",),
+        Put(declared_causal),
+        why="the layers ask whether a mask happens to be causal, to choose a faster kernel for the same numbers",
+        upstream="https://github.com/pytorch/pytorch/pull/91171",
+    ),
+    *(
+        Patch(
+            Stage.CAPTURE,
+            (f"torch.distributions.constraints.{name}.check",),
+            Put(check),
+            why="a constraint on matrices looks at its data to leave the rest out",
+            upstream="https://github.com/pytorch/pytorch/issues/135061",
+        )
+        for name, check in (
+            ("_Symmetric", matrix_checks.is_symmetric),
+            ("_PositiveDefinite", matrix_checks.is_positive_definite),
+            ("_PositiveSemidefinite", matrix_checks.is_positive_semidefinite),
+        )
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("transformers.models.*.mamba_selective_scan",),
+        Wrap(state_space.scan_of_any_length),
+        why="a Python loop over tokens is written out for one length",
+        need=Need.MODELS,
+        library="transformers",
+        releases=_TRANSFORMERS,
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("transformers.models.*.create_recurrent_attention_mask",),
+        Wrap(state_space.mask_of_any_length),
+        why="no token is masked that is alone, which a program of many lengths has to decide by the length",
+        need=Need.MODELS,
+        library="transformers",
+        releases=_TRANSFORMERS,
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("torch._functorch.eager_transforms._jvp_with_argnums",),
+        Put(derivatives.jvp),
+        why="forward mode keeps the tangent where a capture does not see it",
+        upstream="https://github.com/pytorch/pytorch/pull/179686",
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("torch._functorch.eager_transforms.jacfwd",),
+        Put(derivatives.jacfwd),
+        why="hessian calls it, and forward mode by two backward ones inside of another fixes sizes",
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("torch._functorch.eager_transforms._chunked_standard_basis_for_",),
+        Put(derivatives.unit_vectors),
+        why="unit vectors are written to a diagonal in place, which fails under vmap",
+    ),
+    Patch(
+        Stage.CAPTURE,
+        (),
+        Within(symbolic_lengths, ("module",)),
+        why="Python's len and isinstance make numbers of sizes: names in the files of the module hide them",
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("torch.nn.Module.to",),
+        Wrap(casts_that_change_something),
+        why="a cast to the dtype that a layer has exchanges its weights all the same",
+    ),
+    Patch(
+        Stage.CAPTURE,
+        (f"{_SHAPES}.ShapeEnv.evaluate_expr",),
+        Wrap(without_choices_of_place),
+        why="a condition on sizes that only leads to x = x.contiguous() would bound a dim",
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("torch.export._trace.print",),
+        Put(_nothing),
+        why="torch.export prints what it had captured before it failed, which its error says in a line",
+    ),
+    *(
+        row
+        for kind, number in (("SymInt", int), ("SymFloat", float), ("SymBool", bool))
+        for row in (
+            Patch(
+                Stage.CAPTURE,
+                (f"torch.{kind}.__repr__",),
+                Wrap(text_of_number(number)),
+                why="the text of a size is the name of a symbol, which a key or a comparison would go by",
+            ),
+            Patch(
+                Stage.CAPTURE,
+                (f"torch.{kind}.__format__",),
+                Put(formatted_number(number)),
+                why="the same for a text with a format",
+            ),
+        )
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("torch.backends.opt_einsum.flags",),
+        # A setting and no function; it stands here because its place in the order is the table's business.
+        Within(lambda: torch.backends.opt_einsum.flags(enabled=False)),
+        why="opt_einsum compares sizes, and the capture would hold for these sizes only",
+    ),
+    # -- what takes long -----------------------------------------------------------------------------------------------
+    Patch(
+        Stage.CAPTURE,
+        ("torch.ops.aten.linear.default", "torch.ops.aten.layer_norm.default", "torch.ops.aten.batch_norm.default"),
+        Within(fast_shapes.infer_layer_shapes),
+        why="a layer is taken apart into operators for a shape that is plain to see: a quarter of reading BERT",
+        need=Need.TIME,
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("torch.fx.experimental.proxy_tensor._extract_tensor_metadata",),
+        Put(fast_shapes.no_description),
+        why="every value is described a second time, which nothing here reads",
+        need=Need.TIME,
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("torch._subclasses.fake_tensor.FakeTensorConverter.from_real_tensor",),
+        Wrap(without_watchers),
+        why="each mode is told of fifty questions to every weight: a tenth of reading ResNet-50",
+        need=Need.TIME,
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("torch.fx.proxy.CapturedTraceback",),
+        Put(stack_frames.ModelFrames),
+        why="PyTorch looks up the text of all frames of each operator's stack",
+        need=Need.TIME,
+    ),
+    Patch(
+        Stage.CAPTURE,
+        ("torch.fx.proxy.TracerBase._filter_traceback_frames",),
+        Put(stack_frames.all_frames),
+        why="the short stacks have the frames of layers, which the filter would leave out",
+        need=Need.TIME,
+    ),
+    # -- sizes that would be fixed -----------------------------------------------------------------------------------
+    Patch(
+        Stage.LENGTHS,
+        tuple(f"torch.ops.aten.{name}.input" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")),
+        Within(infer_rnn_shapes),
+        why="a recurrent layer is taken apart step by step for its shape alone, which fixes the number of steps",
+        upstream="https://github.com/pytorch/pytorch/issues/115092",
+    ),
+    Patch(
+        Stage.LENGTHS,
+        ("torch.ops.aten.max_pool1d.default",),
+        Within(infer_line_pools),
+        why="its kernel computes the length as a number, which holds the program to the example's",
+        upstream="https://github.com/huggingface/transformers/pull/47617",
+    ),
+    Patch(
+        Stage.LENGTHS,
+        ("torch.ops.aten.scaled_dot_product_attention.default",),
+        Within(equal_lengths_of_keys_and_values),
+        why="the lengths of keys and values are taken for different ones: in four dims by 2.13, in three too by 2.14",
+    ),
+    Patch(
+        Stage.BLOCKS,
+        tuple(f"torch.fx.experimental.proxy_tensor._ModuleStackTracer.{name}" for name in ("call_module", "trace")),
+        Within(repeated_blocks, ("module",)),
+        why="blocks that are alike are captured once and written again",
+        need=Need.TIME,
+    ),
+    Patch(
+        Stage.GRADIENTS,
+        ("torch._library.simple_registry.singleton",),
+        Within(matrix_checks.singular_matrices_without_effect),
+        why="what raises for a singular matrix is an effect, which torch.export threads through the program",
+    ),
+    Patch(
+        Stage.DECISIONS,
+        (f"{_SHAPES}.ShapeEnv.evaluate_sym_node",),
+        Within(deciding, ("path",)),
+        why="a decision on data is refused; here it is answered, and marked in the graph",
+    ),
+    # -- models of transformers with a cache -------------------------------------------------------------------------
+    Patch(
+        Stage.CACHE,
+        ("transformers.modeling_utils.ALL_ATTENTION_FUNCTIONS",),
+        Within(attention_of_any_length),
+        why="a single query takes another way than many, for a faster kernel and the same numbers",
+        library="transformers",
+        releases=_TRANSFORMERS,
+    ),
+    Patch(
+        Stage.CACHE_SIZES,
+        ("transformers.integrations.moe._can_use_grouped_mm",),
+        Put(lambda *_: False),
+        why="PyTorch's grouped product has unknown sizes in bfloat16 only, which transformers knows of captures",
+        need=Need.MODELS,
+        library="transformers",
+        releases=_TRANSFORMERS,
+        where_imported=True,
+    ),
+)  # fmt: skip
+
+
+def patched(stage: Stage, **given: Any) -> AbstractContextManager[Mapping[Any, Any]]:
+    """Put the patches of a stage in place; `given` are the arguments that their context managers take.
+
+    Inside, the value of the context is what each context manager yields, by the manager. Raises `Unsupported` if an
+    installed release lacks what a patch that decides about the result replaces.
+    """
+    return in_place((row for row in TABLE if row.stage is stage), **given)
