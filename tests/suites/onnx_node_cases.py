@@ -62,11 +62,11 @@ def expanded_operator(name: str) -> str:
 
 
 def _node_cases(kind: str, only: str) -> Iterator[NodeCase]:
-    from onnx.backend.test.loader import load_node_model_tests
+    from tests.support.onnx_support import made_node_tests
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        tests = load_node_model_tests()
+        tests = made_node_tests()
     for test in tests:
         if only in test.name:
             data = [
