@@ -29,11 +29,11 @@ from .export.decisions import deciding
 from .export.dims import is_fixed
 from .export.explain import is_about_data, loops_in_python
 from .export.lower import lower
+from .export.patch_table import patched
 from .export.patches.counts import fixed_counts
 from .export.patches.hits import loops_over_hits, places_of_hits
 from .export.patches.lengths import symbolic_numbers
 from .export.patches.patch import Stage
-from .export.patches.table import patched
 from .export.prepare import OneSizeOnly
 from .export.size_ways import read_size_ways
 from .export.static_dims import Place, read_with_static_dims

@@ -67,7 +67,7 @@ SUITES = {
             "tests/frontends/pytorch/export/patches/test_hits.py",
             "tests/frontends/pytorch/export/patches/test_sound_codecs.py",
             "tests/frontends/pytorch/export/patches/test_state_space.py",
-            "tests/frontends/pytorch/export/patches/test_table.py",
+            "tests/frontends/pytorch/export/test_patch_table.py",
         )
     ),
     "keras": Suite(("tests/backends/keras",), extras=("tensorflow", "test")),

@@ -30,11 +30,11 @@ from .dims import finite_bound, is_fixed
 from .explain import check_runs, dtype_hint, explain_error, is_about_data, location_suffix, short_message
 from .gradients import below_autograd, has_marks, may_take_gradients
 from .guards import BUILT_IN, record_size_messages, specialization_lines
+from .patch_table import patched
 from .patches.checks import without_checks
 from .patches.patch import Stage
 from .patches.repeats import RepeatsDiffer
 from .patches.sparse import dense_weights
-from .patches.table import patched
 from .prepare import uses_vmap
 from .shown_by_runs import with_what_runs_show
 from .static_dims import Place, with_static_dims

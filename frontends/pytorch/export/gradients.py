@@ -18,8 +18,8 @@ from torch.export import ExportedProgram
 
 from ..common.late_imports import import_trace
 from ..torch_internals import export_below_autograd, pytree
+from .patch_table import patched
 from .patches.patch import Stage
-from .patches.table import patched
 
 import_trace()
 

@@ -155,7 +155,7 @@ def _cache_sizes(model: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
 
     Raises `Unsupported` where it keeps something else: the state of a recurrence, a cache of fixed length.
     """
-    from ..export.patches.table import Stage, patched  # takes as long to import as what reads a program
+    from ..export.patch_table import Stage, patched  # takes as long to import as what reads a program
 
     rows, length = 2, 3
     with torch.no_grad(), patched(Stage.CACHE_SIZES), FakeTensorMode(allow_non_fake_inputs=True):
@@ -178,6 +178,6 @@ def attention_of_capture() -> AbstractContextManager[Any]:
     """Return what is in place while a model is captured, so that one query is attended as many are; else nothing."""
     if not torch.compiler.is_exporting():
         return nullcontext()
-    from ..export.patches.table import Stage, patched
+    from ..export.patch_table import Stage, patched
 
     return patched(Stage.CACHE)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from convert.frontends.pytorch.export.patch_table import TABLE
 from convert.frontends.pytorch.export.patches import detectors
 from convert.frontends.pytorch.export.patches.patch import in_place
-from convert.frontends.pytorch.export.patches.table import TABLE
 
 from tests.support.timm_helper import declare_torchvision_operators
 

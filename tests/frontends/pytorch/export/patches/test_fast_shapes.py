@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 from convert.frontends.pytorch.common.locate import source_of
+from convert.frontends.pytorch.export import patch_table as table
 from convert.frontends.pytorch.export.capture import export_program
-from convert.frontends.pytorch.export.patches import fast_shapes, table
+from convert.frontends.pytorch.export.patches import fast_shapes
 from torch import Tensor, nn
 
 

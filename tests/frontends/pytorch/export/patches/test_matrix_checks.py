@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from convert.frontends.pytorch.export.patch_table import TABLE
 from convert.frontends.pytorch.export.patches.patch import in_place
-from convert.frontends.pytorch.export.patches.table import TABLE
 from torch import nn
 from torch.distributions import MultivariateNormal, constraints
 

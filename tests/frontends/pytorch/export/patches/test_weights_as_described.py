@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from convert.frontends.pytorch.export.patch_table import TABLE
 from convert.frontends.pytorch.export.patches.patch import in_place
-from convert.frontends.pytorch.export.patches.table import TABLE
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.overrides import TorchFunctionMode

@@ -1,9 +1,9 @@
 """All that is put in the place of functions of PyTorch, transformers and torchvision while a module is captured.
 
-A row says what is replaced, by what, and why; `patch.py` says what its fields mean. Rows of one stage are put in place
-in their order, and a later one wraps an earlier one where they share a target. A release that moves a target is met
-here: the row gets the new name, or `until`, and `tests/frontends/pytorch/export/patches/test_table.py` says which rows
-the installed releases do not fit.
+A row says what is replaced, by what, and why; `patches/patch.py` says what its fields mean. Rows of one stage are put
+in place in their order, and a later one wraps an earlier one where they share a target. A release that moves a target
+is met here: the row gets the new name, or `until`, and `tests/frontends/pytorch/export/test_patch_table.py` says which
+rows the installed releases do not fit.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from typing import Any
 
 import torch
 
-from ...common.modes import watch_seeds
-from ...common.state import track_assignments
-from ...torch_internals import math_attention
-from ..branches import record_branches
-from ..decisions import deciding
-from ..guards import record_size_messages
-from . import adaptive, derivatives, detectors, fast_shapes, matrix_checks, stack_frames, state_space
-from .attention import attention_of_any_length, equal_lengths_of_keys_and_values
-from .checks import without_checks
-from .copies import without_choices_of_place
-from .lengths import symbolic_lengths
-from .masks import declared_causal
-from .module_casts import casts_that_change_something
-from .patch import Need, Patch, Put, Stage, Within, Wrap, in_place
-from .pools import infer_line_pools
-from .repeats import repeated_blocks
-from .replacements import CaptureReplacements
-from .size_texts import formatted_number, text_of_number
-from .sound_codecs import pads_as_numbers
-from .weights_as_described import without_watchers
-from .whole_rnn import infer_rnn_shapes
+from ..common.modes import watch_seeds
+from ..common.state import track_assignments
+from ..torch_internals import math_attention
+from .branches import record_branches
+from .decisions import deciding
+from .guards import record_size_messages
+from .patches import adaptive, derivatives, detectors, fast_shapes, matrix_checks, stack_frames, state_space
+from .patches.attention import attention_of_any_length, equal_lengths_of_keys_and_values
+from .patches.checks import without_checks
+from .patches.copies import without_choices_of_place
+from .patches.lengths import symbolic_lengths
+from .patches.masks import declared_causal
+from .patches.module_casts import casts_that_change_something
+from .patches.patch import Need, Patch, Put, Stage, Within, Wrap, in_place
+from .patches.pools import infer_line_pools
+from .patches.repeats import repeated_blocks
+from .patches.replacements import CaptureReplacements
+from .patches.size_texts import formatted_number, text_of_number
+from .patches.sound_codecs import pads_as_numbers
+from .patches.weights_as_described import without_watchers
+from .patches.whole_rnn import infer_rnn_shapes
 
 _SHAPES = "torch.fx.experimental.symbolic_shapes"
 _TRANSFORMERS = "5.24"

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 import torch
-from convert.frontends.pytorch.export.patches import patch, table
+from convert.frontends.pytorch.export import patch_table as table
+from convert.frontends.pytorch.export.patches import patch
 from convert.frontends.pytorch.export.patches.patch import Need, Patch, Put, Stage, Within, Wrap, in_place, target_of
 from convert.frontends.pytorch.torch_internals import import_compiler
 from torch import nn
