@@ -103,7 +103,7 @@ class Sides:
             except ConvertError as error:
                 return error
 
-        return SimpleNamespace(results=results, stop=running.stop)
+        return SimpleNamespace(notes=[], results=results, stop=running.stop)
 
 
 def refuses(columns: int | None, function: Function) -> Function:
