@@ -191,7 +191,8 @@ class Runner(Protocol):
     """Executes artefacts of some kinds; called inside a child process for files.
 
     A runner whose artefacts can be narrower than their source also has `stored(source) -> str`: one of
-    `convert.stored.STORED`, or nothing. One whose artefacts say what their ends are has `declared_ends(source) ->
+    `convert.stored.STORED`, or nothing, and `stored_weights(source) -> list[stored.StoredWeight]`, its constants
+    as they lie in the file. One whose artefacts say what their ends are has `declared_ends(source) ->
     declared_ends.DeclaredEnds | None`: they are held to that. One that can follow a run has `trace(source, feed,
     options) -> runners.trace.Trace`, in float64 if it can: it tells where a frontend's graph departs from its source.
     One whose runtime has to be told something before it is imported has `environment(source) -> dict[str, str]`: the

@@ -2,17 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import ml_dtypes
+import numpy as np
+
 HALF, WEIGHTS, FULL = "float16", "int8 weights", "int8"
-HALF_VALUES, BRAIN = "float16 values", "bfloat16"
+HALF_VALUES, BRAIN, BRAIN_VALUES = "float16 values", "bfloat16", "bfloat16 values"
 WHOLE_TENSORS, STEPS, FOUR_BITS = "int8 weights, activations by tensor", "int8 steps", "int4 weights in blocks of"
-STORED = (HALF, WEIGHTS, FULL, HALF_VALUES, BRAIN, WHOLE_TENSORS, STEPS, FOUR_BITS)
+WEIGHT_STEPS, BLOCK_STEPS = "weights in steps", "int4 weights and int8 activations in blocks of"
+STORED = (HALF, WEIGHTS, FULL, HALF_VALUES, BRAIN, BRAIN_VALUES, WHOLE_TENSORS, STEPS, FOUR_BITS, WEIGHT_STEPS,
+          BLOCK_STEPS)  # fmt: skip
 """How an artefact may store numbers on purpose: weights in half precision; weights in 8 bits (and the activations that
 meet them as they come, with a range for each example); weights and activations in 8 bits, with ranges from calibration
 data, TensorFlow Lite's prescribed ones among them. Of ONNX's: every number that stands it in half precision; weights in
-bfloat16; weights in 8 bits and the activations that meet them with one range for the tensor; weights and activations in
-8 bits with ranges from calibration data alone; weights in 4 bits, with a scale for each block of so many (`FOUR_BITS`
-and the number)."""
+bfloat16; every number that stands it in bfloat16; weights in 8 bits and the activations that meet them with one range
+for the tensor; weights and activations in 8 bits with ranges from calibration data alone; weights in 4 bits, with a
+scale for each block of so many (`FOUR_BITS` and the number); weights in integers with scales, and nothing else; weights
+in 4 bits, and the activations that meet them in 8, with a scale for each block of so many."""
 CALIBRATED = (FULL, STEPS)
 """Those that are right in the ranges of their calibration data only."""
 STEPS_AT_RUN_TIME = (WEIGHTS, WHOLE_TENSORS)
-"""Those whose runtime rounds the activations that meet weights as they come."""
+"""Those whose runtime rounds the activations that meet weights as they come, to one range for many of them."""
+
+
+def is_weights_alone(stored: str) -> bool:
+    """Whether an artefact that stores numbers so computes with them in the dtypes of the source."""
+    return stored in (HALF, BRAIN, WEIGHT_STEPS) or stored.startswith(FOUR_BITS)
+
+
+@dataclass(frozen=True)
+class StoredWeight:
+    """A constant of an artefact as it lies there: floating numbers, or integers with what makes numbers of them.
+
+    scale, zero: of integers, in any shape that broadcasts to theirs; a number is scale · (integer - zero). ends: the
+    least and the largest integer, where the array's dtype has more.
+    """
+
+    name: str
+    raw: np.ndarray
+    scale: np.ndarray | None = None
+    zero: np.ndarray | int = 0
+    ends: tuple[int, int] | None = None
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it has fewer bits than float32; int32, which biases have, counts as wide."""
+        return self.raw.dtype.itemsize < 4
+
+    def moved(self, move: Callable[[np.ndarray], np.ndarray]) -> StoredWeight:
+        """Return the weight with its elements moved, or some of them."""
+        whole = self.raw.shape
+        scale = None if self.scale is None else move(np.broadcast_to(self.scale, whole))
+        return replace(self, raw=move(self.raw), scale=scale, zero=move(np.broadcast_to(self.zero, whole)))
+
+    def numbers(self) -> np.ndarray:
+        """Return the numbers that kernels compute with, in float64: integers are scaled in float32."""
+        if self.scale is None:
+            return self.raw.astype(np.float64)
+        steps = self.raw.astype(np.int64) - self.zero
+        return (steps.astype(np.float32) * self.scale.astype(np.float32)).astype(np.float64)
+
+    def allowed(self) -> np.ndarray:
+        """Return how far each number may be from the one that was stored: half of what its last bit is worth.
+
+        A number at the end of the range may be a whole step beyond: -8 to 7 steps hold no 8.
+        """
+        if self.scale is None:
+            info = ml_dtypes.finfo(self.raw.dtype)
+            sizes = np.maximum(np.abs(self.raw.astype(np.float64)), float(info.tiny))
+            return np.exp2(np.floor(np.log2(sizes))) * float(info.eps) / 2
+        least, most = self.ends or (np.iinfo(self.raw.dtype).min, np.iinfo(self.raw.dtype).max)
+        at_end = (self.raw <= least) | (self.raw >= most)
+        allowed: np.ndarray = np.where(at_end, 1.0, 0.5) * np.abs(self.scale.astype(np.float64))
+        return allowed

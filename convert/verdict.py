@@ -28,6 +28,22 @@ class SetErrors:
         return self.error / self.floor if self.floor else np.inf if self.error else 0.0
 
 
+@dataclass(frozen=True)
+class Slice:
+    """A part or channel of an output of a target with narrower numbers.
+
+    `sqnr` is the ratio of its numbers to the target's errors in decibels. `slope` and `offset` are those of a
+    regression of the target on the graph with the stored weights; the offset is relative to the slice's root mean
+    square.
+    """
+
+    name: str
+    size: int
+    sqnr: float
+    slope: float
+    offset: float
+
+
 @dataclass
 class OutputVerdict:
     """One output over all feeds; errors are relative to the root mean square of the float64 reference.
@@ -57,6 +73,8 @@ class OutputVerdict:
     elements in question, relative to their root mean square."""
     guilty: str = ""
     """`frontend` or `backend`, where it failed and the two could be told apart."""
+    slices: list[Slice] = field(default_factory=list)
+    """Of a target with narrower numbers: parts that the output is joined of, and its channels if they are few."""
     undecided: str = ""
     """Why rounding decides so much of the output that agreement proves nothing."""
 

@@ -201,6 +201,8 @@ def _verdict(done: Report, verbose: int) -> None:
             + ("" if row.agreement is None else f", {row.agreement:.1%} of rows have the same largest element")
             + (f" — {row.reason}" if row.status != "PASS" and row.reason not in verdict.reason else "")
         )
+        for part in row.slices if verbose else ():
+            echo(f"    {part.name}: SQNR {part.sqnr:.1f} dB, slope {part.slope:.4f}, offset {part.offset:+.1e}")
     if verdict.generation is not None:
         echo(f"  generation: {verdict.generation}")
     _weights(verdict)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from convert.errors import ConvertError, Location, Problem, Unsupported, restored
 from convert.report import ChainStep, Report, Tensor
-from convert.verdict import Divergence, Element, OutputVerdict, SetErrors, Verdict, WeightDifference
+from convert.verdict import Divergence, Element, OutputVerdict, SetErrors, Slice, Verdict, WeightDifference
 
 T = TypeVar("T")
 
@@ -49,11 +49,12 @@ def verdict_from_json(data: Mapping[str, Any]) -> Verdict:
 
 
 def _output(data: Mapping[str, Any]) -> OutputVerdict:
-    row = _restored(OutputVerdict, {k: v for k, v in data.items() if k not in ("elements", "sets")})
+    row = _restored(OutputVerdict, {k: v for k, v in data.items() if k not in ("elements", "sets", "slices")})
     row.error, row.floor, row.worst = (_number(data.get(k, 0.0)) for k in ("error", "floor", "worst"))
     numbers = ("reference", "target", "error")
     row.elements = [_element({**e, **{k: _number(e[k]) for k in numbers}}) for e in data.get("elements", ())]
     row.sets = [SetErrors(*(_number(s[k]) for k in ("error", "floor", "worst"))) for s in data.get("sets", ())]
+    row.slices = [_restored(Slice, {**s, "sqnr": _number(s["sqnr"])}) for s in data.get("slices", ())]
     return row
 
 

@@ -12,6 +12,7 @@ from convert.runners.process import Outputs
 from convert.verdict import Verdict
 
 if TYPE_CHECKING:
+    from convert.parity.pairing.stored_weights import PlacedWeights
     from convert.reference.quantized import NarrowedOutputs
 
 
@@ -36,6 +37,8 @@ class RunOutputs:
     """Which other runtimes do not take the target."""
     stand_ins: int = 0
     """On so many of the last feeds the source did not run in float64: the graph's outputs stand in for its own."""
+    placed: PlacedWeights | None = None
+    """The graph with the weights of a target with narrower numbers, if all their places were found."""
 
 
 def without_feed(runs: RunOutputs, at: int) -> RunOutputs:
@@ -63,10 +66,10 @@ def first_runs(runs: RunOutputs, count: int) -> RunOutputs:
     source = {p: o if isinstance(o, Unsupported) else o[:count] for p, o in runs.source.items()}
     exact, narrowed = runs.graph_float64, runs.narrowed
     if narrowed is not None:
-        narrowed = replace(narrowed, exact=narrowed.exact[:count], rounded=narrowed.rounded[:count])
+        narrowed = replace(narrowed, **{side: outputs and outputs[:count] for side, outputs in vars(narrowed).items()})
     kept = exact if isinstance(exact, Unsupported) else exact[:count]
     stand_ins = max(0, runs.stand_ins - (len(runs.target) - count))
-    return RunOutputs(source, runs.target[:count], kept, narrowed, stand_ins=stand_ins)
+    return RunOutputs(source, runs.target[:count], kept, narrowed, stand_ins=stand_ins, placed=runs.placed)
 
 
 def outputs_of(found: Outputs | Unsupported) -> Outputs:

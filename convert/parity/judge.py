@@ -13,7 +13,7 @@ import onnx_ir as ir
 from convert.errors import ResourceLimit, Unsupported
 from convert.graph.tensors import ROUNDOFF, dtype_name, widened_array
 from convert.graph.values import quantizes
-from convert.parity.compare.joined_parts import lost_part
+from convert.parity.compare.narrow import NarrowOutput, compare_narrow, judge_slices
 from convert.parity.compare.outputs import (
     FACTOR,
     FLOAT64_BOUND,
@@ -23,14 +23,12 @@ from convert.parity.compare.outputs import (
     Explain,
     argmax_agreement,
     compare,
-    compare_narrow,
     distance,
     float64_error,
     parts_of,
     vacuous_reason,
 )
 from convert.parity.compare.randomness import judge_random, random_outputs
-from convert.parity.compare.systematic_error import wrong_scale
 from convert.parity.evidence import RunOutputs, first_runs, outputs_of, reference_outputs
 from convert.parity.explain.picks import picking_node, picks_explained, worst_elements
 from convert.parity.explain.rounding import FLOAT64, UNDECIDED, Estimates, Explained
@@ -63,6 +61,8 @@ class Evidence:
     steps: str = ""
     parts_of_narrow: bool = True
     """Whether far smaller elements of a target with narrower numbers are held to a bound of their own."""
+    stored_estimates: Estimates | None = None
+    """What rounding does to the graph with stored weights, where nothing but these is narrower."""
 
     @cached_property
     def in_steps(self) -> NarrowedOutputs:
@@ -112,6 +112,10 @@ def judge(evidence: Evidence) -> Verdict:
         verdict.outputs.append(row)
     _judge_other_ways(evidence, verdict, exact, random)
     _conclude(verdict, [[_output_at(o, p) for o in exact] for p in range(len(names))], set(random))
+    if runs.placed is not None and runs.placed.wrong and verdict.status != FAIL:
+        verdict.status = INCONCLUSIVE if evidence.method.theirs else FAIL
+        verdict.reason = f"stored weights are not the source's, rounded to the nearest step: {runs.placed.wrong[0]}"
+        verdict.guilty = "" if evidence.method.theirs else "backend"
     return verdict
 
 
@@ -121,12 +125,10 @@ def _judge_output(evidence: Evidence, position: int, exact: Outputs) -> OutputVe
     references, sources, targets = _output_columns(name, position, exact, runs)
     row = _compare_output(evidence, position, (references, sources, targets))
     row.elements = worst_elements([_output_at(o, position) for o in exact], targets, [feed.label for feed in feeds])
-    if row.status == PASS and runs.narrowed is not None:
-        output = evidence.graph.graph.outputs[position]
-        why = lost_part(evidence.graph, output, [feed.arrays for feed in feeds], references, targets) or wrong_scale(
-            references, sources, targets
-        )
-        row.status, row.reason = (INCONCLUSIVE, why) if why else (PASS, row.reason)
+    if runs.narrowed is not None and row.status != FAIL:
+        output, arrays = evidence.graph.graph.outputs[position], [feed.arrays for feed in feeds]
+        narrow = _narrow_output(runs, name, (references, sources, targets))
+        judge_slices(row, evidence.graph, output, arrays, narrow, rounds=evidence.stored_estimates is None)
     row.agreement = None if runs.narrowed is None else argmax_agreement(references, targets, row.noise)
     row.guilty = "backend" if row.status == FAIL and _has_twin(runs) else ""
     if _has_twin(runs):
@@ -146,11 +148,22 @@ Columns = tuple[Sequence[np.ndarray], Sequence[np.ndarray], Sequence[np.ndarray]
 def _compare_output(evidence: Evidence, position: int, columns: Columns) -> OutputVerdict:
     name, method = str(evidence.graph.graph.outputs[position].name), evidence.method
     if evidence.runs.narrowed is not None and not method.tolerant:
-        return compare_narrow(name, *columns, parts=evidence.parts_of_narrow)
+        explain = None
+        if evidence.stored_estimates is not None:
+            explain = replace(evidence, estimates=evidence.stored_estimates).explanation(position)
+        narrow = _narrow_output(evidence.runs, name, columns)
+        return compare_narrow(name, narrow, parts=evidence.parts_of_narrow, explain=explain)
     references, sources, targets = columns
     if evidence.steps and not method.tolerant:  # the target does not round to steps: it gets no share of their error
         columns = references, [r.astype(s.dtype) for r, s in zip(references, sources, strict=True)], targets
     return compare(name, *columns, rtol=method.rtol, atol=method.atol, explain=evidence.explanation(position))
+
+
+def _narrow_output(runs: RunOutputs, name: str, columns: Columns) -> NarrowOutput:
+    exact, rounded, targets = columns
+    assert runs.narrowed is not None
+    stored = runs.narrowed.stored
+    return NarrowOutput(exact, rounded, targets, None if stored is None else [outputs[name] for outputs in stored])
 
 
 def _has_twin(runs: RunOutputs) -> bool:

@@ -52,6 +52,7 @@ from convert.source import Source
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Divergence, Verdict
 
 if TYPE_CHECKING:
+    from convert.parity.pairing.stored_weights import PlacedWeights
     from convert.reference.quantized import NarrowedOutputs
 
 _TURNS = 20
@@ -143,6 +144,7 @@ def _verify(
             Estimates(graph, feeds),
             steps=of_the_source if of_the_source in stored_as.STEPS_AT_RUN_TIME else "",
             parts_of_narrow=stored not in (*stored_as.CALIBRATED, *stored_as.STEPS_AT_RUN_TIME),
+            stored_estimates=_stored_estimates(runs.placed, feeds) if stored_as.is_weights_alone(stored) else None,
         )
     )
     verdict.stored, verdict.covered = stored, describe_coverage(graph, feeds)
@@ -254,9 +256,18 @@ def _run_everything(
     double = expected["float64"]
     stand_ins = 0 if isinstance(double, Unsupported) else max(0, count - len(double))
     others = {way: o[:count] for way, o in list(uses.items())[1:]}
-    narrowed = _narrowed_outputs(graph, arrays[:count], stored)
+    placed = _placed_weights(graph, target, stored)
+    narrowed = _narrowed_outputs(graph, arrays[:count], stored, placed)
     return RunOutputs(
-        kept, target_outputs[:count], graph_outputs, narrowed, use, others, notes=ours.notes, stand_ins=stand_ins
+        kept,
+        target_outputs[:count],
+        graph_outputs,
+        narrowed,
+        use,
+        others,
+        notes=ours.notes,
+        stand_ins=stand_ins,
+        placed=placed,
     )
 
 
@@ -371,7 +382,7 @@ def _storage_format(target: Source, graph: ir.Model) -> str:
         return ""
     stored = str(tell(target))
     halves = {v.dtype for v in graph.graph.initializers.values()} & {ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
-    return "" if halves and stored in (stored_as.HALF_VALUES, stored_as.BRAIN) else stored
+    return "" if halves and stored in (stored_as.HALF_VALUES, stored_as.BRAIN, stored_as.BRAIN_VALUES) else stored
 
 
 def _in_dtypes_of(graph: ir.Model, outputs: Outputs) -> Outputs:
@@ -384,11 +395,29 @@ def _in_dtypes_of(graph: ir.Model, outputs: Outputs) -> Outputs:
     return [{name: widen(name, array) for name, array in found.items()} for found in outputs]
 
 
+def _placed_weights(graph: ir.Model, target: Source, stored: str) -> PlacedWeights | None:
+    """The graph with the weights that a narrow target stores; None where they are not known or not all have a place."""
+    read = getattr(plugin.runner_for(target.kind), "stored_weights", None)
+    if not stored or read is None:
+        return None
+    from convert.parity.pairing.stored_weights import place_weights
+    from convert.reference.quantized import as_stored
+
+    placed = place_weights(as_stored(graph), read(target))
+    return None if placed.unpaired else placed
+
+
+def _stored_estimates(placed: PlacedWeights | None, feeds: Sequence[Feed]) -> Estimates | None:
+    return None if placed is None or placed.scalars else Estimates(placed.model, feeds)
+
+
 def _narrowed_outputs(
-    graph: ir.Model, arrays: Sequence[Mapping[str, np.ndarray]], stored: str
+    graph: ir.Model, arrays: Sequence[Mapping[str, np.ndarray]], stored: str, placed: PlacedWeights | None = None
 ) -> NarrowedOutputs | None:
     if not stored:
         return None
     from convert.reference.quantized import simulate
 
-    return simulate(graph, arrays, stored)
+    if placed is not None and placed.scalars:  # which round what they are multiplied with
+        stored = {stored_as.HALF: stored_as.HALF_VALUES, stored_as.BRAIN: stored_as.BRAIN_VALUES}.get(stored, stored)
+    return simulate(graph, arrays, stored, None if placed is None else placed.model)

@@ -18,18 +18,20 @@ def round_to_bfloat16(array: np.ndarray) -> np.ndarray:
     return array.astype(ml_dtypes.bfloat16).astype(array.dtype)
 
 
-def round_blocks(array: np.ndarray, size: int, axis: int) -> np.ndarray:
-    """A matrix rounded to 16 steps in blocks of `size` numbers along `axis`, as MatMulNBits holds it.
+def round_blocks(array: np.ndarray, size: int, axis: int, bits: int = 4) -> np.ndarray:
+    """An array rounded to 16 (or 256) steps in blocks of `size` numbers along `axis`, as MatMulNBits computes with it.
 
-    The number of a block that is furthest from 0 is -8 steps (onnxruntime's contrib operator MatMulNBits, symmetric).
+    The number of a block that is furthest from 0 is -8 steps (onnxruntime's contrib operator MatMulNBits, symmetric);
+    of activations, which have 8 bits, 127.
     """
     rows = np.moveaxis(array, axis, -1).astype(np.float64)
     length = rows.shape[-1]
-    blocks = np.pad(rows, ((0, 0), (0, -length % size))).reshape(rows.shape[0], -1, size)
+    blocks = np.pad(rows, ((0, 0),) * (rows.ndim - 1) + ((0, -length % size),)).reshape(*rows.shape[:-1], -1, size)
     furthest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1)[..., None], -1)
-    scale = np.where(furthest != 0, furthest / -8, 1).astype(np.float32).astype(np.float64)
-    steps = np.clip(np.round(blocks / scale), -8, 7) * scale
-    return np.moveaxis(steps.reshape(rows.shape[0], -1)[:, :length], -1, axis).astype(array.dtype)
+    end = -8 if bits == 4 else 127
+    scale = np.where(furthest != 0, furthest / end, 1).astype(np.float32).astype(np.float64)
+    steps = np.clip(np.round(blocks / scale), -(1 << bits - 1), (1 << bits - 1) - 1) * scale
+    return np.moveaxis(steps.reshape(*rows.shape[:-1], -1)[..., :length], -1, axis).astype(array.dtype)
 
 
 def round_symmetric(array: np.ndarray, axis: int | None) -> np.ndarray:

@@ -28,7 +28,19 @@ from convert.reference.quantization_steps import (
     round_to_steps,
 )
 from convert.reference.quantized_rnn import RECURRENT, RowRoundedWeights, cell_weights
-from convert.stored import BRAIN, FOUR_BITS, FULL, HALF, HALF_VALUES, STEPS, WEIGHTS, WHOLE_TENSORS
+from convert.stored import (
+    BLOCK_STEPS,
+    BRAIN,
+    BRAIN_VALUES,
+    FOUR_BITS,
+    FULL,
+    HALF,
+    HALF_VALUES,
+    STEPS,
+    WEIGHT_STEPS,
+    WEIGHTS,
+    WHOLE_TENSORS,
+)
 
 # The weights of these operators are rounded for each output channel, the axis of which depends on attributes.
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -40,6 +52,7 @@ _RANGES = {
 }  # fmt: skip
 
 _WITH_RANGES = (FULL, STEPS)
+_VALUES = {HALF_VALUES: "float16", BRAIN_VALUES: "bfloat16"}
 
 Feeds = Sequence[Mapping[str, np.ndarray]]
 Outputs = list[dict[str, np.ndarray]]
@@ -48,36 +61,47 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class NarrowedOutputs:
-    """Outputs by name for each feed: `rounded` of the graph with its numbers narrowed, `exact` with none rounded.
+    """Outputs by name for each feed: `exact` of the graph, `rounded` of the graph with its numbers narrowed.
+
+    `stored`, of the graph with an artefact's own weights, is what `rounded` is of, where their places are known.
 
     `exact` differs from the graph where 8-bit kernels prescribe a range (LogSoftmax), outside which values saturate.
     """
 
     exact: Outputs
     rounded: Outputs
+    stored: Outputs | None = None
 
 
-def simulate(model: ir.Model, feeds: Feeds, stored: str) -> NarrowedOutputs:
-    """What `model` computes in float64 with its numbers stored as `stored`, one of `convert.stored.STORED`.
-
-    `model` stays as it is. Batch normalizations are folded before weights are rounded, as they are in artefacts. For
-    `FULL` the range of a value is what it takes on these feeds, widened to hold 0. Raises `Unsupported` as the
-    reference executor does.
-    """
-    plain = widen_model(model)
-    ranges: dict[str, Range] = {}
-    exact = [_Rounding(stored, ranges).outputs(plain, feed, rounding=False) for feed in feeds]
+def as_stored(model: ir.Model) -> ir.Model:
+    """Return a copy whose weights are those that artefacts store: batch normalizations are folded into them."""
     copy = model.clone()
     run_passes(copy, (clean, fold_batch_norms, clean))
-    if stored == HALF_VALUES:
-        return NarrowedOutputs(exact, half_precision_outputs(copy, feeds, "float16"))
-    _round_weights(copy.graph, stored)
+    return copy
+
+
+def simulate(model: ir.Model, feeds: Feeds, stored: str, placed: ir.Model | None = None) -> NarrowedOutputs:
+    """What `model` computes in float64 with its numbers stored as `stored`, one of `convert.stored.STORED`.
+
+    placed: what `as_stored` makes of it, with the weights of an artefact in place; without it these are rounded
+    here. The models stay as they are. For `FULL` the range of a value is what it takes on
+    these feeds, widened to hold 0. Raises `Unsupported` as the reference executor does.
+    """
+    ranges: dict[str, Range] = {}
+
+    def run(wide: ir.Model, *, rounding: bool = False) -> Outputs:
+        return [_Rounding(stored, ranges).outputs(wide, feed, rounding=rounding) for feed in feeds]
+
+    exact = run(widen_model(model))
+    copy = as_stored(model) if placed is None else placed
+    if placed is None and stored not in _VALUES:
+        _round_weights(copy.graph, stored)
+    ranges.clear()  # the passes gave values other names
     wide = widen_model(copy)
-    if stored in _WITH_RANGES:
-        ranges.clear()  # the passes gave values other names
-        for feed in feeds:
-            _Rounding(stored, ranges).outputs(wide, feed, rounding=False)
-    return NarrowedOutputs(exact, [_Rounding(stored, ranges).outputs(wide, feed, rounding=True) for feed in feeds])
+    plain = run(wide) if placed is not None or stored in _WITH_RANGES else None  # finds the ranges
+    dtype = _VALUES.get(stored)
+    rounded = half_precision_outputs(copy, feeds, dtype) if dtype else run(wide, rounding=True)
+    return NarrowedOutputs(exact, rounded, None if placed is None else plain)
 
 
 class _Rounding(Executor):
@@ -97,7 +121,7 @@ class _Rounding(Executor):
 
     def _store(self, value: ir.Value, array: Any) -> None:
         stepped = self.stored == FULL or (self.stored == STEPS and _is_floating(array) and not is_unbounded(array))
-        if stepped and self.depth == 1 and _is_floating(array) and not _is_fused(value):
+        if stepped and self.depth == 1 and _is_floating(array) and not _is_fused(value, self.stored):
             producer = value.producer()
             prescribed = producer is not None and self.stored == FULL
             fixed = _RANGES.get(producer.op_type) if prescribed and producer is not None else None
@@ -127,13 +151,15 @@ class _Rounding(Executor):
             inputs = [round_to_steps(x, x.min(axes, keepdims=True), x.max(axes, keepdims=True)), *inputs[1:]]
         if self.rounding and self.stored == WHOLE_TENSORS and _channel_axis(node) is not None:
             inputs = [round_to_steps(inputs[0], inputs[0].min(), inputs[0].max()), *inputs[1:]]
+        if self.rounding and self.stored.startswith(BLOCK_STEPS) and node.op_type == "MatMul" and _channel_axis(node):
+            inputs = [round_blocks(inputs[0], _block_size(self.stored), -1, bits=8), *inputs[1:]]
         if node.op_type in RECURRENT:
             inputs[1:3] = self._cell(node, inputs[1], inputs[2])
         return super().results(node, inputs)
 
     def _cell(self, node: ir.Node, w: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, ...]:
         """The weights of a recurrent layer, as arrays that narrow what is computed with them."""
-        if self.stored in _WITH_RANGES and self.depth == 1:
+        if self.stored == FULL and self.depth == 1:
             name = f"{node.op_type} of {node.outputs[0].name}"
             return cell_weights(w, r, lambda at, array, fixed: self._round_value(f"{name}, {at}", array, fixed))
         if self.stored == WEIGHTS and self.rounding:
@@ -146,13 +172,18 @@ def _is_floating(array: Any) -> bool:
     return isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.size > 0
 
 
-def _is_fused(value: ir.Value) -> bool:
-    """Whether a runtime computes what reads the value in the same kernel, so that it is never stored."""
+def _is_fused(value: ir.Value, stored: str) -> bool:
+    """Whether a runtime computes what reads the value in the same kernel, so that it is never stored.
+
+    Between MatMul and the Add of its bias onnxruntime's tools store the value.
+    """
     uses = list(value.uses())
     producer = value.producer()
     if producer is None or len(uses) != 1 or value.is_graph_output():
         return False
     reader = uses[0][0]
+    if stored == STEPS and producer.op_type == "MatMul":
+        return False
     biased = producer.op_type in _WEIGHTED and reader.op_type == "Add" and any(_is_constant(v) for v in reader.inputs)
     return biased or (reader.op_type in ("Relu", "Clip") and producer.op_type in (*_WEIGHTED, "Add", "Mul", "Sub"))
 
@@ -205,20 +236,24 @@ def _round_weights(graph: ir.Graph, stored: str) -> None:
         axis = _channel_axis(node) if index == 1 else None
         if stored in (HALF, BRAIN):
             value.const_value = _map_content(tensor, round_to_float16 if stored == HALF else round_to_bfloat16)
-        elif stored.startswith(FOUR_BITS):
+        elif stored.startswith((FOUR_BITS, BLOCK_STEPS)):
             if axis is not None and "Conv" not in node.op_type and len(dims_of(tensor)) == 2:
-                block, first = int(stored.removeprefix(FOUR_BITS)), axis % 2 == 0
+                block, first = _block_size(stored), axis % 2 == 0
                 value.const_value = _map_content(tensor, partial(round_blocks, size=block, axis=1 if first else 0))
-        elif stored == WHOLE_TENSORS:
+        elif stored in (WHOLE_TENSORS, WEIGHT_STEPS):
             if axis is not None:
                 value.const_value = _map_content(tensor, partial(round_symmetric, axis=axis))
         elif _is_cell_weight(value):
-            if stored in _WITH_RANGES or _is_large_weight(value):
+            if stored == FULL or (stored != STEPS and _is_large_weight(value)):
                 value.const_value = _map_content(tensor, _round_by_gate)
         elif axis is not None and (stored in _WITH_RANGES or _is_large_weight(value)):
             value.const_value = _map_content(tensor, partial(round_symmetric, axis=axis))
         elif stored in _WITH_RANGES and axis is None and tensor.size > 1 and not _is_bias(node, index):
             value.const_value = _map_content(tensor, partial(round_symmetric, axis=None))
+
+
+def _block_size(stored: str) -> int:
+    return int(stored.rpartition(" ")[2])
 
 
 def _map_content(tensor: ir.TensorProtocol, change: Callable[[np.ndarray], np.ndarray]) -> ir.TensorProtocol:

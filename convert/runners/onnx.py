@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from convert.declared_ends import DeclaredEnds
     from convert.runners.generation import EncoderGeneration, Generation, Step
     from convert.runners.trace import Trace
+    from convert.stored import StoredWeight
 
 KINDS = ("onnx", "onnx-object")
 
@@ -85,6 +86,13 @@ def stored(source: Source) -> str:
     from convert.runners.onnx_stored import storage_of
 
     return "" if source.kind != "onnx" or source.path is None else storage_of(source.path)
+
+
+def stored_weights(source: Source) -> list[StoredWeight]:
+    """The constants of a file as it stores them."""
+    from convert.runners.onnx_stored import stored_weights
+
+    return [] if source.kind != "onnx" or source.path is None else stored_weights(source.path)
 
 
 def declared_ends(source: Source) -> DeclaredEnds | None:

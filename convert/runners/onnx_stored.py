@@ -8,11 +8,26 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
 import onnx
+import onnx_ir as ir
 from onnx import TensorProto
 
 from convert.files.protobuf_wire import LENGTH, VARINT, fields, read_varint
-from convert.stored import BRAIN, FOUR_BITS, HALF, HALF_VALUES, STEPS, WHOLE_TENSORS
+from convert.graph.values import constant
+from convert.stored import (
+    BLOCK_STEPS,
+    BRAIN,
+    BRAIN_VALUES,
+    FOUR_BITS,
+    HALF,
+    HALF_VALUES,
+    STEPS,
+    WEIGHT_STEPS,
+    WHOLE_TENSORS,
+    StoredWeight,
+)
 
 _GRAPH, _NODE, _INITIALIZER, _OUTPUT = 7, 1, 5, 12
 _DIMS, _DTYPE, _NAME, _NAME_OF_VALUE = 1, 2, 8, 1
@@ -23,6 +38,9 @@ _SHARE = 8
 """A file stores its numbers narrower where of every so many numbers in weights that could be one is, at the least:
 writers leave some operators as they are. With fewer, the floor would be that of a file that is not this one."""
 
+_IN_8_BITS = 4
+"""The accuracy level of MatMulNBits at which onnxruntime rounds the activations to 8 bits."""
+
 _BYTES = (TensorProto.INT8, TensorProto.UINT8)
 _STEPPED = (*_BYTES, TensorProto.INT16, TensorProto.UINT16, TensorProto.INT4, TensorProto.UINT4)
 _WIDE = (TensorProto.FLOAT, TensorProto.DOUBLE)
@@ -31,6 +49,11 @@ _PRODUCTS = {"MatMul": (0, 1), "Gemm": (0, 1)}
 _CONVOLUTIONS = {**_PRODUCTS, "Conv": (1,)}
 _ALL = {**_CONVOLUTIONS, "ConvTranspose": (1,), "LSTM": (1, 2), "GRU": (1, 2), "RNN": (1, 2), "Gather": (0,)}
 _WITH_STEPS = {"DequantizeLinear": (0,), "QLinearConv": (3,), "QLinearMatMul": (0, 3), "QGemm": (3,)}
+
+
+_SCALED = {"DequantizeLinear": (0, 1, 2), "QLinearConv": (3, 4, 5), "QLinearMatMul": (3, 4, 5), "QGemm": (3, 4, 5)}
+"""The places of a weight, its scale and its zero point among the inputs of operators."""
+_FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 @dataclass(frozen=True)
@@ -55,7 +78,8 @@ def storage_of(path: Path) -> str:
         numbers = [{a.name: a.i for a in node.attribute} for node in in_blocks]
         narrow = sum(found.get("K", 0) * found.get("N", 0) for found in numbers)
         if _are_many(narrow, _count(nodes, weights, _PRODUCTS, _WIDE)):
-            return f"{FOUR_BITS} {numbers[0]['block_size']}" if numbers[0].get("bits", 4) == 4 else ""
+            kind = BLOCK_STEPS if numbers[0].get("accuracy_level") == _IN_8_BITS else FOUR_BITS
+            return f"{kind} {numbers[0]['block_size']}" if numbers[0].get("bits", 4) == 4 else ""
     operators = {node.op_type for node in nodes}
     wide = _count(nodes, weights, _CONVOLUTIONS, _WIDE)
     if operators & _BY_TENSOR:
@@ -67,6 +91,8 @@ def storage_of(path: Path) -> str:
         narrow += _count(nodes, weights, {"QuantizeLinear": (0,)}, _WIDE)
         if _are_many(narrow, wide):
             return STEPS
+    elif _are_many(_count(nodes, weights, {"DequantizeLinear": (0,)}, _STEPPED) or -1, wide):
+        return WEIGHT_STEPS
     return _half_precision(nodes, weights)
 
 
@@ -78,7 +104,7 @@ def _half_precision(nodes: Iterable[onnx.NodeProto], weights: Mapping[str, _Weig
         if not used or not _are_many(sum(narrow[name] for name in used), wide):
             continue
         computing = any(node.op_type != "Cast" and used.intersection(node.input) for node in nodes)
-        return HALF_VALUES if stored == HALF and computing else stored
+        return {HALF: HALF_VALUES, BRAIN: BRAIN_VALUES}[stored] if computing else stored
     return ""
 
 
@@ -166,3 +192,88 @@ def _weight(data: memoryview, start: int, end: int) -> tuple[str, _Weight]:
                 dim, at = read_varint(data, at, item.end)
                 dims.append(dim)
     return _text(data, start, end, _NAME), _Weight(dtype, prod(dims))
+
+
+def stored_weights(path: Path) -> list[StoredWeight]:
+    """Return the floating constants of a file, and the integers that its operators make numbers of."""
+    found: dict[ir.Value, StoredWeight] = {}
+    model = ir.load(path)
+    for graph in model.graphs():
+        for node in graph:
+            places = _SCALED.get(node.op_type, (1, None, 3) if node.op_type in _BY_TENSOR else ())
+            if node.op_type == "MatMulNBits":
+                weight = _in_blocks(node)
+            elif places and len(node.inputs) > places[0] and constant(node.inputs[places[0]]) is not None:
+                weight = _scaled(node, *places)
+            else:
+                continue
+            if weight is not None:
+                found[node.inputs[places[0] if places else 1]] = weight  # type: ignore[index]
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            if value not in found and value.const_value is not None and value.dtype in _FLOATS:
+                found[value] = StoredWeight(str(value.name), value.const_value.numpy())
+    return list(found.values())
+
+
+def _scaled(node: ir.Node, weight: int, scale: int | None, zero: int) -> StoredWeight | None:
+    """Return the weight of an operator whose scale is one of its inputs, or (None) a factor of its result."""
+    raw = _array(node.inputs[weight])
+    factor = _factor(node.outputs[0]) if scale is None else _array(node.inputs[scale])
+    offset = _array(node.inputs[zero]) if zero < len(node.inputs) else None
+    if raw is None or factor is None:
+        return None
+    ends = None
+    if raw.dtype in (ml_dtypes.int4, ml_dtypes.uint4):
+        info = ml_dtypes.iinfo(raw.dtype)
+        raw, ends = raw.astype(np.int8), (int(info.min), int(info.max))
+    first = node.op_type in ("QLinearConv", "ConvInteger")
+    axis = node.attributes.get_int("axis", 1) if node.op_type == "DequantizeLinear" else 0 if first else raw.ndim - 1
+    block = node.attributes.get_int("block_size", 0)
+
+    def spread(array: np.ndarray) -> np.ndarray:
+        if block:
+            return np.repeat(array, block, axis).take(np.arange(raw.shape[axis]), axis)
+        flat = array.reshape(-1)
+        return flat if flat.size == 1 else flat.reshape([-1 if i == axis % raw.ndim else 1 for i in range(raw.ndim)])
+
+    zeros = 0 if offset is None else spread(offset.astype(np.int64))
+    return StoredWeight(str(node.inputs[weight].name), raw, spread(factor), zeros, ends)  # type: ignore[union-attr]
+
+
+def _factor(value: ir.Value) -> np.ndarray | None:
+    """Return the constant among the factors that the sums of an integer product are multiplied by."""
+    for use in value.uses():
+        if use.node.op_type == "Cast":
+            return _factor(use.node.outputs[0])
+        if use.node.op_type == "Mul":
+            others = [v for v in use.node.inputs if v is not value and v is not None]
+            made = [v.producer() for v in others]
+            others += [v for node in made if node is not None and node.op_type == "Mul" for v in node.inputs if v]
+            return next((array for v in others if (array := _array(v)) is not None), None)
+    return None
+
+
+def _in_blocks(node: ir.Node) -> StoredWeight | None:
+    """Return the weight [N, K] of a MatMulNBits of 4 or 8 bits; None where anything else is computed or packed."""
+    packed, scales, zeros = ([_array(v) for v in node.inputs[1:4]] + [None])[:3]
+    bits, block = node.attributes.get_int("bits", 4), node.attributes.get_int("block_size", 0)
+    rows, length = node.attributes.get_int("N", 0), node.attributes.get_int("K", 0)
+    if packed is None or scales is None or bits not in (4, 8):
+        return None
+
+    def unpacked(array: np.ndarray) -> np.ndarray:
+        flat = array.reshape(rows, -1)
+        return flat if bits == 8 else np.stack([flat & 15, flat >> 4], -1).reshape(rows, -1)
+
+    def spread(array: np.ndarray) -> np.ndarray:
+        return np.repeat(array.reshape(rows, -1)[:, : -(-length // block)], block, 1)[:, :length]
+
+    zero = np.full(scales.size, 1 << (bits - 1)) if zeros is None else unpacked(zeros).astype(np.int64)
+    raw, ends = unpacked(packed)[:, :length], (0, (1 << bits) - 1)
+    return StoredWeight(str(node.inputs[1].name), raw, spread(scales), spread(zero), ends)  # type: ignore[union-attr]
+
+
+def _array(value: ir.Value | None) -> np.ndarray | None:
+    tensor = constant(value)
+    return None if tensor is None else tensor.numpy()

@@ -96,7 +96,7 @@ def judged(pair: Pair, kind: str, path: Path) -> dict[str, bool]:
     """By method, whether the target is accepted; one that does not run is accepted by nobody."""
     from convert.errors import ConvertError
     from convert.parity.evidence import RunOutputs
-    from convert.parity.verify import _narrowed_outputs, _storage_format
+    from convert.parity.verify import _narrowed_outputs, _placed_weights, _storage_format
     from convert.source import Source
 
     try:
@@ -107,10 +107,9 @@ def judged(pair: Pair, kind: str, path: Path) -> dict[str, bool]:
 
     stored = _storage_format(Source(kind, path), pair.graph)
 
-    def narrowed(feeds: Sequence[Any]) -> Any:
-        return _narrowed_outputs(pair.graph, [f.arrays for f in feeds], stored)
-
-    runs = RunOutputs(pair.outputs, target, pair.twin, narrowed(pair.feeds))
+    placed = _placed_weights(pair.graph, Source(kind, path), stored)
+    narrowed = _narrowed_outputs(pair.graph, [f.arrays for f in pair.feeds], stored, placed)
+    runs = RunOutputs(pair.outputs, target, pair.twin, narrowed, placed=placed)
     verdict = concluded(pair.graph, pair.feeds, runs)
     right = "INCONCLUSIVE" if pair.name in UNDECIDED and path.name != PLANTED else "PASS"
     accepted = {"ours": verdict.status == right}

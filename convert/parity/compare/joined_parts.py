@@ -12,9 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from convert.errors import ConvertError
-from convert.graph.tensors import widened_array
-
 _MOVES = frozenset(
     (
         "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "SpaceToDepth", "Split",
@@ -30,9 +27,6 @@ _ELEMENTWISE = frozenset(
     )
 )  # fmt: skip
 """Operators that compute each element from the element of their first input at the same place."""
-
-_VARIES = 1e-6
-"""A part varies if its elements spread by more than this, relative to the largest of them."""
 
 
 @dataclass(frozen=True)
@@ -119,39 +113,3 @@ def _moving_inputs(value: ir.Value) -> set[str]:
     first = node.inputs[0]
     assert first is not None
     return (rest if node.op_type in _MOVES else set()) | _moving_inputs(first)
-
-
-def lost_part(
-    model: ir.Model,
-    output: ir.Value,
-    feeds: Sequence[Mapping[str, np.ndarray]],
-    references: Sequence[np.ndarray],
-    targets: Sequence[np.ndarray],
-) -> str:
-    """Describe the first part of an output that the target made one value and that varies in the reference, or ''.
-
-    Also says so where the parts cannot be told apart, because the graph does not run up to them.
-
-    feeds, references, targets: inputs, and the output of the reference and of the target, for each set of inputs.
-    """
-    parts = find_parts(output)
-    if len(parts) < 2:
-        return ""
-    try:
-        labels = [label_parts(model, output, parts, arrays) for arrays in feeds]
-    except ConvertError as error:
-        return f"its joined parts could not be told apart ({error.message})"
-    if any(a.shape != t.shape for a, t in zip(labels, targets, strict=True)):
-        return ""
-    for part in parts:
-        right, got = (
-            np.concatenate([widened_array(a)[which == part.number] for a, which in zip(arrays, labels, strict=True)])
-            for arrays in (references, targets)
-        )
-        if right.size > 1 and (got == got[0]).all() and np.ptp(right) > _VARIES * np.abs(right).max():
-            return (
-                f"the part of it that {part.value.name!r} gives, {right.size:,} elements, is {float(got[0]):.3g} "
-                f"everywhere in the target, and between {float(right.min()):.3g} and {float(right.max()):.3g} in the "
-                "source: one scale for all parts is too coarse for it; give it an output of its own"
-            )
-    return ""

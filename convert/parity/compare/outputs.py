@@ -90,26 +90,6 @@ def compare(
     return result
 
 
-def compare_narrow(
-    name: str,
-    exact: Sequence[np.ndarray],
-    rounded: Sequence[np.ndarray],
-    targets: Sequence[np.ndarray],
-    parts: bool = True,
-) -> OutputVerdict:
-    """Judge one output of a target that stores numbers in fewer bits on purpose.
-
-    exact and rounded are the graph in float64 without and with that rounding, the latter in the dtype of the source:
-    how far it moves the output is the floor. Where the bound is the output itself, agreement proves nothing:
-    INCONCLUSIVE.
-    """
-    result = compare(name, exact, rounded, targets, parts=parts)
-    if result.status == PASS and FACTOR * result.noise >= 1:
-        result.status = INCONCLUSIVE
-        result.reason = f"narrower numbers alone move the output by {result.noise:.0%} of its size"
-    return result
-
-
 def float64_error(reference: np.ndarray, graph: np.ndarray) -> float:
     """Largest distance of the graph in float64 from the source in float64, relative to the reference's rms.
 

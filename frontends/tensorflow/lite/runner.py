@@ -15,11 +15,12 @@ from convert.extras import install_command
 from convert.graph.metadata import state_output
 from convert.options import Options
 from convert.source import Source
-from convert.stored import FULL, HALF, WEIGHTS
+from convert.stored import FULL, HALF, WEIGHTS, StoredWeight
 
 from ..graph.allowed import operator_problem, refuse_listed
 from ..graph.protos import open_buffer
 from ..runner.names import distinct_names, tensor_names
+from .file import parse_lite_model
 from .stateful import file_for
 
 KINDS = ("tflite",)
@@ -126,6 +127,24 @@ def stored(source: Source) -> str:
         return _number_storage(schema, schema.Model.GetRootAs(source.file.read_bytes(), 0))
     except _BROKEN as error:
         raise BadInput(f"{source.label} is no TensorFlow Lite model: {error}") from error
+
+
+def stored_weights(source: Source) -> list[StoredWeight]:
+    """The constants of the file as it stores them: floating ones, and integers that have a scale."""
+    found = []
+    for graph in parse_lite_model(open_buffer(source.file), source.label).subgraphs:
+        for tensor in graph.tensors:
+            steps, dtype = tensor.quantization, tensor.dtype
+            if tensor.content is None or dtype is None or not (steps or dtype.is_floating_point()):
+                continue
+            array = tensor.content.numpy()
+            if steps is None or dtype.is_floating_point():
+                found.append(StoredWeight(tensor.name, array))
+                continue
+            shape = [-1 if i == steps.axis else 1 for i in range(array.ndim)] if steps.per_axis else [1] * array.ndim
+            scale, zero = steps.scale.reshape(shape), steps.zero.reshape(shape)
+            found.append(StoredWeight(tensor.name, array, scale, zero, steps.ends))
+    return found
 
 
 _BROKEN = (struct.error, IndexError, ValueError, TypeError, OverflowError)

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 import convert
 from convert.errors import UsageError
 from convert.options import Options
-from convert.parity.compare.outputs import compare_narrow
+from convert.parity.compare.narrow import NarrowOutput, compare_narrow
 from convert.reference.quantized import simulate
 from convert.report import Report
 from convert.runners.onnx import run_file
@@ -220,7 +220,7 @@ def test_the_verdict_takes_what_the_bits_do_and_no_more(stored: str, tmp_path: P
 
     def verdict(file: Path) -> Any:
         got = run_file(file, [feed])[0]["y"].astype(np.float32)
-        return compare_narrow("y", exact, [r.astype(np.float32) for r in rounded], [got])
+        return compare_narrow("y", NarrowOutput(exact, [r.astype(np.float32) for r in rounded], [got]))
 
     row = verdict(path)
     assert row.status == PASS, row.reason
@@ -255,7 +255,9 @@ def test_numbers_that_mask_something_out_have_no_steps(tmp_path: Path) -> None:
     assert storage_of(path) == "int8 steps"
     narrowed = simulate(read(proto), [{"x": X}], "int8 steps")
     got = run_file(path, [{"x": X}])[0]["y"]
-    row = compare_narrow("y", [narrowed.exact[0]["y"]], [narrowed.rounded[0]["y"].astype(np.float32)], [got])
+    row = compare_narrow(
+        "y", NarrowOutput([narrowed.exact[0]["y"]], [narrowed.rounded[0]["y"].astype(np.float32)], [got])
+    )
     assert row.status == PASS, row.reason
     assert row.error < 0.05
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convert.parity.compare.outputs import argmax_agreement, compare, compare_narrow, float64_error, vacuous_reason
+from convert.parity.compare.narrow import NarrowOutput, compare_narrow
+from convert.parity.compare.outputs import argmax_agreement, compare, float64_error, vacuous_reason
 from convert.parity.magnitudes import rms
 from convert.verdict import FAIL, INCONCLUSIVE, PASS
 
@@ -242,7 +243,9 @@ def test_a_decision_that_float32_takes_otherwise_hides_no_error_of_the_others() 
 
 @pytest.mark.parametrize(("noise", "status"), [(0.24, PASS), (0.26, INCONCLUSIVE)])
 def test_narrow_numbers_that_move_the_output_as_much_as_its_size_prove_nothing(noise: float, status: str) -> None:
-    row = compare_narrow("y", [EXACT, EXACT * 2], [noisy(noise), noisy(noise) * 2], [noisy(noise), noisy(noise) * 2])
+    row = compare_narrow(
+        "y", NarrowOutput([EXACT, EXACT * 2], [noisy(noise), noisy(noise) * 2], [noisy(noise), noisy(noise) * 2])
+    )
     assert row.status == status
     if status == INCONCLUSIVE:
         assert row.reason == "narrower numbers alone move the output by 26% of its size"

@@ -10,7 +10,8 @@ import pytest
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.parity.compare.outputs import compare, compare_narrow, vacuous_reason
+from convert.parity.compare.narrow import NarrowOutput, compare_narrow
+from convert.parity.compare.outputs import compare, vacuous_reason
 from convert.parity.evidence import RunOutputs
 from convert.parity.inputs.feeds import Feed
 from convert.parity.method import VerifyMethod
@@ -66,10 +67,13 @@ def test_the_worst_of_an_exact_source_is_four_roundings_of_its_largest() -> None
 @pytest.mark.parametrize(("noise", "status"), [(0.25, INCONCLUSIVE), (0.249, PASS)])
 def test_narrow_numbers_that_move_a_quarter(noise: float, status: str) -> None:
     rounded = off(2 * noise).astype(np.float32)
-    assert compare_narrow("y", [ONE, 2 * ONE], [rounded, 2 * rounded], [rounded, 2 * rounded]).status == status
-    failed = compare_narrow("y", [ONE], [rounded], [rounded[:2]])
+    assert (
+        compare_narrow("y", NarrowOutput([ONE, 2 * ONE], [rounded, 2 * rounded], [rounded, 2 * rounded])).status
+        == status
+    )
+    failed = compare_narrow("y", NarrowOutput([ONE], [rounded], [rounded[:2]]))
     assert failed.status == FAIL
-    far = compare_narrow("y", [ONE, 2 * ONE], [rounded, 2 * rounded], [10 * rounded, 2 * rounded])
+    far = compare_narrow("y", NarrowOutput([ONE, 2 * ONE], [rounded, 2 * rounded], [10 * rounded, 2 * rounded]))
     assert far.status == FAIL
 
 

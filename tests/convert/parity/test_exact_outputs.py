@@ -8,7 +8,8 @@ import pytest
 
 from convert.errors import Unsupported
 from convert.graph.metadata import RANGE_KEY
-from convert.parity.compare.outputs import argmax_agreement, compare_narrow, vacuous_reason
+from convert.parity.compare.narrow import NarrowOutput, compare_narrow
+from convert.parity.compare.outputs import argmax_agreement, vacuous_reason
 from convert.parity.compare.special_verdict import _with_denormals, _with_nan
 from convert.parity.inputs import special
 from convert.parity.inputs.feeds import Feed
@@ -114,7 +115,7 @@ def test_rows_whose_largest_agrees_are_a_share() -> None:
     for dtype in (np.bool_, np.complex64, np.int64, np.uint8):
         assert argmax_agreement([one.astype(dtype)], [other.astype(dtype)]) is None
     assert argmax_agreement([one], [other], 1.0) == 1.0
-    row = compare_narrow("y", [one], [one.astype(np.float32)], [one.astype(np.float32)])
+    row = compare_narrow("y", NarrowOutput([one], [one.astype(np.float32)], [one.astype(np.float32)]))
     assert row.status == PASS
 
 

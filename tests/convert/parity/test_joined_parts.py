@@ -12,8 +12,9 @@ import pytest
 import convert
 from convert.errors import ConvertError
 from convert.graph import Graph
-from convert.parity.compare.joined_parts import find_parts, label_parts, lost_part
-from convert.verdict import INCONCLUSIVE, PASS
+from convert.parity.compare.joined_parts import find_parts, label_parts
+from convert.parity.compare.narrow import NarrowOutput, judge_slices
+from convert.verdict import INCONCLUSIVE, PASS, OutputVerdict
 
 F32 = ir.DataType.FLOAT
 X = {"x": np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)}
@@ -65,6 +66,14 @@ def test_a_sum_of_two_values_has_no_parts() -> None:
     assert find_parts(model.graph.outputs[0]) == []
 
 
+def lost_part(model: ir.Model, reference: np.ndarray, target: np.ndarray) -> OutputVerdict:
+    """Return the verdict on an output by its slices alone."""
+    row = OutputVerdict("y")
+    output = NarrowOutput([reference.astype(float)], [reference.astype(float)], [target.astype(float)])
+    judge_slices(row, model, model.graph.outputs[0], [X], output, rounds=False)
+    return row
+
+
 @pytest.mark.parametrize(
     ("scores", "found"),
     [
@@ -76,24 +85,25 @@ def test_a_part_of_one_value(scores: np.ndarray, found: bool) -> None:
     model = built(joined)
     reference = np.concatenate([200 * X["x"], 1 / (1 + np.exp(-X["x"]))], 1)
     target = np.concatenate([200 * X["x"], scores], 1)
-    told = lost_part(model, model.graph.outputs[0], [X], [reference], [target])
-    assert bool(told) == found
-    assert not found or ("12 elements" not in told and "24 elements, is 0.5 everywhere" in told)
+    row = lost_part(model, reference, target)
+    assert row.status == (INCONCLUSIVE if found else PASS)
+    assert not found or "24 elements, is 0.5 everywhere" in row.reason
+    assert [part.size for part in row.slices] == [24, 24]
+    assert row.slices[0].sqnr == np.inf > row.slices[1].sqnr > 0
 
 
 def test_a_part_that_is_one_value_in_the_source_too_is_no_loss() -> None:
     model = built(joined)
     both = np.concatenate([200 * X["x"], np.full((2, 3, 4), 0.25)], 1)
-    assert lost_part(model, model.graph.outputs[0], [X], [both], [both]) == ""
+    assert lost_part(model, both, both).status == PASS
 
 
 def test_parts_that_cannot_be_told_apart_are_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> np.ndarray:
         raise ConvertError("no kernel")
 
-    monkeypatch.setattr("convert.parity.compare.joined_parts.label_parts", fails)
-    model = built(joined)
-    assert "no kernel" in lost_part(model, model.graph.outputs[0], [X], [BOTH], [BOTH])
+    monkeypatch.setattr("convert.parity.compare.narrow.label_parts", fails)
+    assert "no kernel" in lost_part(built(joined), BOTH, BOTH).reason
 
 
 @pytest.mark.slow
@@ -113,4 +123,4 @@ def test_a_detector_head_in_8_bits(tmp_path: Path, factor: float, status: str) -
     )
     assert report.verdict is not None
     assert report.verdict.status == status, report.verdict.reason
-    assert status == PASS or "one scale for all parts is too coarse" in report.verdict.reason
+    assert status == PASS or "one scale for all is too coarse" in report.verdict.reason

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
-from convert.parity.compare.systematic_error import wrong_scale
+from convert.graph import Graph
+from convert.parity.compare.narrow import Arrays, NarrowOutput, judge_slices
+from convert.verdict import OutputVerdict
 
 
 def rounded_weight(weight: np.ndarray, bits: int, *, symmetric: bool) -> np.ndarray:
@@ -25,6 +28,16 @@ def outputs(seed: int, bits: int, features: int) -> tuple[list[np.ndarray], list
     return exact, rounded, target
 
 
+def wrong_scale(exact: Arrays, rounded: Arrays, targets: Arrays, held: Arrays | None = None) -> str:
+    """Return what is said of an output of these numbers, or ''."""
+    g, row = Graph(), OutputVerdict("y")
+    g.output(g.Identity(g.input("x", ir.DataType.FLOAT, ["n", *exact[0].shape[1:]])), "y")
+    judge_slices(
+        row, g.model(), g.model().graph.outputs[0], [], NarrowOutput(exact, rounded, targets, held), rounds=True
+    )
+    return row.reason
+
+
 @pytest.mark.parametrize(("bits", "factor"), [(4, 1.5), (8, 1.05), (16, 1.003)])
 @pytest.mark.parametrize("features", [8, 64])
 def test_no_alarm_and_no_miss(bits: int, factor: float, features: int) -> None:
@@ -39,8 +52,22 @@ def test_no_alarm_and_no_miss(bits: int, factor: float, features: int) -> None:
 def test_what_it_says() -> None:
     exact, rounded, target = outputs(0, 8, 64)
     told = wrong_scale(exact, rounded, [0.9 * array for array in target])
-    assert "times the source as a whole" in told
-    assert told.startswith("it is 0.9")
+    assert told.startswith("the scale of it differs by -9.")
+
+
+@pytest.mark.parametrize("samples", [16, 128])
+@pytest.mark.parametrize(("what", "factor", "offset"), [("scale", 1.05, 0.0), ("offset", 1.0, 1.5), ("", 1.0, 0.0)])
+def test_one_channel_is_told_where_weights_are_known(what: str, factor: float, offset: float, samples: int) -> None:
+    """Values are rounded to steps of 1/20; offsets are in steps."""
+    rng = np.random.default_rng(samples)
+    told = []
+    for _ in range(20):
+        held = [rng.standard_normal((samples, 24))]
+        rounded, target = ([np.round(20 * a + rng.uniform(-1, 1, a.shape)) / 20 for a in held] for _ in range(2))
+        target[0][:, 7] = factor * target[0][:, 7] + offset / 20
+        told.append(wrong_scale(held, rounded, target, held))
+    if samples > 100 or not what:
+        assert all(f"the {what} of channel 7 of axis 1" in each if what else not each for each in told)
 
 
 def test_places_that_are_not_finite_are_left_out() -> None:
