@@ -27,6 +27,10 @@ STEPS_AT_RUN_TIME = (WEIGHTS, WHOLE_TENSORS)
 """Those whose runtime rounds the activations that meet weights as they come, to one range for many of them."""
 
 
+VALUES = {HALF_VALUES: "float16", BRAIN_VALUES: "bfloat16"}
+"""Those whose values are in a narrower floating dtype, and this dtype."""
+
+
 def is_weights_alone(stored: str) -> bool:
     """Whether an artefact that stores numbers so computes with them in the dtypes of the source."""
     return stored in (HALF, BRAIN, WEIGHT_STEPS) or stored.startswith(FOUR_BITS)

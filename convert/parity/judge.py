@@ -17,6 +17,7 @@ from convert.parity.compare.narrow import NarrowOutput, compare_narrow, judge_sl
 from convert.parity.compare.outputs import (
     FACTOR,
     FLOAT64_BOUND,
+    LEAST,
     OUTLIER,
     ROUNDINGS,
     SUSPICIOUS,
@@ -63,6 +64,8 @@ class Evidence:
     """Whether far smaller elements of a target with narrower numbers are held to a bound of their own."""
     stored_estimates: Estimates | None = None
     """What rounding does to the graph with stored weights, where nothing but these is narrower."""
+    slice_roundoff: float = LEAST
+    """The relative error that a slice of a target with narrower numbers may have as a whole, of `judge_slices`."""
 
     @cached_property
     def in_steps(self) -> NarrowedOutputs:
@@ -128,7 +131,7 @@ def _judge_output(evidence: Evidence, position: int, exact: Outputs) -> OutputVe
     if runs.narrowed is not None and row.status != FAIL:
         output, arrays = evidence.graph.graph.outputs[position], [feed.arrays for feed in feeds]
         narrow = _narrow_output(runs, name, (references, sources, targets))
-        judge_slices(row, evidence.graph, output, arrays, narrow, rounds=evidence.stored_estimates is None)
+        judge_slices(row, evidence.graph, output, arrays, narrow, roundoff=evidence.slice_roundoff)
     row.agreement = None if runs.narrowed is None else argmax_agreement(references, targets, row.noise)
     row.guilty = "backend" if row.status == FAIL and _has_twin(runs) else ""
     if _has_twin(runs):

@@ -16,10 +16,11 @@ from convert.errors import BadInput, ConvertError, ResourceLimit, Unsupported
 from convert.graph.metadata import MODE_KEY
 from convert.graph.mismatches import first_mismatch
 from convert.graph.names import names_in_target
-from convert.graph.tensors import dtype_name
+from convert.graph.tensors import ROUNDOFF, dtype_name
 from convert.graph.values import inverse_permutation, quantizes
 from convert.options import Options
 from convert.parity.compare.declared_ends import hold_declared_ends
+from convert.parity.compare.outputs import LEAST
 from convert.parity.compare.overflow import without_overflow
 from convert.parity.compare.randomness import random_outputs
 from convert.parity.compare.special_verdict import SpecialRun, is_float64_needed, judge_special, take_special
@@ -135,6 +136,8 @@ def _verify(
     if method.save is not None:
         save_feeds(method.save, feeds)
     of_the_source = _storage_format(source, graph)
+    form = _simulated_form(stored, runs.placed)
+    alone = runs.placed is not None and stored_as.is_weights_alone(form)
     verdict = judge(
         Evidence(
             graph,
@@ -144,7 +147,8 @@ def _verify(
             Estimates(graph, feeds),
             steps=of_the_source if of_the_source in stored_as.STEPS_AT_RUN_TIME else "",
             parts_of_narrow=stored not in (*stored_as.CALIBRATED, *stored_as.STEPS_AT_RUN_TIME),
-            stored_estimates=_stored_estimates(runs.placed, feeds) if stored_as.is_weights_alone(stored) else None,
+            stored_estimates=Estimates(runs.placed.model, feeds) if runs.placed is not None and alone else None,
+            slice_roundoff=0.0 if alone else ROUNDOFF[stored_as.VALUES[form]] if form in stored_as.VALUES else LEAST,
         )
     )
     verdict.stored, verdict.covered = stored, describe_coverage(graph, feeds)
@@ -407,8 +411,10 @@ def _placed_weights(graph: ir.Model, target: Source, stored: str) -> PlacedWeigh
     return None if placed.unpaired else placed
 
 
-def _stored_estimates(placed: PlacedWeights | None, feeds: Sequence[Feed]) -> Estimates | None:
-    return None if placed is None or placed.scalars else Estimates(placed.model, feeds)
+def _simulated_form(stored: str, placed: PlacedWeights | None) -> str:
+    """The form in which the graph is simulated: narrow constants of an operator round its values."""
+    values = {stored_as.HALF: stored_as.HALF_VALUES, stored_as.BRAIN: stored_as.BRAIN_VALUES}
+    return values.get(stored, stored) if placed is not None and placed.scalars else stored
 
 
 def _narrowed_outputs(
@@ -418,6 +424,4 @@ def _narrowed_outputs(
         return None
     from convert.reference.quantized import simulate
 
-    if placed is not None and placed.scalars:  # which round what they are multiplied with
-        stored = {stored_as.HALF: stored_as.HALF_VALUES, stored_as.BRAIN: stored_as.BRAIN_VALUES}.get(stored, stored)
-    return simulate(graph, arrays, stored, None if placed is None else placed.model)
+    return simulate(graph, arrays, _simulated_form(stored, placed), None if placed is None else placed.model)

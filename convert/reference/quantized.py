@@ -31,12 +31,11 @@ from convert.reference.quantized_rnn import RECURRENT, RowRoundedWeights, cell_w
 from convert.stored import (
     BLOCK_STEPS,
     BRAIN,
-    BRAIN_VALUES,
     FOUR_BITS,
     FULL,
     HALF,
-    HALF_VALUES,
     STEPS,
+    VALUES,
     WEIGHT_STEPS,
     WEIGHTS,
     WHOLE_TENSORS,
@@ -46,13 +45,13 @@ from convert.stored import (
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 # TensorFlow Lite keeps smaller weights as they are where activations are not in 8 bits.
 _LEAST = 1024
-# Ranges that TensorFlow Lite's 8-bit kernels prescribe.
-_RANGES = {
-    "Softmax": (0.0, 255 / 256), "Sigmoid": (0.0, 255 / 256), "Tanh": (-1.0, 127 / 128), "LogSoftmax": (-255 / 16, 0.0),
-}  # fmt: skip
-
 _WITH_RANGES = (FULL, STEPS)
-_VALUES = {HALF_VALUES: "float16", BRAIN_VALUES: "bfloat16"}
+# Ranges that TensorFlow Lite's 8-bit kernels and onnxruntime's tools prescribe.
+_RANGES = {
+    FULL: {"Softmax": (0.0, 255 / 256), "Sigmoid": (0.0, 255 / 256), "Tanh": (-1.0, 127 / 128),
+           "LogSoftmax": (-255 / 16, 0.0)},
+    STEPS: {"Softmax": (0.0, 1.0)},
+}  # fmt: skip
 
 Feeds = Sequence[Mapping[str, np.ndarray]]
 Outputs = list[dict[str, np.ndarray]]
@@ -94,12 +93,12 @@ def simulate(model: ir.Model, feeds: Feeds, stored: str, placed: ir.Model | None
 
     exact = run(widen_model(model))
     copy = as_stored(model) if placed is None else placed
-    if placed is None and stored not in _VALUES:
+    if placed is None and stored not in VALUES:
         _round_weights(copy.graph, stored)
     ranges.clear()  # the passes gave values other names
     wide = widen_model(copy)
     plain = run(wide) if placed is not None or stored in _WITH_RANGES else None  # finds the ranges
-    dtype = _VALUES.get(stored)
+    dtype = VALUES.get(stored)
     rounded = half_precision_outputs(copy, feeds, dtype) if dtype else run(wide, rounding=True)
     return NarrowedOutputs(exact, rounded, None if placed is None else plain)
 
@@ -123,8 +122,7 @@ class _Rounding(Executor):
         stepped = self.stored == FULL or (self.stored == STEPS and _is_floating(array) and not is_unbounded(array))
         if stepped and self.depth == 1 and _is_floating(array) and not _is_fused(value, self.stored):
             producer = value.producer()
-            prescribed = producer is not None and self.stored == FULL
-            fixed = _RANGES.get(producer.op_type) if prescribed and producer is not None else None
+            fixed = _RANGES[self.stored].get(producer.op_type) if producer is not None else None
             array = self._round_value(str(value.name), array, fixed)
         super()._store(value, array)
 

@@ -19,7 +19,7 @@ from convert.errors import ConvertError
 from convert.graph.tensors import widened_array
 from convert.graph.values import known_dims
 from convert.parity.compare.joined_parts import find_parts, label_parts
-from convert.parity.compare.outputs import FACTOR, LEAST, Explain, compare
+from convert.parity.compare.outputs import FACTOR, Explain, compare
 from convert.verdict import INCONCLUSIVE, PASS, OutputVerdict, Slice
 
 _FACTOR = 5.0
@@ -74,11 +74,12 @@ def judge_slices(
     feeds: Sequence[Mapping[str, np.ndarray]],
     output: NarrowOutput,
     *,
-    rounds: bool,
+    roundoff: float,
 ) -> None:
     """Note the slices of an output in its verdict, in place, which is INCONCLUSIVE if one of them is wrong or lost.
 
-    feeds: the inputs. rounds: whether the target rounds activations, so that offsets and scales have to be looked at.
+    feeds: the inputs. roundoff: the relative error that a slice may have as a whole; with 0, scales and offsets are
+    not looked at, since each element is.
     """
     arrays = [output.exact, output.stored or output.exact, output.rounded, output.targets]
     sides = [[widened_array(a) for a in each] for each in zip(*arrays, strict=True)]
@@ -102,7 +103,7 @@ def judge_slices(
     for names, sums in families:
         found = _Sums(*np.concatenate(sums, 1))
         row.slices += found.measured(names) if names[0] and len(names) <= _FEW else []
-        wrong += found.systematic(names, weights_known=output.stored is not None) if rounds else []
+        wrong += found.systematic(names, roundoff, weights_known=output.stored is not None) if roundoff else []
     reasons += [max(wrong)[1]] if wrong else []
     if reasons and row.status == PASS:
         row.status, row.reason = INCONCLUSIVE, reasons[0]
@@ -192,7 +193,7 @@ class _Sums:
         )
         return [Slice(name, int(size), *map(float, rest)) for name, size, *rest in rows]
 
-    def systematic(self, names: Sequence[str], *, weights_known: bool) -> Iterator[tuple[float, str]]:
+    def systematic(self, names: Sequence[str], roundoff: float, *, weights_known: bool) -> Iterator[tuple[float, str]]:
         """Yield how the scale or offset of a slice differs by more than rounding explains, and how many times.
 
         What rounding does to it is independent in each sample. Rounded weights err alike in all, so that without known
@@ -211,7 +212,7 @@ class _Sums:
                 noise = self.drawn2.sum(0) / total * samples / self.count.sum(0)
             together = np.mean((drawn.sum(0) / total) ** 2)
             unit = np.maximum(np.sqrt(power.sum(0) / self.count.sum(0)), tiny) / np.maximum(size, tiny)
-            allowed = (_FACTOR * np.sqrt(np.maximum(noise, together)) * unit + LEAST) * (size > 0)
+            allowed = (_FACTOR * np.sqrt(np.maximum(noise, together)) * unit + roundoff) * (size > 0)
             found = apart.sum(0) / total * unit
             worst = int(np.argmax((np.abs(found) - allowed) * (size > 0)))
             if size[worst] and abs(found[worst]) > allowed[worst]:
@@ -219,6 +220,7 @@ class _Sums:
                     abs(found[worst]) / allowed[worst],
                     (
                         f"the {what} of {names[worst] or 'it'} differs by {found[worst]:+.2%} of its size, where "
-                        f"rounding explains {allowed[worst]:.2%}: a scale or zero point is wrong, or values are clipped"
+                        f"rounding explains {allowed[worst]:.2%}: a scale or zero point is wrong, values are clipped, "
+                        "or the steps are too coarse"
                     ),
                 )

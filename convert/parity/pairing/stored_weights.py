@@ -79,10 +79,15 @@ def place_weights(model: ir.Model, stored: Sequence[StoredWeight]) -> PlacedWeig
         numbers = other.numbers() if index not in used and other.is_narrow else np.zeros(1)
         if numbers.size == 1 and other.scale is None and np.any(np.frexp(numbers)[0] * 2**_SHORT % 1):
             placed.scalars.append(other.name)
-        alike = (stored[i].numbers() for i in used if stored[i].raw.shape == other.raw.shape)
-        if numbers.size > 1 and numbers.any() and not any(np.array_equal(numbers, each) for each in alike):
+        alike = (stored[i].numbers() for i in used if stored[i].raw.size == numbers.size)
+        if numbers.size > 1 and numbers.any() and not any(_has_same(numbers, each) for each in alike):
             placed.unpaired.append(other.name)
     return placed
+
+
+def _has_same(one: np.ndarray, two: np.ndarray) -> bool:
+    """Return whether two arrays have the same elements in some order, as transposed copies have."""
+    return np.array_equal(np.sort(one.ravel()), np.sort(two.ravel()))
 
 
 def _place_attributes(node: ir.Node, stored: Sequence[StoredWeight], used: set[int]) -> None:
@@ -102,7 +107,13 @@ def _counterpart(weight: np.ndarray, stored: Sequence[StoredWeight], used: set[i
     if not weight.any():
         return weight, np.zeros(weight.shape)
     found = _whole(weight, stored, used)
-    return _by_rows(weight, stored, used) if found is None and weight.size > 1 else found
+    if found is None and weight.size > 1:
+        found = _by_rows(weight, stored, used)
+    if found is None and weight.ndim > 1 and len(weight) == 2:  # the two directions of a recurrent layer
+        parts = [_counterpart(part, stored, used) for part in weight]
+        if parts[0] is not None and parts[1] is not None:
+            return np.stack([parts[0][0], parts[1][0]]), np.stack([parts[0][1], parts[1][1]])
+    return found
 
 
 def _whole(weight: np.ndarray, stored: Sequence[StoredWeight], used: set[int]) -> Stored | None:

@@ -70,7 +70,7 @@ def lost_part(model: ir.Model, reference: np.ndarray, target: np.ndarray) -> Out
     """Return the verdict on an output by its slices alone."""
     row = OutputVerdict("y")
     output = NarrowOutput([reference.astype(float)], [reference.astype(float)], [target.astype(float)])
-    judge_slices(row, model, model.graph.outputs[0], [X], output, rounds=False)
+    judge_slices(row, model, model.graph.outputs[0], [X], output, roundoff=0.0)
     return row
 
 

@@ -72,6 +72,19 @@ def test_parts_of_a_weight_are_put_together() -> None:
     np.testing.assert_array_equal(placed.model.graph.initializers["w0"].const_value.numpy(), expected)
 
 
+def test_the_directions_of_a_recurrent_layer_may_be_apart() -> None:
+    both = np.stack([DENSE, OTHER])
+    parts = [eight_bits(part, name=f"direction {i}") for i, part in enumerate(both)]
+    placed = place_weights(graph(both), parts)
+    assert (placed.wrong, placed.unpaired) == ([], [])
+    expected = np.stack([part.numbers() for part in parts]).astype(np.float32)
+    np.testing.assert_array_equal(placed.model.graph.initializers["w0"].const_value.numpy(), expected)
+
+
+def test_a_weight_that_is_stored_twice_is_no_other() -> None:
+    assert place_weights(graph(DENSE), [half(DENSE), half(DENSE.T)]).unpaired == []
+
+
 def moved(steps: int) -> StoredWeight:
     stored = eight_bits(DENSE)
     raw = stored.raw.copy()

@@ -33,7 +33,7 @@ def wrong_scale(exact: Arrays, rounded: Arrays, targets: Arrays, held: Arrays | 
     g, row = Graph(), OutputVerdict("y")
     g.output(g.Identity(g.input("x", ir.DataType.FLOAT, ["n", *exact[0].shape[1:]])), "y")
     judge_slices(
-        row, g.model(), g.model().graph.outputs[0], [], NarrowOutput(exact, rounded, targets, held), rounds=True
+        row, g.model(), g.model().graph.outputs[0], [], NarrowOutput(exact, rounded, targets, held), roundoff=1e-6
     )
     return row.reason
 
