@@ -10,6 +10,14 @@ import onnx_ir as ir
 
 Dim: TypeAlias = int | str | None
 
+MOVES = frozenset(
+    (
+        "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "SpaceToDepth", "Split",
+        "Squeeze", "Tile", "Transpose", "Unsqueeze",
+    )
+)  # fmt: skip
+"""Operators whose elements are elements of their first input."""
+
 
 def inverse_permutation(perm: Sequence[int]) -> tuple[int, ...]:
     """The permutation that undoes `perm`: for each axis, where it went."""

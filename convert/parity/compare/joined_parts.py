@@ -12,13 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-_MOVES = frozenset(
-    (
-        "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "SpaceToDepth", "Split",
-        "Squeeze", "Tile", "Transpose", "Unsqueeze",
-    )
-)  # fmt: skip
-"""Operators whose elements are elements of their first input."""
+from convert.graph.values import MOVES
 
 _ELEMENTWISE = frozenset(
     (
@@ -51,7 +45,7 @@ def _collect(value: ir.Value, found: list[ir.Value], *, joined: bool) -> None:
         for part in node.inputs:
             assert part is not None
             _collect(part, found, joined=True)
-    elif node is not None and operator in _MOVES | _ELEMENTWISE and _has_parts(node.inputs[0]):
+    elif node is not None and operator in MOVES | _ELEMENTWISE and _has_parts(node.inputs[0]):
         assert node.inputs[0] is not None
         _collect(node.inputs[0], found, joined=joined)
     elif joined:
@@ -63,7 +57,7 @@ def _has_parts(value: ir.Value | None) -> bool:
     while value is not None and (node := value.producer()) is not None and not node.domain:
         if node.op_type == "Concat" and len(node.inputs) > 1:
             return True
-        if node.op_type not in _MOVES | _ELEMENTWISE:
+        if node.op_type not in MOVES | _ELEMENTWISE:
             return False
         value = node.inputs[0]
     return False
@@ -112,4 +106,4 @@ def _moving_inputs(value: ir.Value) -> set[str]:
     rest = {str(v.name) for v in node.inputs[1:] if v is not None and v.const_value is None}
     first = node.inputs[0]
     assert first is not None
-    return (rest if node.op_type in _MOVES else set()) | _moving_inputs(first)
+    return (rest if node.op_type in MOVES else set()) | _moving_inputs(first)

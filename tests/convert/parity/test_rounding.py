@@ -18,7 +18,7 @@ from convert.differences import Difference
 from convert.errors import Unsupported
 from convert.graph import Graph
 from convert.parity.evidence import RunOutputs
-from convert.parity.explain.rounding import Estimates
+from convert.parity.explain.rounding import Estimates, Spread
 from convert.parity.inputs.feeds import Feed
 from convert.parity.judge import without_foreign_float64
 from convert.parity.method import VerifyMethod
@@ -581,3 +581,18 @@ def test_a_loss_of_nothing_but_rounding_proves_nothing(scale: float, tmp_path: P
     verdict = convert.verify(tmp_path / "1.0.pt2", tmp_path / "m.onnx").verdict
     assert verdict is not None
     assert verdict.status == (INCONCLUSIVE if scale == 1.0 else FAIL), verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("others", "by", "explained"), [(0, 0, True), (1, 1, True), (3, 1, True), (4, 1, False), (1, 2, False)]
+)
+def test_some_steps_flip_in_no_run(others: int, by: int, explained: bool) -> None:
+    """Of 240 elements 10 differ that flip in the runs, and some by so many steps that do not."""
+    exact = np.random.default_rng(0).integers(-100, 100, (40, 6)).astype(np.int8)
+    flipped, got = exact.copy(), exact.copy()
+    flipped.flat[:40] += 1
+    got.flat[:10] += 1
+    got.flat[50 : 50 + others] += by
+    for steps in (True, False):
+        found = Spread(exact, [exact, flipped], steps=steps).explain(exact, got, exact, None)
+        assert (found.reason == "") == (explained and (steps or not others))
