@@ -22,7 +22,7 @@ from convert.parity.compare.joined_parts import find_parts, label_parts
 from convert.parity.compare.outputs import FACTOR, Explain, compare
 from convert.verdict import INCONCLUSIVE, PASS, OutputVerdict, Slice
 
-_FACTOR = 5.0
+_FACTOR = 6.0
 """So many standard deviations of what rounding does to a slice's offset and scale are allowed."""
 _VARIES = 1e-6
 """A slice varies if its elements spread by more than this, relative to the largest of them."""
