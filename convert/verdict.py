@@ -11,6 +11,7 @@ from convert import notebook
 from convert.notes import ALWAYS, visible_notes
 
 PASS, FAIL, INCONCLUSIVE = "PASS", "FAIL", "INCONCLUSIVE"
+_ORDER = (PASS, INCONCLUSIVE, FAIL)
 EXIT_CODES = {PASS: 0, FAIL: 3, INCONCLUSIVE: 7}
 
 
@@ -44,8 +45,21 @@ class Slice:
     offset: float
 
 
+class Lowered:
+    """A verdict that evidence can make worse, and none better: the order in which it is looked at undoes nothing."""
+
+    status: str
+    reason: str
+    guilty: str
+
+    def lower(self, status: str, reason: str, guilty: str = "") -> None:
+        """Take this status, the reason for it and who is at fault, unless the verdict is as bad already."""
+        if _ORDER.index(status) > _ORDER.index(self.status):
+            self.status, self.reason, self.guilty = status, reason, guilty
+
+
 @dataclass
-class OutputVerdict:
+class OutputVerdict(Lowered):
     """One output over all feeds; errors are relative to the root mean square of the float64 reference.
 
     `error` is the target's, `floor` the source's own float32 error (or the least that float32 allows), `worst` that of
@@ -153,7 +167,7 @@ class WeightDifference:
 
 
 @dataclass
-class Verdict:
+class Verdict(Lowered):
     """The outcome for a pair. `guilty` is `frontend` or `backend` where the shared graph told them apart.
 
     `divergence` is the first node where the two sides of the guilty step depart from each other, or why it was not

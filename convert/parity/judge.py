@@ -101,7 +101,8 @@ def judge(evidence: Evidence) -> Verdict:
     verdict.reference, exact = reference_outputs(runs)
     wrong = _contract_breach(graph, names, outputs_of(runs.source["float32"]), runs.target)
     if wrong:
-        verdict.status, (verdict.guilty, verdict.reason) = FAIL, wrong
+        guilty, reason = wrong
+        verdict.lower(FAIL, reason, guilty)
         return verdict
     random = random_outputs(graph)
     for position, name in enumerate(names):
@@ -115,10 +116,9 @@ def judge(evidence: Evidence) -> Verdict:
         verdict.outputs.append(row)
     _judge_other_ways(evidence, verdict, exact, random)
     _conclude(verdict, [[_output_at(o, p) for o in exact] for p in range(len(names))], set(random))
-    if runs.placed is not None and runs.placed.wrong and verdict.status != FAIL:
-        verdict.status = INCONCLUSIVE if evidence.method.theirs else FAIL
-        verdict.reason = f"stored weights are not the source's, rounded to the nearest step: {runs.placed.wrong[0]}"
-        verdict.guilty = "" if evidence.method.theirs else "backend"
+    if runs.placed is not None and runs.placed.wrong:
+        reason = f"stored weights are not the source's, rounded to the nearest step: {runs.placed.wrong[0]}"
+        verdict.lower(*((INCONCLUSIVE, reason) if evidence.method.theirs else (FAIL, reason, "backend")))
     return verdict
 
 
@@ -139,8 +139,8 @@ def _judge_output(evidence: Evidence, position: int, exact: Outputs) -> OutputVe
     if row.status != FAIL and runs.narrowed is None and not method.tolerant:
         judge_own_error = _judge_steps if evidence.steps else _judge_source
         judge_own_error(evidence, position, (references, sources, targets), row)
-    if row.status == PASS and row.undecided:
-        row.status, row.reason = INCONCLUSIVE, row.undecided
+    if row.undecided:
+        row.lower(INCONCLUSIVE, row.undecided)
     return row
 
 
@@ -185,10 +185,8 @@ def _judge_twin(evidence: Evidence, position: int, exact: Outputs, row: OutputVe
         row.twin = max(row.twin, error)
         if error <= FLOAT64_BOUND or _explains(evidence, place, output, reference, found):
             continue
-        row.guilty = "frontend"
-        if row.status != FAIL:
-            where = evidence.feeds[place].label
-            row.status, row.reason = FAIL, f"{_NO_ROUNDING.format(error)}, on {where}"
+        row.lower(FAIL, f"{_NO_ROUNDING.format(error)}, on {evidence.feeds[place].label}")
+        row.guilty = "frontend"  # of two faults the reader's comes first
 
 
 def _explains(evidence: Evidence, place: int, output: ir.Value, reference: np.ndarray, found: np.ndarray) -> bool:
@@ -244,8 +242,7 @@ def _judge_source(evidence: Evidence, position: int, columns: Columns, row: Outp
                 if decisive:
                     row.undecided = f"rounding alone moves the output by {together:.0%} of its size"
             elif found is not None and large and alone and not quantizes(evidence.graph):
-                row.status, row.guilty = FAIL, "frontend"
-                row.reason = f"{text}, which rounding does not explain: {found.reason}"
+                row.lower(FAIL, f"{text}, which rounding does not explain: {found.reason}", "frontend")
                 return
             else:
                 why = found.reason if found is not None else "what rounding does is not known"
@@ -271,7 +268,7 @@ def _judge_steps(evidence: Evidence, position: int, columns: Columns, row: Outpu
         f"the source rounds activations as it runs, which does not explain how far it is from the graph: {found.reason}"
     )
     if found.status == FAIL and found.error > OUTLIER * max(found.floor, ROUNDINGS * 2.0**-24):
-        row.status, row.guilty, row.reason = FAIL, "frontend", reason
+        row.lower(FAIL, reason, "frontend")
     elif found.status != PASS:
         row.undecided = row.undecided or reason
 
@@ -300,10 +297,10 @@ def _judge_other_ways(evidence: Evidence, verdict: Verdict, exact: Outputs, rand
             if found.status == FAIL and wrong is None:
                 wrong = found
                 if not failed:
-                    row.status, row.reason = FAIL, f"{way}: {found.reason}"
+                    row.lower(FAIL, f"{way}: {found.reason}")
                     verdict.guilty = "backend" if _has_twin(runs) else ""
-            elif found.undecided and row.status == PASS:
-                row.status, row.reason = INCONCLUSIVE, f"{way}: {found.undecided}"
+            elif found.undecided:
+                row.lower(INCONCLUSIVE, f"{way}: {found.undecided}")
         if wrong is not None and not failed:
             return
         if wrong is None and failed and len(outputs) == len(runs.target):
@@ -349,7 +346,7 @@ def _output_columns(
 def _conclude(verdict: Verdict, references: Sequence[Sequence[np.ndarray]], random: Set[str]) -> None:
     failed = [r for r in verdict.outputs if r.status == FAIL]
     if failed:
-        verdict.status, verdict.reason = FAIL, f"{failed[0].name}: {failed[0].reason}"
+        verdict.lower(FAIL, f"{failed[0].name}: {failed[0].reason}", verdict.guilty)
         return
     unsure = [r for r in verdict.outputs if r.status == INCONCLUSIVE]
     vacuous = [
@@ -365,8 +362,7 @@ def _conclude(verdict: Verdict, references: Sequence[Sequence[np.ndarray]], rand
     ]
     if other or (unsure and all(vacuous)):
         unsure = other or unsure
-        verdict.status = INCONCLUSIVE
-        verdict.reason = f"{unsure[0].name}: {unsure[0].reason}, so agreement proves nothing"
+        verdict.lower(INCONCLUSIVE, f"{unsure[0].name}: {unsure[0].reason}, so agreement proves nothing")
 
 
 def _contract_breach(graph: ir.Model, names: list[str], source: Outputs, target: Outputs) -> tuple[str, str] | None:

@@ -112,7 +112,7 @@ def verify_parts(
         else:
             verdict.generation = made
             if made.status == FAIL:
-                verdict.status, verdict.reason = FAIL, made.reason
+                verdict.lower(FAIL, made.reason)
     return report
 
 

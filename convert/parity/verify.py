@@ -156,7 +156,7 @@ def _verify(
     note_stand_ins(verdict, feeds, runs)
     drawn = method.arrays is None and not sizes
     if drawn and verdict.status == PASS and (unreached := unreached_branches(graph, feeds)):
-        verdict.status, verdict.reason = INCONCLUSIVE, f"no input reached {unreached[0]}"
+        verdict.lower(INCONCLUSIVE, f"no input reached {unreached[0]}")
     hold_declared_ends(verdict, source, target, graph, runs.target, options.layout, method)
     if special is not None and verdict.status != FAIL:
         if is_float64_needed(special, graph):
@@ -166,8 +166,8 @@ def _verify(
         compare_draws(verdict, source, target, graph, feeds, options, method)
     hold_generation(verdict, source, target, graph, options, method)
     mode = graph.metadata_props.get(MODE_KEY)
-    if mode and verdict.status == PASS:
-        verdict.status, verdict.reason = INCONCLUSIVE, mode
+    if mode:
+        verdict.lower(INCONCLUSIVE, mode)
     if verdict.status == FAIL or any(row.undecided for row in verdict.outputs):
         verdict.notes += unrepeatable_sides(source, target, graph, _worst_feed(verdict, feeds), options, method)
     if verdict.status == FAIL and verdict.outputs:

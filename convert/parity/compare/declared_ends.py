@@ -46,8 +46,8 @@ def hold_declared_ends(
         verdict.notes += [f"the target {each}, as the source does" for each in sorted(inherited)]
     if method.theirs:
         verdict.notes += [f"the target {each}" for each in wrong]
-    elif wrong and verdict.status != FAIL:
-        verdict.status, verdict.guilty, verdict.reason = FAIL, "backend", f"the target {wrong[0]}"
+    elif wrong:
+        verdict.lower(FAIL, f"the target {wrong[0]}", "backend")
 
 
 def _declared(artefact: Source) -> DeclaredEnds | None:

@@ -80,12 +80,8 @@ def hold_draws(verdict: Verdict, graph: ir.Model, ours: Outputs, theirs: Outputs
             continue
         found = distribution_difference(a, b)
         if found:
-            row.status, row.reason = (
-                FAIL,
-                f"{found}, which chance does once in {1 / FALSE_ALARMS:,.0f} cases at the most",
-            )
-            if verdict.status != FAIL:
-                verdict.status, verdict.reason = FAIL, f"{row.name}: {row.reason}"
+            row.lower(FAIL, f"{found}, which chance does once in {1 / FALSE_ALARMS:,.0f} cases at the most")
+            verdict.lower(FAIL, f"{row.name}: {row.reason}")
         else:
             verdict.notes.append(f"output {row.name!r}: {len(a)} draws of source and target have one mean and spread")
 

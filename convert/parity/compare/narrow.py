@@ -20,7 +20,7 @@ from convert.graph.tensors import widened_array
 from convert.graph.values import known_dims
 from convert.parity.compare.joined_parts import find_parts, label_parts
 from convert.parity.compare.outputs import FACTOR, Explain, compare
-from convert.verdict import INCONCLUSIVE, PASS, OutputVerdict, Slice
+from convert.verdict import INCONCLUSIVE, OutputVerdict, Slice
 
 _FACTOR = 6.0
 """So many standard deviations of what rounding does to a slice's offset and scale are allowed."""
@@ -61,9 +61,8 @@ def compare_narrow(
         found = compare(name, output.stored, output.rounded, output.targets, parts=parts, explain=explain)
         result.status, result.rounding, result.undecided = found.status, found.rounding, found.undecided
         result.reason = f"with the weights that the target stores, {found.reason}" if found.reason else ""
-    if result.status == PASS and FACTOR * result.noise >= 1:
-        result.status = INCONCLUSIVE
-        result.reason = f"narrower numbers alone move the output by {result.noise:.0%} of its size"
+    if FACTOR * result.noise >= 1:
+        result.lower(INCONCLUSIVE, f"narrower numbers alone move the output by {result.noise:.0%} of its size")
     return result
 
 
@@ -105,8 +104,8 @@ def judge_slices(
         row.slices += found.measured(names) if names[0] and len(names) <= _FEW else []
         wrong += found.systematic(names, roundoff, weights_known=output.stored is not None) if roundoff else []
     reasons += [max(wrong)[1]] if wrong else []
-    if reasons and row.status == PASS:
-        row.status, row.reason = INCONCLUSIVE, reasons[0]
+    if reasons:
+        row.lower(INCONCLUSIVE, reasons[0])
 
 
 def _finite(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -77,7 +77,7 @@ def compare(
         else:
             reason = _judge_set(reference, source, target, result, place, explain, parts)
         if reason:
-            result.status, result.reason = FAIL, reason
+            result.lower(FAIL, reason)
             break
     if result.sets:
         failed = result.sets[known:] if result.status == FAIL else []
@@ -86,7 +86,7 @@ def compare(
     if result.status == PASS:
         reason = vacuous_reason(references) or _undecided_reason(references, sources, targets)
         if reason:
-            result.status, result.reason = INCONCLUSIVE, reason
+            result.lower(INCONCLUSIVE, reason)
     return result
 
 

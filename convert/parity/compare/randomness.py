@@ -69,11 +69,11 @@ def judge_random(
     for source, target in zip(sources, targets, strict=True):
         fixed = [isinstance(d, int) or d.value in named for d in value.shape or ()]
         if source.dtype != target.dtype:
-            row.status, row.reason = FAIL, f"dtype {target.dtype} where the source has {source.dtype}"
+            row.lower(FAIL, f"dtype {target.dtype} where the source has {source.dtype}")
         elif source.ndim != target.ndim or any(
             known and a != b for known, a, b in zip(fixed, source.shape, target.shape, strict=False)
         ):
-            row.status, row.reason = FAIL, f"shape {list(target.shape)} where the source has {list(source.shape)}"
+            row.lower(FAIL, f"shape {list(target.shape)} where the source has {list(source.shape)}")
     return row
 
 

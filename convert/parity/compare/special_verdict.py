@@ -119,7 +119,7 @@ def judge_special(
             verdict.notes.append(Note(f"{what}: NaN and infinities reach other elements than in the source"))
             spread.append(name)
         elif verdict.status == PASS:
-            verdict.status, verdict.reason, verdict.guilty = FAIL, what, "frontend" if ours else "backend"
+            verdict.lower(FAIL, what, "frontend" if ours else "backend")
     if undeclared and verdict.status != FAIL:
         verdict.notes.append(
             f"special values: the kernels of the target lose a NaN or a denormal; {_outputs(undeclared)}"

@@ -46,8 +46,7 @@ def hold_generation(
         return
     verdict.generation = compare_generation(wanted, got, logits.noise, logits.small_floor)
     if verdict.generation.status == FAIL:
-        verdict.status, verdict.reason = FAIL, verdict.generation.reason
-        verdict.guilty = "backend"
+        verdict.lower(FAIL, verdict.generation.reason, "backend")
 
 
 def generate_with(

@@ -16,7 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph.tensors import widened_array
-from convert.verdict import INCONCLUSIVE, PASS, Verdict
+from convert.verdict import INCONCLUSIVE, Verdict
 
 _LEAST = 16
 """Elements of a tensor that is compared: smaller ones are shapes, axes and scales, which converters rearrange."""
@@ -72,9 +72,9 @@ def hold_weights(verdict: Verdict, graph: ir.Model, other: ir.Model, name: str) 
         return
     compared = compare_held_numbers(graph, other)
     verdict.weights_summary = str(compared) if compared.tensors else ""
-    if compared.changed and verdict.status == PASS:
-        verdict.status = INCONCLUSIVE
-        verdict.reason = f"{compared.changed[0]} are not in {name}, which no drawn input shows: {compared}"
+    if compared.changed:
+        reason = f"{compared.changed[0]} are not in {name}, which no drawn input shows: {compared}"
+        verdict.lower(INCONCLUSIVE, reason)
 
 
 def compare_held_numbers(left: ir.Model, right: ir.Model) -> HeldNumbers:
