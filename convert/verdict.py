@@ -1,4 +1,4 @@
-"""What a comparison is called, PASS, FAIL or INCONCLUSIVE, and what is known about it: outputs, place, profile."""
+"""Verdicts: PASS, FAIL or INCONCLUSIVE, with the numbers of each output and the place of a defect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXIT_CODES = {PASS: 0, FAIL: 3, INCONCLUSIVE: 7}
 
 @dataclass(frozen=True)
 class SetErrors:
-    """Of one set of inputs: the target's error, the noise floor, and the largest error of an element, all relative."""
+    """The numbers of one set of inputs: the target's error, the noise floor, the largest error; all are relative."""
 
     error: float
     floor: float
@@ -60,28 +60,32 @@ class Lowered:
 
 @dataclass
 class OutputVerdict(Lowered):
-    """One output over all feeds; errors are relative to the root mean square of the float64 reference.
+    """One output on all sets of inputs. Errors are relative to the root mean square of the float64 reference.
 
-    `error` is the target's, `floor` the source's own float32 error (or the least that float32 allows), `worst` that of
-    the worst element: all three from one feed, the one that failed, or else that where the error is most floors.
-    `sets` are the numbers of each feed that has some, up to the one that failed. `twin` is how far the graph in float64
-    is from the source in float64 (None where that was not run). Of a target with narrower numbers `floor` is what this
-    narrowing does to the graph, and `agreement` the share of rows with the same largest element (or one that this
-    narrowing cannot tell from it). `elements` are the worst ones. `small_floor` is the largest floor of elements that
-    are far smaller than others of the output, relative to their own root mean square (0 where there are none).
+    `error`, `floor` and `worst` are of one set: of the one that failed, or else of the one where the error is the
+    largest multiple of the floor.
     """
 
     name: str
     status: str = PASS
     reason: str = ""
     error: float = 0.0
+    """The target's error."""
     floor: float = 0.0
+    """The source's own float32 error, or the least that float32 allows. If the target has narrower numbers, what these
+    do to the graph."""
     twin: float | None = None
+    """How far the graph in float64 is from the source in float64; None if one of them was not run."""
     worst: float = 0.0
+    """The largest error of an element."""
     agreement: float | None = None
+    """If the target has narrower numbers: the share of rows whose largest element is at the same place."""
     elements: list[Element] = field(default_factory=list)
+    """The worst elements."""
     sets: list[SetErrors] = field(default_factory=list)
+    """The numbers of each set, up to the one that failed."""
     small_floor: float = 0.0
+    """The largest noise floor of elements that are far smaller than others, relative to their own root mean square."""
     rounding: float = 0.0
     """Where the source's own error does not explain the target's: a standard deviation of what rounding does to the
     elements in question, relative to their root mean square."""
@@ -114,9 +118,10 @@ class OutputVerdict(Lowered):
 
 @dataclass
 class Divergence:
-    """The first operator that nothing on the other side agrees with: a node of the graph where the backend is guilty,
-    an operator of the source where the frontend is. `inputs` and `output` are statistics of its values, `instead` what
-    the graph has in place of the source's.
+    """The first operator without a counterpart on the other side.
+
+    It is a node of the graph if the backend is at fault, and an operator of the source if the frontend is. `inputs` and
+    `output` are statistics of its values; `instead` is what the graph has in place of the source's value.
     """
 
     operator: str
@@ -136,10 +141,10 @@ class Divergence:
 
 @dataclass(frozen=True)
 class Place:
-    """One node of the shared graph, for the errors along the network, relative to its output's root mean square.
+    """Errors at one node of the shared graph, relative to the root mean square of its output.
 
-    `floor` is what float32 alone does to the graph up to here, `error` what the target's value is off (None where the
-    target has no such value: it was fused away, or everything behind a defect is something else).
+    `floor` is what float32 alone does to the graph up to here. `error` is that of the target; None if the target has no
+    such value, because it was fused away or lies behind a defect.
     """
 
     node: str
@@ -154,8 +159,8 @@ class Place:
 class WeightDifference:
     """A weight that both sides have by one name, and whose numbers differ by more than rounding.
 
-    `distance` is the root mean square of the differences, `largest` the largest of them, both relative to the root
-    mean square of the source's weight; `elements` how many of `size` differ so (None where only the order is other).
+    `distance` is the root mean square of the differences and `largest` the largest of them, relative to the root mean
+    square of the source's weight. `elements` says how many of `size` differ; None if only their order does.
     """
 
     name: str
@@ -168,10 +173,11 @@ class WeightDifference:
 
 @dataclass
 class Verdict(Lowered):
-    """The outcome for a pair. `guilty` is `frontend` or `backend` where the shared graph told them apart.
+    """The outcome for a pair.
 
-    `divergence` is the first node where the two sides of the guilty step depart from each other, or why it was not
-    found; `profile` the errors along the network, where they were asked for, or why they cannot be had.
+    `guilty` is `frontend` or `backend` if the shared graph shows which is at fault. `divergence` is the first node
+    where the two sides differ, or why it was not found. `profile` has the errors along the network if they were asked
+    for, or the reason why there are none.
     """
 
     status: str
@@ -205,7 +211,7 @@ class Verdict(Lowered):
         return {**asdict(self), "exit_code": self.exit_code}
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the word, the numbers of each output, where the error begins."""
+        """Return the table that a notebook shows: the status, the numbers of each output, where the error begins."""
         return notebook.table(self.rows())
 
     def rows(self) -> list[str]:
@@ -221,10 +227,11 @@ class Verdict(Lowered):
 
 @dataclass(frozen=True)
 class GenerationVerdict:
-    """Of `rows` of `tokens` generated greedily, the first `same` are the source's; `reason` says what comes then.
+    """How `rows` of `tokens` that are generated greedily agree with the source's.
 
-    status: PASS where all are, INCONCLUSIVE for a tie, FAIL. margin: how far the source's scores of its token and the
-    target's are apart at that step; difference: how far the target's scores are off.
+    The first `same` tokens do; `reason` describes the next one. status: PASS if all agree, INCONCLUSIVE for a tie, or
+    FAIL. margin: the distance of the source's scores for the two tokens at that step. difference: the error of the
+    target's scores.
     """
 
     status: str

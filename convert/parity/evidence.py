@@ -80,7 +80,7 @@ def outputs_of(found: Outputs | Unsupported) -> Outputs:
 
 
 def reference_outputs(runs: RunOutputs) -> tuple[str, Outputs]:
-    """What the outputs are compared with, and what it is called."""
+    """Return the name and the outputs of the run that others are compared with."""
     exact = runs.source["float64"]
     if not isinstance(exact, Unsupported):
         return "the source in float64", exact

@@ -205,7 +205,7 @@ def _explains(evidence: Evidence, place: int, output: ir.Value, reference: np.nd
 
 
 def _judge_source(evidence: Evidence, position: int, columns: Columns, row: OutputVerdict) -> None:
-    """Hold the source's own error to what rounding explains: an error of a reader, or of a float64 run, is none.
+    """Require that rounding explains the source's own error; an error of the reader or of a float64 run looks like it.
 
     In place: where the graph is its own reference, a source that is further from it may have been read wrong. FAIL of
     the frontend where rounding does not explain a large error, unless the graph quantizes.
@@ -311,10 +311,10 @@ def _judge_other_ways(evidence: Evidence, verdict: Verdict, exact: Outputs, rand
 
 
 def without_foreign_float64(graph: ir.Model, runs: RunOutputs) -> RunOutputs:
-    """The runs without a source in float64 that is another function than the source as deployed.
+    """Return the runs without that of the source in float64, if this is another function than the source as deployed.
 
-    A program may ask for the dtype of its tensors, and an evaluator of files be wrong: where the graph in float64 is
-    much nearer to the source as deployed than the source in float64 is, that run says nothing about either.
+    A program may ask for the dtype of its tensors, and an evaluator of files may be wrong. The run proves nothing if
+    the graph in float64 is much nearer to the source as deployed.
     """
     double, single, own = runs.source["float64"], runs.source["float32"], runs.graph_float64
     if isinstance(double, Unsupported) or isinstance(single, Unsupported) or isinstance(own, Unsupported):

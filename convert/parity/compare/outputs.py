@@ -31,7 +31,7 @@ OUTLIER = 16.0
 # Two float64 evaluations of one function differ by 2⁻⁵³ times its conditioning; an operator that is another
 # function (an epsilon, a tanh Gelu) differs by far more.
 FLOAT64_BOUND = 1e-9
-# Errors of the source from here on are held to what rounding explains. Of the zoo's models in float32 none is as noisy.
+# Rounding has to explain larger errors of the source. No model of the zoo is as noisy in float32.
 SUSPICIOUS = 1e-3
 # How far apart numbers may be of which the source has none in float64, relative to its output.
 _NEAR = 1e-3
@@ -41,7 +41,8 @@ _BOUNDED = 32.0
 GROSS = 1000.0
 # So few elements have no noise floor of their own.
 _SCARCE = 2
-# Of so many elements and more, the best half of the target's is held to all but the worst quarter of the source's.
+# In outputs of at least so many elements, the best half of the target is compared with the best three quarters of the
+# source.
 _MANY, _OF_SOURCE, _OF_TARGET = 64, 0.75, 0.5
 
 
@@ -63,11 +64,11 @@ def compare(
 ) -> OutputVerdict:
     """Judge one output over several feeds (one array of each sequence a feed).
 
-    references are the source in float64, sources the source as deployed, targets the target as deployed. A mismatch of
-    dtype or shape, or a difference that neither the source's own error nor `explain` covers, is FAIL; an output that is
-    constant over everything, zero or NaN everywhere is INCONCLUSIVE, and so is one that rounding decides. With `rtol`
-    and `atol` the bound is |target − source| ≤ atol + rtol·|source| instead, for those who want it. parts: whether
-    elements that are far smaller than others are held to a bound of their own.
+    references are the source in float64, sources the source as deployed, targets the target as deployed. The output
+    FAILs if its dtype or shape is another, or if it differs by more than the source's own error and `explain` cover. It
+    is INCONCLUSIVE if it is constant, NaN everywhere, or decided by rounding. With `rtol` and `atol` the bound is
+    |target − source| ≤ atol + rtol·|source| instead. parts: whether elements that are far smaller than others have a
+    bound of their own.
     """
     result = OutputVerdict(name)
     for place, (reference, source, target) in enumerate(zip(references, sources, targets, strict=True)):
@@ -152,8 +153,8 @@ def vacuous_reason(references: Sequence[np.ndarray]) -> str:
 def _is_independent(arrays: Sequence[np.ndarray]) -> bool:
     """Whether arrays of several sets of inputs are the same up to a rounding, or all their rows are.
 
-    Rows lie along the first dim of which the sets have several sizes, the batch as a rule. In other dims that have some
-    the rows of two sets are compared as far as both reach: what does not change along them may depend on the place.
+    Rows lie along the first dim that has several sizes in the sets, which usually is the batch. Along other such dims
+    two sets are compared up to the smaller size, because elements may depend on their place.
     """
     first = arrays[0]
     same = [a for a in arrays if a.shape == first.shape]
@@ -212,7 +213,7 @@ def _undecided_reason(
 def _differences_of_float32(
     references: Sequence[np.ndarray], sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
 ) -> str:
-    """That target and source differ in elements of which the source has a number in float32 and none in float64."""
+    """Return how target and source differ in elements that are numbers in float32 and NaN or infinite in float64."""
     for reference, source, target in zip(references, sources, targets, strict=True):
         if source.dtype.kind in "OUSbiu" or np.isfinite(exact := widened_array(reference)).all():
             continue
@@ -232,7 +233,7 @@ def _judge_set(
     explain: Explain | None,
     parts: bool,
 ) -> str:
-    """Return why the target is wrong on one set of inputs, or ''. What rounding decides is noted in `result`."""
+    """Return why the target is wrong on one set of inputs, or ''. `result` gets what rounding decides."""
 
     known = len(result.sets)
 
@@ -265,7 +266,7 @@ def _judge_set(
 
 
 def parts_of(reference: np.ndarray) -> list[np.ndarray | None]:
-    """Return masks of the elements that are held to the bound together: all (None), and those that are far smaller.
+    """Return masks of the elements that share a bound: None for all, and one for those that are far smaller.
 
     Beside a mask of -1e9 or boxes of hundreds of pixels, an error of the smaller elements does not show.
     """
@@ -283,8 +284,8 @@ def near_source(
 ) -> str:
     """Return why some elements of the target are further from the reference than the source's own error allows, or ''.
 
-    The numbers of the whole output (no `part`) go to `result`. exactly: without it, elements of a part may also be off
-    by some roundings of the whole, as those of a softmax are whose kernel is exact to roundings of 1.
+    The numbers of the whole output (no `part`) go to `result`. Unless `exactly`, elements of a part may also be off by
+    some roundings of the whole: kernels of a softmax are exact to roundings of 1.
     """
     if source.dtype.kind in "OUSbiu":
         wrong = _count_wrong(reference, source, target)
@@ -346,8 +347,8 @@ def _rms_of_smallest(errors: np.ndarray, share: float) -> float:
 def _count_wrong(reference: np.ndarray, source: np.ndarray, target: np.ndarray) -> int:
     """How many integers, booleans or strings are not the source's.
 
-    One that the source itself gets differently in float32 and in float64 may be either; an integer may be off by as
-    much as these two are apart, or by `FACTOR` times what they are apart as a rule.
+    If the source differs in float32 and float64, either is right. Such an integer may be off by as much as these two
+    differ, or by `FACTOR` times the root mean square of these differences.
     """
     if source.shape != reference.shape:
         return int(np.count_nonzero(source != target))

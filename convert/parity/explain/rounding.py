@@ -1,8 +1,8 @@
-"""What rounding can do to each element of an output, and whether it explains a difference.
+"""Estimates what rounding does to each element of an output, and tells whether it explains a difference.
 
 The shared graph is evaluated in float64 with random rounding errors (`convert/reference/monte_carlo.py`), `TIMES` times
-as large as those of the dtypes that its values have, in `DRAWS` runs. How far an element moves in them bounds what may
-be called rounding: of a number, of the place of a NaN, and of whatever a comparison or an index decides on the way.
+as large as those of the dtypes of its values, in `DRAWS` runs. A difference of an element is explained by rounding if
+the element moves as far in these runs. This covers NaN and infinities too, and what comparisons and indices decide.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ class Spread:
     def _explain_integers(self, reference: np.ndarray, got: np.ndarray, follows: bool) -> Explained:
         """Say so of integers and booleans, each of which may be what it is in some run.
 
-        follows: one pick may decide a whole row along the first axis, such as the words of a search with beams. Of the
-        combinations that rounding allows the runs show some: agreement with them proves nothing then.
+        follows: one pick may decide a whole row along the first axis, such as the words of a search with beams. The
+        runs show only some of the combinations that rounding allows, so that a difference from them proves nothing.
         """
         draws = np.stack([np.asarray(draw) for draw in self.draws])
         differs, decided = got != reference, (draws != self.exact).any(axis=0)
@@ -143,7 +143,7 @@ class Spread:
             return Explained(undecided="rounding decides which are picked" if wrong.any() else "")
         count = int(np.count_nonzero(wrong))
         if self.steps and count <= _UNSEEN * np.count_nonzero(differs):
-            # Of many elements between two steps some flip in none of so few runs. They flip as far as others do.
+            # Some of many elements that lie between two steps flip in none of so few runs, but no further than others.
             moved, off = (np.abs(a.astype(np.int64) - b).max() for a, b in ((draws, self.exact), (got, reference)))
             count = 0 if off <= moved else count
         return Explained(f"{count} of {got.size} elements differ where rounding decides nothing" if count else "")
@@ -205,8 +205,8 @@ def _along(direction: np.ndarray, errors: np.ndarray, rows: np.ndarray) -> np.nd
 def largest_moves(moves: np.ndarray) -> np.ndarray:
     """Return how far rounding may move each element, of its moves in the draws [draws, elements].
 
-    That is six standard deviations of one element. Of many elements some move little in all draws by chance, so there
-    are more: 8·log₁₀ n. An element that rounding decides may be as far off as in any draw.
+    This is six standard deviations for one element. Some of many elements move little in all draws by chance, so there
+    are more for n elements: 8·log₁₀ n. An element that rounding decides may be as far off as in any draw.
     """
     sizes = np.abs(moves)
     largest: np.ndarray = sizes.max(axis=0)
