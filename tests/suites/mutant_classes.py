@@ -127,7 +127,7 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
         ("counterparts.py", r"set\(found\) == set", f"set(found) {other} set", "they are as many")
         for other in ("<=", ">=")
     ),
-    ("compare.py", r"\(rows\) != np", "(rows) < np", "of other rows a distance of NaN is no small one"),
+    ("outputs.py", r"\(rows\) != np", "(rows) < np", "of other rows a distance of NaN is no small one"),
     ("randomness.py", r"len\(found\) != before", "len(found) > before", "it grows alone"),
     *(("special.py", r"// 2\) \+ 5", f"// 2) {other} 5", "the last bits of such a power are 0") for other in "^|"),
     ("size_search.py", r"len\(chosen\) < count", "len(chosen) != count", "one is added at a time, to the first"),
@@ -150,9 +150,9 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("image_inputs.py", r'channels == "bgr"', 'channels <= "bgr"', "it is bgr, gray or rgb"),
     ("image_inputs.py", r'dtype == "uint8"', 'dtype >= "uint8"', "of the four dtypes it is the last in the alphabet"),
     ("image_inputs.py", r'layout == "nchw"', 'layout <= "nchw"', "it is nchw or nhwc"),
-    ("inputs.py", r'if dtype\.kind == "([bc])"', r'if dtype.kind <= "\1"', "those before it have been drawn"),
-    ("inputs.py", r'"Sub" and index == 1', '"Sub" and index >= 1', "it has two inputs"),
-    ("inputs.py", r'and dtype\.kind != "c"', 'and dtype.kind > "c"', "it is c or f"),
+    ("feeds.py", r'if dtype\.kind == "([bc])"', r'if dtype.kind <= "\1"', "those before it have been drawn"),
+    ("feeds.py", r'"Sub" and index == 1', '"Sub" and index >= 1', "it has two inputs"),
+    ("feeds.py", r'and dtype\.kind != "c"', 'and dtype.kind > "c"', "it is c or f"),
     ("special.py", r'kind != "f"', 'kind < "f"', "of floating dtypes it is f or V"),
     ("uneven.py", "rows == 1", "rows <= 1", "there is a row at least"),
     ("uneven.py", r'op_type == "Gather"', 'op_type <= "Gather"', "it is Gather or Slice"),
@@ -174,12 +174,12 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
     ("compose_transposes.py", r"count\(shape\[index\]\) == 1$", "count(shape[index]) <= 1", "it is one of the shape's"),
     ("min_cut.py", r"y == MOVED", "y <= MOVED", "it spares an import: the search finds the same"),
     ("dense.py", r"uses\[0\]\.idx", "uses[ -1].idx", "there is one use"),
-    ("inputs.py", r"reshape\(-1\)\[0\]", "reshape(+1)[0]", "a depth is one number"),
-    ("inputs.py", r"reshape\(-1\)\[0\]", "reshape(-1)[ -1]", "a depth is one number"),
+    ("feeds.py", r"reshape\(-1\)\[0\]", "reshape(+1)[0]", "a depth is one number"),
+    ("feeds.py", r"reshape\(-1\)\[0\]", "reshape(-1)[ -1]", "a depth is one number"),
     ("special.py", r"len\(rows\) > 1", "len(rows) != 1", "there is one row at least"),
     ("special.py", r'": 0', '": -1', "no input has a place below 0"),
     ("magnitudes.py", r"largest or 1\.0", "largest or 2.0", "what is all 0 stays 0"),
-    ("generation.py", r"count > 1 else 2", "count > 2 else 2", "of two it is two either way"),
+    ("decoders.py", r"count > 1 else 2", "count > 2 else 2", "of two it is two either way"),
     ("boundary_values.py", r"outputs\[0\]", "outputs[ -1]", "a Cast has one output"),
     *(
         (
@@ -191,7 +191,7 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
         for rest in ("> OUTLIER %", ">= OUTLIER *", "!= OUTLIER *")
     ),
     ("randomness.py", "before = -1", "before = - 2", "no table has so many entries"),
-    ("generation.py", "small_floor: float = 0.0", "small_floor: float = -1.0", "no noise is negative"),
+    ("decoders.py", "small_floor: float = 0.0", "small_floor: float = -1.0", "no noise is negative"),
     ("size_search.py", r"len\(node\.inputs\) > 1", "len(node.inputs) != 1", "these operators have inputs"),
     ("counterparts.py", r"len\(ours\) == len\(theirs\) > 2", "len(ours) >= len(theirs) > 2", "a layout keeps the dims"),
     ("special.py", "BEYOND, size, 0\\)", "BEYOND, size, -1)", "the largest is 0 at the least, by its initial value"),
@@ -214,10 +214,10 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
         "what enters the source is never cut: those edges count for nothing",
     ),
     ("special.py", r'array\.dtype\.kind == "c"', 'array.dtype.kind <= "c"', "it is f or c"),
-    ("uneven.py", "~a & ~b & c", "~a ** ~b & c", "of booleans ~(a ** ~b) is ~a & ~b"),
-    ("verify_parts.py", r"_models\(target\) - ", "_models(target) ^ ", "each part is one of the models of its folder"),
+    ("overflow.py", "~a & ~b & c", "~a ** ~b & c", "of booleans ~(a ** ~b) is ~a & ~b"),
+    ("parts.py", r"_models\(target\) - ", "_models(target) ^ ", "each part is one of the models of its folder"),
     ("special_verdict.py", r"near \| ", "near + ", "a sum of booleans is either"),
-    ("generation.py", r"dict\(found\[0\]\)", "dict(found[ -1])", "there is one set of inputs"),
+    ("decoders.py", r"dict\(found\[0\]\)", "dict(found[ -1])", "there is one set of inputs"),
     (
         "special_verdict.py",
         r"denormals != denormals\) & ",
@@ -231,7 +231,7 @@ CLASSES_OF_FILES: list[tuple[str, str, str, str]] = [
         ("encoder_generation.py", r"len\(compared\) <", f"len(compared) {n}", "there are no more verdicts than parts")
         for n in ("!=", "is not")
     ),
-    ("generation.py", r"count > 1 else", "count != 1 else", "there are no scores of 0 words"),
+    ("decoders.py", r"count > 1 else", "count != 1 else", "there are no scores of 0 words"),
     ("special.py", r"isnan\(array\) \+ 2", "isnan(array) ^ 2", "an element is one of the three at most"),
     (
         "counterparts.py",

@@ -17,7 +17,7 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
     ): "it is MOVED or a vertex of its own",
     **{
         (
-            "compare.py",
+            "outputs.py",
             "if not pairs or pairs[0][0].shape[-1] < 2:",
             f"if not pairs or pairs[0][{other}].shape[-1] < 2:",
         ): "both are of one shape"
@@ -31,11 +31,6 @@ EQUIVALENTS: dict[tuple[str, str, str], str] = {
         ): "of other nodes there is no tensor"
         for other in ("<=", ">=")
     },
-    (
-        "judge.py",
-        'return feed.label if draws == 1 else f"{feed.label}, with {draws - 1} more draws around it"',
-        'return feed.label if draws <= 1 else f"{feed.label}, with {draws - 1} more draws around it"',
-    ): "a feed is a draw of its own",
     (
         "model.py",
         "return Side.FREE if len(kept) > 2 and order == [kept[i] for i in move(len(kept))] else None",
