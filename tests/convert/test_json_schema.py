@@ -98,7 +98,7 @@ def noisy(path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """Reports of every kind: an inspection, a conversion, a chain that breaks, noise, an unsupported operator."""
+    """Reports of every kind: an inspection, conversions, a chain that breaks, noise, an unsupported operator."""
     folder = tmp_path_factory.mktemp("json")
     right, wrong = model(folder / "right.onnx"), model(folder / "wrong.onnx", weight=1.01)
     dotted = folder / "dotted.onnx"
@@ -109,6 +109,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         (["inspect", right], 0),
         (["inspect", weights(folder / "weights.safetensors")], 0),
         ([right, "--to", "onnx", "-o", folder / "new.onnx"], 0),
+        ([right, "--to", "onnx", "-o", folder / "narrow.onnx", "--quantize", "int8"], 0),
         ([dotted, "--to", "keras", "-o", folder / "new.keras", "--no-verify"], 0),
         (["verify", right, right, wrong, "--report", folder / "out.html"], 3),
         (["verify", right, drawn], 3),
