@@ -30,7 +30,7 @@ SIZES = [(64, 64), (96, 64), (65, 97), (128, 32), (33, 47), (80, 80), (57, 111),
 TIMM = (
     "resnet18", "resnet26t", "mobilenetv2_100", "mobilenetv3_small_100", "efficientnet_b0", "tf_efficientnet_lite0",
     "fbnetc_100", "mixnet_s", "mnasnet_small", "ghostnet_050", "lcnet_050", "tinynet_e",
-    "regnetx_002", "regnety_002", "convnext_atto", "repvgg_a0", "hardcorenas_a", "dla34", "edgenext_xx_small",
+    "regnetx_002", "regnety_002", "convnext_atto", "repvgg_a0", "hardcorenas_a", "semnasnet_075", "edgenext_xx_small",
     "resnest14d",
 )  # fmt: skip
 """Networks of timm that take any size. The one of TensorFlow pads by the size, and its capture takes minutes."""
