@@ -10,6 +10,7 @@ import onnx_ir as ir
 from convert.differences import Difference
 from convert.graph.tensors import widened_array
 from convert.parity.explain.rounding import Estimates, largest_moves
+from convert.parity.magnitudes import rms
 from convert.verdict import Element
 
 _MOST = 5
@@ -33,7 +34,7 @@ def worst_elements(
         floating = reference.dtype.kind not in "biu"
         exact, got = widened_array(reference).astype(np.float64), widened_array(target).astype(np.float64)
         finite = np.isfinite(exact) & np.isfinite(got)
-        scale = float(np.sqrt(np.mean(exact[finite] ** 2))) if floating and finite.any() else 1.0
+        scale = rms(exact[finite]) if floating and finite.any() else 1.0
         with np.errstate(invalid="ignore"):
             off = np.abs(got - exact) / (scale or 1.0)
         same = (exact == got) | (np.isnan(exact) & np.isnan(got))

@@ -83,7 +83,8 @@ class Spread:
         """Whether some elements move in some of the runs and not in others, as what is rounded to a step does."""
         if self.changes_shape or self.exact.dtype.kind in "OUS":
             return False
-        moves = np.stack([_wide(draw) for draw in self.draws]) - _wide(self.exact)
+        with np.errstate(invalid="ignore"):  # infinities have no distance
+            moves = np.stack([_wide(draw) for draw in self.draws]) - _wide(self.exact)
         return bool(are_decided(np.where(np.isfinite(moves), moves, 0)).any())
 
     def explain(
