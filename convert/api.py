@@ -80,7 +80,9 @@ def convert(
                  "rules": rules, "dump_passes": dump_passes, "method": method, **options}  # fmt: skip
         return convert_parts(partial(convert, opened, form.name), parts, form, opened, output, chosen, given, report)
     if single and (parts := plugin.parts_of(opened, chosen)):
-        report.note(f"one graph, as one file is named for it: a folder as output gets {', '.join(parts)}")
+        report.note(
+            f"one graph, as one file is named for it: a folder as output gets {', '.join(parts)}", code="single-graph"
+        )
     report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(place), form.name
 
     request = _Request(opened, place, form, _fitting_options(chosen, opened, form, report), verify, force, dry_run)
@@ -391,7 +393,7 @@ def describe(model: ir.Model, report: Report) -> None:
     report.parameters = sum(w.size for w in weights if w.dtype.is_floating_point())
     report.weight_bytes = sum(w.nbytes for w in weights)
     for text in describe_randomness(model):
-        report.note(text)
+        report.note(text, code="random-output")
 
 
 def _describe_ends(model: ir.Model, report: Report) -> None:
@@ -423,7 +425,8 @@ def _apply_layout(model: ir.Model, options: Options, report: Report) -> None:
         _describe_ends(model, report)
         if moved:
             report.note(
-                f"as --layout {options.layout} asks, in the output other than in the source: {', '.join(moved)}"
+                f"as --layout {options.layout} asks, in the output other than in the source: {', '.join(moved)}",
+                code="moved-layout",
             )
         return bool(moved)
 
@@ -444,13 +447,15 @@ def _calibrated_method(method: VerifyMethod | None, graph: ir.Model, options: Op
 def _note_unread_options(options: Options, source: Source, report: Report, form: plugin.Format | None = None) -> None:
     """Options of other kinds, and in a conversion of other rooms than both its own, are not passed over in silence."""
     for text in unread_options(options, source):
-        report.note(text)
+        report.note(text, code="unread-option")
     if form is None:
         return
     read = plugin.options_of([plugin.frontend_for(source), plugin.backend_for(form.name)])
     for name, option in plugin.options().items():
         if name not in read and name in options.extra and option.of(options) not in (option.default, None):
-            report.note(f"--{name.replace('_', '-')} changes nothing from {source.kind} to {form.name}")
+            report.note(
+                f"--{name.replace('_', '-')} changes nothing from {source.kind} to {form.name}", code="unread-option"
+            )
 
 
 def _with_wider_dtypes(options: Options, form: plugin.Format) -> Options:

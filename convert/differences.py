@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from convert.notes import VERBOSE, Note
+from convert.notes import Note
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -90,12 +90,16 @@ def _called(node: ir.Node, difference: Difference) -> str:
     return node.metadata_props[OPERATOR_KEY].split(".")[0] if difference.sources else str(node.op_type)
 
 
-def difference_notes(model: ir.Model, declared: Sequence[Difference]) -> list[str]:
-    """Return a note for each difference that concerns `model`; those about special values only are shown with `-v`."""
+def difference_notes(model: ir.Model, declared: Sequence[Difference]) -> list[Note]:
+    """Return a note for each difference that concerns `model`."""
     notes = []
     for difference, names in differences_in(model, declared):
         text = f"{', '.join(names)}: {difference.reason}"
-        notes.append(text if difference.within else Note(f"special values: {text}", VERBOSE))
+        notes.append(
+            Note(text, code="kernel-numbers", operators=names)
+            if difference.within
+            else Note(f"special values: {text}", code="special-values", operators=names)
+        )
     return notes
 
 

@@ -38,7 +38,7 @@ def _read(source: Source, options: Options, report: Report) -> ir.Model:
     model: ir.Model = plugin.frontend_for(source).read(source, options, report)
     dim_counts.check_dims(model)
     if mismatch := mismatches.first_mismatch(model):
-        report.note(f"the model contradicts itself, and may run nowhere: {mismatch}")
+        report.note(f"the model contradicts itself, and may run nowhere: {mismatch}", code="contradiction")
     return model
 
 

@@ -33,5 +33,5 @@ def _worst(verdicts: Mapping[str, Verdict]) -> Verdict:
     stem, worst = min(verdicts.items(), key=lambda item: order.index(item[1].status))
     rows = [replace(row, name=f"{name}: {row.name}") for name, verdict in verdicts.items() for row in verdict.outputs]
     reason = f"{stem}: {worst.reason}" if worst.reason else ""
-    notes: list[str] = [prefixed_note(name, note) for name, verdict in verdicts.items() for note in verdict.notes]
+    notes = [prefixed_note(name, note) for name, verdict in verdicts.items() for note in verdict.notes]
     return replace(worst, reason=reason, outputs=rows, notes=notes)

@@ -89,7 +89,7 @@ def _hold_generation(
         method = given["method"] or VerifyMethod()
         made = verify_encoder_generation(source, files, form.kind, found, chosen, method)
     if isinstance(made, str):
-        report.note(made)
+        report.note(made, code="not-compared")
         return None
     if made.status == FAIL:
         raise ParityError(

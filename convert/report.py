@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from convert import notebook
 from convert.activity import WORDS, doing
-from convert.notes import ALWAYS, visible_notes
+from convert.note_codes import OTHER
+from convert.notes import Note, as_note, visible_notes
 from convert.text import bytes_text
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from convert.verdict import Verdict
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class Report:
     parameters: int = 0
     weight_bytes: int = 0
     output_bytes: int = 0
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
     bounds: dict[str, list[int | None]] = field(default_factory=dict)
@@ -137,10 +138,10 @@ class Report:
             return next((step.exit_code for step in self.steps if step.exit_code), 0)
         return 0 if self.verdict is None else self.verdict.exit_code
 
-    def note(self, text: str) -> None:
-        """Record something that the user should know, once."""
+    def note(self, text: str, code: str = OTHER) -> None:
+        """Record a note once: a `Note` as it is, or a text with its `code` (`convert.note_codes`)."""
         if text not in self.notes:
-            self.notes.append(text)
+            self.notes.append(text if isinstance(text, Note) else Note(text, code))
 
     @contextmanager
     def stage(self, name: str, size: str = "") -> Iterator[None]:
@@ -161,6 +162,7 @@ class Report:
         }
         for key in ("inputs", "outputs", "weights"):
             shown[key] = [asdict(t) for t in shown[key]]
+        shown["notes"] = [as_note(note).to_dict() for note in self.notes]
         shown["verdict"] = None if self.verdict is None else self.verdict.to_dict()
         shown["steps"] = [step.to_dict() for step in self.steps]
         return {"schema": SCHEMA_VERSION, **shown, "ok": self.ok, "exit_code": self.exit_code}
@@ -182,7 +184,7 @@ class Report:
         for i, step in enumerate(self.steps, 1):
             made.append(notebook.row(f"step {i}", f"{step.source} → {step.target}", step.reason, status=step.status))
         made += self.verdict.rows() if self.verdict is not None else []
-        made += notebook.rows("note", visible_notes(self.notes, ALWAYS))
+        made += notebook.rows("note", visible_notes(self.notes, 0))
         return notebook.table(made, caption=self.command)
 
     def to_json(self) -> str:

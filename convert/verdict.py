@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from convert import notebook
-from convert.notes import ALWAYS, visible_notes
+from convert.notes import Note, as_note, visible_notes
 
 PASS, FAIL, INCONCLUSIVE = "PASS", "FAIL", "INCONCLUSIVE"
 _ORDER = (PASS, INCONCLUSIVE, FAIL)
@@ -190,7 +190,7 @@ class Verdict(Lowered):
     profile: list[Place] | str | None = None
     stored: str = ""
     """How the target stores numbers (`convert.stored.STORED`), where it is less precise than the source on purpose."""
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     """What of it is not as usual: outputs that were not compared, sizes that had to be searched for."""
     covered: str = ""
     """What the numbers stand for: how many sets of inputs, of which sizes and values."""
@@ -208,7 +208,7 @@ class Verdict(Lowered):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return {**asdict(self), "exit_code": self.exit_code}
+        return {**asdict(self), "notes": [as_note(n).to_dict() for n in self.notes], "exit_code": self.exit_code}
 
     def _repr_html_(self) -> str:
         """Return the table that a notebook shows: the status, the numbers of each output, where the error begins."""
@@ -222,7 +222,7 @@ class Verdict(Lowered):
         made += notebook.rows("weight", [f"{w.name} differs by {w.distance:.2g} of its size" for w in self.weights])
         if self.divergence is not None:
             made.append(notebook.row("departs first", str(self.divergence)))
-        return made + notebook.rows("note", visible_notes(self.notes, ALWAYS))
+        return made + notebook.rows("note", visible_notes(self.notes, 0))
 
 
 @dataclass(frozen=True)

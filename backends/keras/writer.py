@@ -38,7 +38,8 @@ def _write(model: ir.Model, path: Path, report: Report) -> None:
             built = _functional_model(emitted, name)
         report.note(
             f"the model is too deep for Python's limit of {sys.getrecursionlimit()} calls within calls, by which Keras "
-            f"goes through it: before it is loaded, call sys.setrecursionlimit({len(built.operations) + 1000})"
+            f"goes through it: before it is loaded, call sys.setrecursionlimit({len(built.operations) + 1000})",
+            code="recursion-limit",
         )
     give_content(emitted.weights)
     _note_copies(emitted, report)
@@ -110,4 +111,4 @@ def _note_copies(emitted: EmittedModel, report: Report) -> None:
     names = Counter(content.origin[0] for content in whole)
     for name, count in names.items():
         if count > 1:
-            report.note(f"the weight {name!r} is in {count} layers, each with a copy of its own")
+            report.note(f"the weight {name!r} is in {count} layers, each with a copy of its own", code="copied-weights")

@@ -56,7 +56,7 @@ def write(model: ir.Model, path: Path, format: str, options: Options, report: Re
     rename_ends(model, FORMATS[format].names, report)
     for option, needs, there in ((KEEP_IO, "--dtype", dtype), (BLOCK_SIZE, "--quantize int4", quantize == "int4")):
         if option.of(options) != option.default and not there:
-            report.note(f"--{option.name.replace('_', '-')} changes nothing without {needs}")
+            report.note(f"--{option.name.replace('_', '-')} changes nothing without {needs}", code="unread-option")
     if dtype or quantize:
         from .narrow_floats import check_opset
 

@@ -44,7 +44,8 @@ def note_lacking_kernels(model: ir.Model, report: Report) -> None:
     if lacking:
         report.note(
             f"onnxruntime on the CPU has no kernels in bfloat16 for {', '.join(lacking)} and does not load the file: "
-            "it loads what --dtype bfloat16 writes of the model in float32"
+            "it loads what --dtype bfloat16 writes of the model in float32",
+            code="missing-kernels",
         )
 
 

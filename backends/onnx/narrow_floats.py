@@ -52,7 +52,7 @@ def narrow_floats(model: ir.Model, dtype: str, opset: int, keep_ends: bool, repo
     kept = _reasons(model, dtype, opset, report)
     ends = keep_ends or dtype == "bfloat16"
     if ends and not keep_ends:
-        report.note("inputs and outputs stay float32: numpy has no bfloat16 to feed")
+        report.note("inputs and outputs stay float32: numpy has no bfloat16 to feed", code="kept-wide")
     writer = _Narrowing(model, _DTYPES[dtype], kept, ends)
     writer.narrow()
     _note_kept(writer.wide, dtype, report)
@@ -75,7 +75,9 @@ def _reasons(model: ir.Model, dtype: str, opset: int, report: Report) -> dict[st
     try:
         return wide_outputs(lifted, [f.arrays for f in generate_feeds(lifted, 2)], dtype)
     except ConvertError as error:
-        report.note(f"which operators do not stand {dtype} could not be tried in float64: {error.sentence}")
+        report.note(
+            f"which operators do not stand {dtype} could not be tried in float64: {error.sentence}", code="kept-wide"
+        )
         return {}
 
 
@@ -85,7 +87,7 @@ def _note_kept(wide: Mapping[ir.Node, str], dtype: str, report: Report) -> None:
             causes.most_common()]  # fmt: skip
     if lines:
         more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
-        report.note(f"kept in float32, not {dtype}: {'; '.join(lines[:_SHOWN])}{more}")
+        report.note(f"kept in float32, not {dtype}: {'; '.join(lines[:_SHOWN])}{more}", code="kept-wide")
 
 
 class _Narrowing:

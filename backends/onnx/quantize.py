@@ -110,12 +110,18 @@ def _unbounded_nodes(model: ir.Model, samples: Mapping[str, Any], report: Report
     try:
         found = unbounded_outputs(lifted, list(islice(_feeds(model, samples), 2)))
     except ConvertError as error:
-        report.note(f"whether numbers are too large for 8 bits could not be tried in float64: {error.sentence}")
+        report.note(
+            f"whether numbers are too large for 8 bits could not be tried in float64: {error.sentence}",
+            code="kept-wide",
+        )
         return []
     nodes = [n for n in model.graph if n.outputs and n.outputs[0].name in found]
     if nodes:
         kinds = ", ".join(sorted({n.op_type for n in nodes}))
-        report.note(f"kept in float32, not 8 bits, because their numbers are infinite or beyond 65504: {kinds}")
+        report.note(
+            f"kept in float32, not 8 bits, because their numbers are infinite or beyond 65504: {kinds}",
+            code="kept-wide",
+        )
     return [str(n.name) for n in nodes]
 
 

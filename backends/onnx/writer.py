@@ -40,7 +40,8 @@ def write_model(model: ir.Model, path: Path, report: Report, *, limit: int = INL
     if names := open_ranks(model):
         report.note(
             f"the number of dims of {', '.join(names)} is not known: written without a shape, which runtimes take and "
-            "onnx.checker does not"
+            "onnx.checker does not",
+            code="unknown-rank",
         )
     size = sum(tensor.nbytes for _, tensor in weights)
     _release_inputs(proto, model)
@@ -52,7 +53,7 @@ def write_model(model: ir.Model, path: Path, report: Report, *, limit: int = INL
             stream.write(proto.SerializeToString(deterministic=True))
         if not names:
             onnx.checker.check_model(str(path))
-        report.note(f"the weights are in {data.name}, which has to stay beside {path.name}")
+        report.note(f"the weights are in {data.name}, which has to stay beside {path.name}", code="weights-beside")
     else:
         with open(path, "wb") as stream:
             _write_inline(proto, weights, stream)

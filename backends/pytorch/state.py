@@ -51,14 +51,17 @@ def state_buffers(model: ir.Model, states: Sequence[State], report: Report | Non
     if report is not None and found:
         report.note(
             f"{', '.join(b.place for b in found)}: kept in buffers of the artefact, which start as the source's do and "
-            "which each call changes; they are not fed"
+            "which each call changes; they are not fed",
+            code="state-buffers",
         )
     for name, output, state in left if report is not None else ():
         assert report is not None
         why = "its first content is not known" if state.initial is None else "no buffer can be called so"
         if not _has_one_shape(model.graph.inputs[state.input]):
             why = "its size is not known before the call"
-        report.note(f"the state {state.variable!r} stays an input {name!r} and an output {output!r}: {why}")
+        report.note(
+            f"the state {state.variable!r} stays an input {name!r} and an output {output!r}: {why}", code="state-inputs"
+        )
     return found
 
 

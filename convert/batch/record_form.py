@@ -12,6 +12,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from convert.notes import Note
 from convert.report import Tensor
 from convert.verdict import Verdict
 
@@ -27,7 +28,7 @@ _REPORT: dict[str, Any] = {
     "seconds": dict[str, float],
     "verdict": Verdict | None,
     "unverified": str,
-    "notes": list[str],
+    "notes": list[Note],
 }
 _PROBLEM = ("why", "operator", "node", "module", "source")
 
@@ -69,6 +70,8 @@ def _fits(value: Any, form: Any) -> bool:
         return isinstance(value, list) and all(_fits(item, parts[0]) for item in value)
     if kind is dict:
         return isinstance(value, dict) and all(_fits(item, parts[1]) for item in value.values())
+    if form is Note:
+        return isinstance(value, str) or _is_note(value)  # an older version wrote the text alone
     if is_dataclass(form) and isinstance(form, type):
         return isinstance(value, dict) and _fits_class(value, form)
     if form is float:
@@ -76,6 +79,12 @@ def _fits(value: Any, form: Any) -> bool:
     if form is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return form is Any or isinstance(value, form)
+
+
+def _is_note(value: Any) -> bool:
+    if not isinstance(value, dict) or not all(isinstance(value.get(name), str) for name in ("code", "level", "text")):
+        return False
+    return _fits(value.get("operators", []), list[str])
 
 
 def _fits_class(value: dict[str, Any], form: type) -> bool:

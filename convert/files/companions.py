@@ -27,7 +27,10 @@ def copy_companions(files: Mapping[str, Path], place: Path, report: Report) -> N
         return
     if place.stem not in _NAMES:
         example = f"{place.stem}/{_NAMES[0]}{place.suffix}"
-        report.note(f"runtimes look for {', '.join(files)} beside the model: -o {example} copies them there")
+        report.note(
+            f"runtimes look for {', '.join(files)} beside the model: -o {example} copies them there",
+            code="companions-missing",
+        )
         return
     copied, kept, left = [], [], []
     free = limits.COMPANION_BYTES
@@ -53,11 +56,16 @@ def copy_companions(files: Mapping[str, Path], place: Path, report: Report) -> N
             continue
         copied.append(name)
     if copied:
-        report.note(f"copied beside the model: {', '.join(copied)}")
+        report.note(f"copied beside the model: {', '.join(copied)}", code="companions-copied")
     if kept:
-        report.note(f"beside the model there are others already, which were left: {', '.join(kept)}")
+        report.note(
+            f"beside the model there are others already, which were left: {', '.join(kept)}", code="companions-missing"
+        )
     if left:
-        report.note(f"not copied beside the model, because they cannot be read or are too large: {', '.join(left)}")
+        report.note(
+            f"not copied beside the model, because they cannot be read or are too large: {', '.join(left)}",
+            code="companions-missing",
+        )
 
 
 def keep_present(new: Path, folder: Path, stems: Iterable[str], report: Report) -> None:
@@ -74,7 +82,9 @@ def keep_present(new: Path, folder: Path, stems: Iterable[str], report: Report) 
             kept.append(file.name)
         file.unlink()
     if kept:
-        report.note(f"beside the model there are others already, which were left: {', '.join(kept)}")
+        report.note(
+            f"beside the model there are others already, which were left: {', '.join(kept)}", code="companions-missing"
+        )
 
 
 def _content(file: Path, most: int) -> bytes | None:

@@ -41,11 +41,15 @@ def rename_ends(model: ir.Model, rule: TargetNames, report: Report) -> None:
     for side, changed in report.renamed.items():
         for old, new in changed.items():
             report.note(
-                f"the {side[:-1]} {old!r} is called {new!r} in the artefact, where its own name is not legal or taken"
+                f"the {side[:-1]} {old!r} is called {new!r} in the artefact, where its own name is not legal or taken",
+                code="renamed",
             )
     for side, containers in (("input", names.input_containers), ("output", names.output_containers)):
         for name, (own, other) in containers.items():
-            report.note(f"the {side} {name!r} of {own} is {other} in the artefact, each number in one of its own")
+            report.note(
+                f"the {side} {name!r} of {own} is {other} in the artefact, each number in one of its own",
+                code="wider-dtype",
+            )
 
 
 def restore_ends(model: ir.Model, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> None:

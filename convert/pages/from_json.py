@@ -8,19 +8,21 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from convert.errors import ConvertError, Location, Problem, Unsupported, restored
+from convert.notes import note_from_json
 from convert.report import ChainStep, Report, Tensor
 from convert.verdict import Divergence, Element, OutputVerdict, SetErrors, Slice, Verdict, WeightDifference
 
 T = TypeVar("T")
 
 _PLAIN = ("command", "source", "kind", "target", "format", "operators", "parameters", "weight_bytes", "output_bytes",
-          "notes", "seconds", "bounds", "reproduce", "unverified")  # fmt: skip
+          "seconds", "bounds", "reproduce", "unverified")  # fmt: skip
 
 
 def report_from_json(data: Mapping[str, Any]) -> Report:
     """The report whose `to_dict` this is; of a journal that an older version wrote, as much as it has."""
     done = Report(**{"command": "convert"} | {name: data[name] for name in _PLAIN if name in data})
     done.inputs, done.outputs = ([_tensor(t) for t in data.get(name, ())] for name in ("inputs", "outputs"))
+    done.notes = list(map(note_from_json, data.get("notes", ())))
     done.verdict = verdict_from_json(data["verdict"]) if data.get("verdict") else None
     done.steps = [_step(step) for step in data.get("steps", ())]
     return done
@@ -40,7 +42,8 @@ def error_from_json(data: Mapping[str, Any]) -> ConvertError:
 
 def verdict_from_json(data: Mapping[str, Any]) -> Verdict:
     """The verdict whose `to_dict` this is, without the errors along the network. Infinite numbers are null in JSON."""
-    found = _restored(Verdict, {k: v for k, v in data.items() if k not in ("outputs", "profile", "weights")})
+    found = _restored(Verdict, {k: v for k, v in data.items() if k not in ("outputs", "profile", "weights", "notes")})
+    found.notes = list(map(note_from_json, data.get("notes", ())))
     found.outputs = [_output(row) for row in data.get("outputs", ())]
     found.weights = [_restored(WeightDifference, {**w, "shape": tuple(w["shape"])}) for w in data.get("weights", ())]
     if isinstance(found.divergence, dict):

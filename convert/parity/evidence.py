@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from convert.errors import Unsupported
+from convert.notes import Note
 from convert.parity.inputs.feeds import Feed
 from convert.runners.process import Outputs
 from convert.verdict import Verdict
@@ -33,7 +34,7 @@ class RunOutputs:
     others: Mapping[str, Outputs] = field(default_factory=dict)
     """Of the target by other ways of using it, on the first feeds or all."""
     refused: str = ""
-    notes: Sequence[str] = ()
+    notes: Sequence[Note] = ()
     """Which other runtimes do not take the target."""
     stand_ins: int = 0
     """On so many of the last feeds the source did not run in float64: the graph's outputs stand in for its own."""
@@ -95,4 +96,9 @@ def note_stand_ins(verdict: Verdict, feeds: Sequence[Feed], runs: RunOutputs) ->
         return
     labels = "; ".join(feed.label for feed in feeds[len(feeds) - runs.stand_ins :])
     verdict.reference = f"{verdict.reference}; on {labels}: the shared graph in float64"
-    verdict.notes.append(f"the source does not run in float64 on {labels}: there the graph is compared with itself")
+    verdict.notes.append(
+        Note(
+            f"the source does not run in float64 on {labels}: there the graph is compared with itself",
+            code="float64-unavailable",
+        )
+    )

@@ -99,7 +99,7 @@ def verify_parts(
         for stage, seconds in found[stem].seconds.items():
             report.seconds[stage] = round(report.seconds.get(stage, 0.0) + seconds, 4)
     if left_out := sorted(_models(target) - {target.files[stem].name for stem in options}):
-        report.note(f"not compared: {', '.join(left_out)}")
+        report.note(f"not compared: {', '.join(left_out)}", code="not-compared")
     sum_up(report, found)
     verdict = report.verdict
     if verdict is not None and verdict.status != FAIL and set(options) == set(STEMS):
@@ -108,7 +108,7 @@ def verify_parts(
             opened = Source(source.kind, source.files[STEMS[2]]) if isinstance(source, Parts) else source
             made = verify_encoder_generation(opened, target.files, target.kind, found, chosen, method, beside)
         if isinstance(made, str):
-            report.note(made)
+            report.note(made, code="not-compared")
         else:
             verdict.generation = made
             if made.status == FAIL:

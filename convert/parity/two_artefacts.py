@@ -12,7 +12,8 @@ from convert.graph.names import names_in_target
 from convert.interpreter import paused_garbage_collection
 from convert.model_reading import read_model
 from convert.naming import Names
-from convert.notes import VERBOSE, Note, note_level
+from convert.note_codes import ACTION, INFO
+from convert.notes import prefixed_note
 from convert.options import Options
 from convert.parity.inputs.boundary_values import COUNTERPART_KEY
 from convert.parity.method import VerifyMethod
@@ -42,8 +43,8 @@ def verify_two(
     report.renamed = made.changed()
     if isinstance(other, ir.Model):
         pairs = find_counterparts(graph, other, method.pairs, options.layout, names, made)
-        for text in (*pairs.notes, *narrow_dims(graph, other, pairs, options.layout, names)):
-            report.note(text)
+        for note in (*pairs.notes, *narrow_dims(graph, other, pairs, options.layout, names)):
+            report.note(note)
         theirs = {str(v.name): v for v in other.graph.inputs}
         for value in graph.graph.inputs:
             value.meta[COUNTERPART_KEY] = theirs[pairs.inputs[str(value.name)]]
@@ -55,7 +56,7 @@ def verify_two(
     with report.stage("verify"):
         verdict = verify(left, right, graph, options, replace(method, theirs=True))
     for note in reading.notes:  # such as that the target was saved in training mode
-        report.note(Note(f"{names[1]}: {note}", VERBOSE if verdict.status == PASS else note_level(note)))
+        report.note(prefixed_note(names[1], note, least=INFO if verdict.status == PASS else ACTION))
     if isinstance(other, BadInput) and verdict.guilty == "backend" and not verdict.outputs:
         raise other  # neither the reader nor its runtime makes sense of it
     if verdict.guilty == "backend":  # which may never have seen it
@@ -83,5 +84,8 @@ def _read_right(
         trusted = isinstance(error, UnsafeInput) and own.trust
         if method.pairs or (isinstance(error, BadInput) and not error.doubtful and not trusted):
             raise
-        report.note(f"{name} is taken to have the same names and weights, because it cannot be read: {error.sentence}")
+        report.note(
+            f"{name} is taken to have the same names and weights, because it cannot be read: {error.sentence}",
+            code="unreadable-target",
+        )
         return error

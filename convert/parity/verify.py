@@ -18,6 +18,7 @@ from convert.graph.mismatches import first_mismatch
 from convert.graph.names import names_in_target
 from convert.graph.tensors import ROUNDOFF, dtype_name
 from convert.graph.values import inverse_permutation, quantizes
+from convert.notes import Note
 from convert.options import Options
 from convert.parity.compare.declared_ends import hold_declared_ends
 from convert.parity.compare.outputs import LEAST
@@ -169,7 +170,8 @@ def _verify(
     if mode:
         verdict.lower(INCONCLUSIVE, mode)
     if verdict.status == FAIL or any(row.undecided for row in verdict.outputs):
-        verdict.notes += unrepeatable_sides(source, target, graph, _worst_feed(verdict, feeds), options, method)
+        found = unrepeatable_sides(source, target, graph, _worst_feed(verdict, feeds), options, method)
+        verdict.notes += [Note(text, code="unrepeatable") for text in found]
     if verdict.status == FAIL and verdict.outputs:
         verdict.divergence = _divergence_place(verdict, source, target, graph, feeds, options, method)
     if method.profile and verdict.outputs and not boundary_permutations(graph, options.layout):

@@ -65,7 +65,9 @@ def checked_conditions(model: ir.Model) -> list[str]:
 def note_lost_checks(lost: Sequence[str], target: str, report: Report) -> None:
     """Tell the user of sizes that the target takes although the model is not made for them."""
     if lost:
-        report.note(f"{target} cannot refuse sizes: give it only such as meet {' and '.join(lost)}")
+        report.note(
+            f"{target} cannot refuse sizes: give it only such as meet {' and '.join(lost)}", code="unchecked-sizes"
+        )
 
 
 def _replace(model: ir.Model, node: ir.Node, value: ir.Value, g: Graph | None) -> None:

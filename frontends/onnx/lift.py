@@ -123,7 +123,7 @@ def fix_values(model: ir.Model, options: Options, report: Report) -> None:
         model.graph.inputs.remove(value)
         value.name = f"{name}.fixed"
         ir.convenience.replace_all_uses_with(value, register_initializer(model.graph, str(name), content))
-        report.note(f"the input {name} has the fixed value {shown_value(given)}")
+        report.note(f"the input {name} has the fixed value {shown_value(given)}", code="fixed-input")
 
 
 def fix_inputs(model: ir.Model, options: Options, report: Report) -> None:

@@ -68,7 +68,10 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     inlined = inline_functions(proto)
     _check_attributes(inlined.graph.node)  # a call tells what those of a function's nodes are
     if contradiction := contradiction_in(proto.SerializeToString()):
-        report.note(f"the model contradicts itself, as ONNX's inference sees it, and may run nowhere: {contradiction}")
+        report.note(
+            f"the model contradicts itself, as ONNX's inference sees it, and may run nowhere: {contradiction}",
+            code="contradiction",
+        )
     _refuse_maps(inlined.graph)
     try:
         model = ir.serde.deserialize_model(inlined)
@@ -79,11 +82,14 @@ def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, re
     _attach_weights(model, weights)
     common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=SMALL)(model)
     if overridable:
-        report.note(f"inputs with default values became constants: {', '.join(overridable)}")
+        report.note(f"inputs with default values became constants: {', '.join(overridable)}", code="default-input")
     if overruled:
-        report.note(f"functions named as operators of ONNX were left out, as runtimes do: {', '.join(overruled)}")
+        report.note(
+            f"functions named as operators of ONNX were left out, as runtimes do: {', '.join(overruled)}",
+            code="left-out",
+        )
     if len(inlined.training_info):
-        report.note("training information in the file was left out")
+        report.note("training information in the file was left out", code="left-out")
     flatten_inputs(model, options)
     fix_values(model, options, report)
     check_dims(model)

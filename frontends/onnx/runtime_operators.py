@@ -96,7 +96,7 @@ def write_in_onnx(model: ir.Model, report: Report) -> None:
         raise Unsupported(problems=problems)
     counts = Counter(node.op_type for node in found)
     listing = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in sorted(counts.items()))
-    report.note(f"operators of ONNX Runtime's own were written in ONNX's: {listing}")
+    report.note(f"operators of ONNX Runtime's own were written in ONNX's: {listing}", code="runtime-operators")
     infer_facts(model)
 
 

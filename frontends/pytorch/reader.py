@@ -66,7 +66,9 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     if isinstance(thing, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return _read_script(thing, options, report, source.path)
     if _has_quantized_layers(thing):
-        report.note("the module was scripted first: torch.export does not take PyTorch's quantized tensors")
+        report.note(
+            "the module was scripted first: torch.export does not take PyTorch's quantized tensors", code="scripted"
+        )
         return _read_script(_compile_script(thing), options, report)
     if options.trace:
         return _read_traced(thing, options, report)
@@ -131,7 +133,10 @@ def _read_loops_over_hits(
                 report.notes[:] = before
                 continue
         if every:
-            report.note("loops over nonzero() go through all places: runs show that those without a hit change nothing")
+            report.note(
+                "loops over nonzero() go through all places: runs show that those without a hit change nothing",
+                code="control-flow",
+            )
         return model
     return None
 
@@ -157,7 +162,10 @@ def _read_with_fixed_counts(
         return _read_with_symbolic_numbers(thing, options, static, report, error)
     if met:
         numbers = ", ".join(map(str, sorted(set(met))))
-        report.note(f"torch.bincount counts numbers below its minlength, {numbers}: for others the model fails")
+        report.note(
+            f"torch.bincount counts numbers below its minlength, {numbers}: for others the model fails",
+            code="value-limits",
+        )
     return model
 
 
@@ -204,7 +212,10 @@ def _read_all_ways(
             raise Unsupported(f"{other.sentence}{asked}", hint=other.hint) from other
         raise Unsupported(f"{error.sentence}; both ways as an If: {other.sentence}", hint=error.hint) from other
     for line in sorted(lines):
-        report.note(f"forward decides on the value of a tensor at {line}: both ways are in the graph, behind an If")
+        report.note(
+            f"forward decides on the value of a tensor at {line}: both ways are in the graph, behind an If",
+            code="control-flow",
+        )
     return model
 
 
@@ -255,7 +266,7 @@ def _read_compiled(
             program = torch.jit.script(module)
     except Exception:
         raise error from None
-    report.note(f"the module was scripted: {why}")
+    report.note(f"the module was scripted: {why}", code="scripted")
     try:
         return _read_script(program, options, report)
     except (Unsupported, UsageError) as other:
@@ -303,7 +314,9 @@ def _read_traced(module: torch.nn.Module, options: Options, report: Report) -> i
             traced = torch.jit.trace(module, example_kwarg_inputs=kwargs, check_trace=False, strict=False)
         else:
             traced = torch.jit.trace(module, args, check_trace=False, strict=False)
-    report.note("--trace: only the path that the example took was converted; other inputs may need another")
+    report.note(
+        "--trace: only the path that the example took was converted; other inputs may need another", code="traced"
+    )
     return _read_script(traced, replace(options, fixed={}), report)
 
 

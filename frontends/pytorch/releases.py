@@ -28,7 +28,8 @@ def note_release(report: Report) -> None:
     if RELEASE not in TRIED:
         report.note(
             f"this converter was not tested with PyTorch {torch.__version__} (but with {_tried()}): "
-            "rely on the verification"
+            "rely on the verification",
+            code="untested-version",
         )
 
 

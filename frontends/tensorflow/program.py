@@ -78,7 +78,10 @@ def note_renamed(inputs: Collection[str], outputs: Iterable[str], report: Report
     """Tell which outputs have `_output` behind their name (`runner.names.distinct_names`)."""
     for name in outputs:
         if name.removesuffix("_output") in inputs and name.endswith("_output"):
-            report.note(f"the output {name.removesuffix('_output')} is called {name}, because an input has its name")
+            report.note(
+                f"the output {name.removesuffix('_output')} is called {name}, because an input has its name",
+                code="renamed",
+            )
 
 
 def lower(program: Program, options: Options, report: Report) -> ir.Model:
@@ -89,7 +92,8 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
         report.note(
             f"{', '.join(sorted(departing))}: TensorFlow's oneDNN kernels, its default on processors with AVX-512 and "
             "VNNI, can give other levels than documented, or none; the graph holds those of the kernels without oneDNN "
-            "(TF_ENABLE_ONEDNN_OPTS=0), and a file is verified against these"
+            "(TF_ENABLE_ONEDNN_OPTS=0), and a file is verified against these",
+            code="kernel-numbers",
         )
     note_defaults(body, walker.functions_in(body), program.buffer, report, cuttable=program.cuttable)
     g = NamingGraph(program.name)
@@ -114,7 +118,10 @@ def lower(program: Program, options: Options, report: Report) -> ir.Model:
     for value, name in zip(results, program.outputs, strict=True):
         value = value.read(g) if isinstance(value, Variable) and value.reference else value
         if isinstance(value, Complex):
-            report.note(f"the output {name} is complex: its last dim, of 2, holds the real and the imaginary part")
+            report.note(
+                f"the output {name} is complex: its last dim, of 2, holds the real and the imaginary part",
+                code="complex-pairs",
+            )
             value = stack_parts(g, value)
         if not isinstance(value, ir.Value):
             raise Unsupported(f"the output {name!r} is a resource, not a tensor")
@@ -187,7 +194,10 @@ def _add_argument(
             hint=f"say what it is: --input '{described.name}:{dtype.name.lower()}[batch,...]'",
         )
     pair = None if shape is None else [*shape, 2]
-    report.note(f"the input {described.name} is complex: its last dim, of 2, holds the real and the imaginary part")
+    report.note(
+        f"the input {described.name} is complex: its last dim, of 2, holds the real and the imaginary part",
+        code="complex-pairs",
+    )
     return split_parts(
         g, add_input(g, described.name, SHORT_NAMES[_PARTS[dtype]], pair, InputSpec(shape=given), bounds)
     )

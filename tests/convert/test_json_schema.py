@@ -15,8 +15,9 @@ from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
 from convert.cli import cli
+from convert.notes import Note
 from convert.report import SCHEMA_VERSION, Report, to_json
-from convert.verdict import GenerationVerdict, Verdict
+from convert.verdict import GenerationVerdict, OutputVerdict, Slice, Verdict
 
 pytestmark = pytest.mark.not_core
 
@@ -123,7 +124,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         found.append(json.loads(done.stdout, parse_constant=lambda text: pytest.fail(f"{text} is no JSON")))
         assert found[-1]["exit_code"] == code
     departed = GenerationVerdict("INCONCLUSIVE", 32, 2, 7, "a tie", 1e-6, 2e-6)
-    generated = Report("verify", verdict=Verdict("PASS", generation=departed))
+    row = OutputVerdict("y", slices=[Slice("y[0]", 4, 61.5, 1.0, 0.0)])
+    note = Note("Relu: why", code="special-values", operators=["Relu"])
+    generated = Report("verify", verdict=Verdict("PASS", outputs=[row], notes=[note], generation=departed))
     return [*found, json.loads(generated.to_json())]
 
 

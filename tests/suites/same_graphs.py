@@ -284,7 +284,7 @@ def converted(source: Any, to: str, path: Path, options: Mapping[str, Any]) -> l
         del report["seconds"]  # wall times
         report["output_bytes"] -= to == "tf" and (path / "fingerprint.pb").stat().st_size  # a random number's length
         lines = list(DESCRIBED[to](path))
-        lines += [f"note {number} {note}" for number, note in enumerate(report.pop("notes"))]
+        lines += [f"note {number} {note['text']}" for number, note in enumerate(report.pop("notes"))]
         lines += [f"report/{key} {_json(value)}" for key, value in report.items()]
     except Exception as error:
         outcome = "refused" if isinstance(error, convert.ConvertError) else "failed"

@@ -65,7 +65,7 @@ def _write_init_fills(weights: Sequence[Blob], folder: Path, report: Report) -> 
         assert blob.content is not None
         written += _write_fills(folder, fill_operators(blob.name, blob.content, blob.device))
     if written > _LARGEST_TEXT:
-        report.note(f"init_net.pb has {written:,} bytes and got no text form (1 MiB at most)")
+        report.note(f"init_net.pb has {written:,} bytes and got no text form (1 MiB at most)", code="no-text-form")
     return written
 
 
@@ -81,7 +81,10 @@ def _write_database(weights: Sequence[Blob], folder: Path, report: Report) -> in
         _set_argument(load.arg.add(name=key), value)
     frame.op.extend(copy_to_device(blob.name, blob.device) for blob in weights if blob.device)
     (folder / "init_net.pb").write_bytes(frame.SerializeToString())
-    report.note(f"the weights do not fit init_net.pb; it loads them from {DATABASE} in the workspace's root folder")
+    report.note(
+        f"the weights do not fit init_net.pb; it loads them from {DATABASE} in the workspace's root folder",
+        code="weights-beside",
+    )
     return frame.ByteSize()
 
 

@@ -177,7 +177,10 @@ def export_model(
     with quiet():
         kept_out = settle_small_sizes(program, module, model, inputs, sizes, from_two=from_two)
     if kept_out and report is not None:
-        report.note(f"PyTorch captures the network for sizes of {', '.join(kept_out)} from 2 on: 1 is refused")
+        report.note(
+            f"PyTorch captures the network for sizes of {', '.join(kept_out)} from 2 on: 1 is refused",
+            code="size-limits",
+        )
     return program
 
 

@@ -11,6 +11,7 @@ from convert import plugin
 from convert.declared_ends import DeclaredEnd, DeclaredEnds
 from convert.graph.values import inverse_permutation
 from convert.naming import Names
+from convert.notes import Note
 from convert.parity.method import VerifyMethod
 from convert.parity.pairing.counterparts import Counterparts
 from convert.passes.layout.boundary import boundary_permutations
@@ -43,9 +44,11 @@ def hold_declared_ends(
     if own is not None:
         inherited = set(wrong) & set(contradictions(own, graph, outputs, "", Names(), dtypes=False))
         wrong = [each for each in wrong if each not in inherited]
-        verdict.notes += [f"the target {each}, as the source does" for each in sorted(inherited)]
+        verdict.notes += [
+            Note(f"the target {each}, as the source does", code="contradiction") for each in sorted(inherited)
+        ]
     if method.theirs:
-        verdict.notes += [f"the target {each}" for each in wrong]
+        verdict.notes += [Note(f"the target {each}", code="contradiction") for each in wrong]
     elif wrong:
         verdict.lower(FAIL, f"the target {wrong[0]}", "backend")
 

@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph.tensors import widened_array
+from convert.notes import Note
 from convert.parity.compare.randomness import random_outputs
 from convert.parity.magnitudes import rms
 from convert.runners.process import Outputs
@@ -75,7 +76,12 @@ def hold_draws(verdict: Verdict, graph: ir.Model, ours: Outputs, theirs: Outputs
             continue
         drawing = [who for who, runs in (("source", a), ("target", b)) if redraws(runs)]
         if len(drawing) == 1:
-            verdict.notes.append(f"output {row.name!r}: in {len(a)} runs only the {drawing[0]} gives other numbers")
+            verdict.notes.append(
+                Note(
+                    f"output {row.name!r}: in {len(a)} runs only the {drawing[0]} gives other numbers",
+                    code="random-differs",
+                )
+            )
         if len(drawing) < 2:
             continue
         found = distribution_difference(a, b)
@@ -83,7 +89,12 @@ def hold_draws(verdict: Verdict, graph: ir.Model, ours: Outputs, theirs: Outputs
             row.lower(FAIL, f"{found}, which chance does once in {1 / FALSE_ALARMS:,.0f} cases at the most")
             verdict.lower(FAIL, f"{row.name}: {row.reason}")
         else:
-            verdict.notes.append(f"output {row.name!r}: {len(a)} draws of source and target have one mean and spread")
+            verdict.notes.append(
+                Note(
+                    f"output {row.name!r}: {len(a)} draws of source and target have one mean and spread",
+                    code="random-output",
+                )
+            )
 
 
 def redraws(arrays: Sequence[np.ndarray]) -> bool:

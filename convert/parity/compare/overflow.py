@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph.tensors import ROUNDOFF, widened_array
+from convert.notes import Note
 from convert.parity.compare.outputs import FACTOR, distance
 from convert.parity.evidence import RunOutputs, reference_outputs, without_feed
 from convert.parity.explain.rounding import UNDECIDED
@@ -18,7 +19,7 @@ from convert.parity.magnitudes import rms
 
 def without_overflow(
     graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs
-) -> tuple[list[Feed], RunOutputs, list[str]]:
+) -> tuple[list[Feed], RunOutputs, list[Note]]:
     """Feeds and outputs without the sets of larger numbers on which the source overflows or only rounds, with notes.
 
     What rounding alone moves by more than `MOST`, as where gates are saturated, shows nothing that the usual sets do
@@ -45,7 +46,10 @@ def without_overflow(
     for place in reversed(over):
         runs = without_feed(runs, place)
     notes = [
-        f"larger numbers are not verified: {why} on {'; '.join(feeds[i].label for i in places)}"
+        Note(
+            f"larger numbers are not verified: {why} on {'; '.join(feeds[i].label for i in places)}",
+            code="large-unverified",
+        )
         for why, places in found.items()
     ]
     return [f for i, f in enumerate(feeds) if i not in over], runs, notes

@@ -74,7 +74,7 @@ def judge_special(
     for them: a stretched picture that is written as products of matrices has NaN in whole rows and columns.
     """
     if run.refused:
-        verdict.notes.append(f"special values are not verified: {run.refused}")
+        verdict.notes.append(Note(f"special values are not verified: {run.refused}", code="special-unverified"))
         return
     verdict.feeds.append(run.label)
     undeclared: list[str] = []
@@ -104,30 +104,45 @@ def judge_special(
         operators = ", ".join(sorted(set(known)))
         if not rest:
             what = f"what {operators} make of special values differs, as other notes say"
-            verdict.notes.append(Note(f"{name}: on {run.label}, {found}; {what}"))
+            verdict.notes.append(
+                Note(f"{name}: on {run.label}, {found}; {what}", code="special-values", operators=sorted(set(known)))
+            )
             continue
         ours = exact is not None and computed is not None and special_difference(source, exact, None, computed)
         beside = f"in rows where what {operators} make of special values is no reason, " if known else ""
         what = f"{name}: on {run.label}, {beside}{rest}"
         if not ours and not special_difference(source, exact, against, _with_nan(got, source)):
-            verdict.notes.append(Note(f"{what}: its kernels lose a NaN, as fused activations and recurrent cells do"))
+            verdict.notes.append(
+                Note(
+                    f"{what}: its kernels lose a NaN, as fused activations and recurrent cells do",
+                    code="special-values",
+                )
+            )
             undeclared.append(name)
         elif not ours and not special_difference(source, exact, against, _with_denormals(got, source)):
-            verdict.notes.append(Note(f"{what}: its kernels take denormal numbers for 0"))
+            verdict.notes.append(Note(f"{what}: its kernels take denormal numbers for 0", code="special-values"))
             undeclared.append(name)
         elif not looks and not special_difference(source, exact, against, _without_spread(got, source)):
-            verdict.notes.append(Note(f"{what}: NaN and infinities reach other elements than in the source"))
+            verdict.notes.append(
+                Note(f"{what}: NaN and infinities reach other elements than in the source", code="special-values")
+            )
             spread.append(name)
         elif verdict.status == PASS:
             verdict.lower(FAIL, what, "frontend" if ours else "backend")
     if undeclared and verdict.status != FAIL:
         verdict.notes.append(
-            f"special values: the kernels of the target lose a NaN or a denormal; {_outputs(undeclared)}"
+            Note(
+                f"special values: the kernels of the target lose a NaN or a denormal; {_outputs(undeclared)}",
+                code="special-differs",
+            )
         )
 
     if spread and verdict.status != FAIL:
         verdict.notes.append(
-            f"special values: NaN and infinities reach other elements than in the source; {_outputs(spread)}"
+            Note(
+                f"special values: NaN and infinities reach other elements than in the source; {_outputs(spread)}",
+                code="special-differs",
+            )
         )
 
 

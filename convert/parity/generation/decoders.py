@@ -11,6 +11,7 @@ from convert import plugin
 from convert.activity import doing
 from convert.errors import ConvertError, Unsupported
 from convert.graph.values import known_dims
+from convert.notes import Note
 from convert.options import Options
 from convert.parity.compare.outputs import FACTOR, LEAST, OUTLIER
 from convert.parity.magnitudes import rms, smaller_parts
@@ -42,7 +43,7 @@ def hold_generation(
         wanted = generate_with(source, "source", how, prompt, options, method)
         got = generate_with(target, "target", _in_target(how, method), prompt, method.target, method)
     except ConvertError as error:
-        verdict.notes.append(f"generation was not compared: {error.sentence}")
+        verdict.notes.append(Note(f"generation was not compared: {error.sentence}", code="not-compared"))
         return
     verdict.generation = compare_generation(wanted, got, logits.noise, logits.small_floor)
     if verdict.generation.status == FAIL:

@@ -19,6 +19,7 @@ from convert.errors import ConvertError
 from convert.graph.claims import Claims, claims_in_force
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY, RANGE_KEY
 from convert.graph.tensors import numpy_dtype
+from convert.notes import Note
 from convert.parity.inputs.feeds import Spans, complete_sizes, fed_shape, feed_sizes, free_dims, integer_bound
 from convert.parity.inputs.size_guards import broken_guards
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
@@ -55,7 +56,11 @@ def compare_beyond_claims(
         try:
             beyond = judge(sizes, spans)
         except ConvertError as error:  # of the source, whose limits are real then
-            verdict.notes.append(f"compared at {whose}: beyond that the source does not run ({error.message})")
+            verdict.notes.append(
+                Note(
+                    f"compared at {whose}: beyond that the source does not run ({error.message})", code="limited-sizes"
+                )
+            )
             return verdict
     verdict.feeds += [label for label in beyond.feeds if label not in verdict.feeds]
     if beyond.status == PASS:

@@ -21,6 +21,7 @@ from convert.graph.metadata import DIMS_KEY
 from convert.graph.tensors import dtype_name, numpy_dtype
 from convert.graph.values import Dim, known_dims
 from convert.naming import Names
+from convert.notes import Note
 from convert.passes.layout.boundary import Moves, boundary_permutations
 
 NONE = Names()
@@ -39,7 +40,7 @@ class Counterparts:
     order: Sequence[str]
     kept: Sequence[int]
     dtypes: Mapping[str, np.dtype] = field(default_factory=dict)
-    notes: Sequence[str] = ()
+    notes: Sequence[Note] = ()
 
     def feed(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Inputs of the left as the right takes them."""
@@ -82,14 +83,17 @@ def find_counterparts(
     extra = [str(v.name) for v in right.graph.outputs if v.name not in paired]
     for which, rest in zip(names, (skipped, extra), strict=True):
         if rest:
-            more.append(f"not compared, of {which} only: {', '.join(rest)}")
+            more.append(Note(f"not compared, of {which} only: {', '.join(rest)}", code="not-compared"))
     theirs = {str(v.name): v for v in right.graph.inputs}
     dtypes = {
         str(v.name): numpy_dtype(other.dtype)
         for v in left.graph.inputs
         if (other := theirs[inputs[str(v.name)]]).dtype not in (v.dtype, None) and v.dtype is not None
     }
-    more += [f"input {n!r} is {d} in {names[1]}: both are given numbers that either holds" for n, d in dtypes.items()]
+    more += [
+        Note(f"input {n!r} is {d} in {names[1]}: both are given numbers that either holds", code="paired-otherwise")
+        for n, d in dtypes.items()
+    ]
     kept = [i for i, v in enumerate(left.graph.outputs) if v in compared]
     return Counterparts(inputs, outputs, [str(v.name) for v in right.graph.outputs], kept, dtypes, [*notes, *more])
 
@@ -134,7 +138,7 @@ def _pair(
     made: Mapping[str, str],
     moved: Moves,
     lists: _Lists,
-) -> tuple[dict[str, str], list[str]]:
+) -> tuple[dict[str, str], list[Note]]:
     """Left name to right name, in the left's order, and notes on those that were not paired by name."""
     found: dict[str, str] = {}
     theirs = {str(v.name): v for v in right}
@@ -156,13 +160,22 @@ def _pair(
     rest, others_left = _rest(left, found), _rest(right, found.values())
     if len(rest) > len(others_left) or (what == "input" and len(rest) < len(others_left)):
         raise lists.error(f"the {what}s do not pair")
-    notes = [f"{what} {a!r} is taken for {b!r}" for a, b in found.items() if a != b and given.get(a) != b]
+    notes = [
+        Note(f"{what} {a!r} is taken for {b!r}", code="paired-otherwise")
+        for a, b in found.items()
+        if a != b and given.get(a) != b
+    ]
     if rest:
         placed, how = _by_place(rest, others_left, moved)
         if not placed:
             raise lists.error(f"which {what} belongs to which is not plain")
         pairs = ", ".join(f"{a} = {b}" for a, b in placed.items())
-        notes.append(f"{what}s paired by {how}, because the names differ: {pairs} (--map left=right says otherwise)")
+        notes.append(
+            Note(
+                f"{what}s paired by {how}, because the names differ: {pairs} (--map left=right says otherwise)",
+                code="paired-by-place",
+            )
+        )
         found |= placed
     return {str(v.name): found[str(v.name)] for v in left}, notes
 
@@ -243,7 +256,9 @@ def _check_pair(what: str, left: ir.Value, right: ir.Value, moved: Moves, lists:
         raise lists.error(f"input {left.name!r} differs")
 
 
-def narrow_dims(left: ir.Model, right: ir.Model, pairs: Counterparts, layout: str, names: tuple[str, str]) -> list[str]:
+def narrow_dims(
+    left: ir.Model, right: ir.Model, pairs: Counterparts, layout: str, names: tuple[str, str]
+) -> list[Note]:
     """Give the left's dynamic input dims the size that the right is fixed to, or its bounds; notes on that.
 
     Raises `UsageError` where no size suits both.
@@ -280,7 +295,10 @@ def narrow_dims(left: ir.Model, right: ir.Model, pairs: Counterparts, layout: st
     if narrower:
         target = Claims("the target", narrower, {n: own[n] for n in narrower if n in own})
         left.meta[CLAIMS_KEY] = [*left.meta.get(CLAIMS_KEY, []), target]
-    return [f"compared at {name} = {size} only, which {names[1]} is fixed to" for name, size in fixed.items()]
+    return [
+        Note(f"compared at {name} = {size} only, which {names[1]} is fixed to", code="limited-sizes")
+        for name, size in fixed.items()
+    ]
 
 
 def _both(one: Sequence[int | None], other: Sequence[int | None]) -> list[int | None]:

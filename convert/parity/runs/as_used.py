@@ -12,6 +12,7 @@ import numpy as np
 
 from convert import plugin
 from convert.errors import ConvertError, Unsupported
+from convert.notes import Note
 from convert.options import Options
 from convert.runners.process import AS_USED, Limits, Outputs, RunningChild, execute, settings_of
 from convert.source import Source
@@ -28,7 +29,7 @@ class TargetRuns:
 
     children: list[tuple[str, RunningChild]] = field(default_factory=list)
     kind: str = ""
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
     def stop(self) -> None:
         """End what still runs."""
@@ -48,7 +49,7 @@ class TargetRuns:
                 continue
             for way, outputs in ways.items():
                 if isinstance(outputs, Unsupported) and way in optional:
-                    self.notes.append(outputs.sentence)
+                    self.notes.append(Note(outputs.sentence, code="other-runtime"))
                 elif isinstance(outputs, Unsupported):
                     errors.append((setting, outputs))
                 else:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from convert.errors import ConvertError, Unsupported
 from convert.graph.values import inverse_permutation
+from convert.notes import Note
 from convert.options import Options
 from convert.parity.compare.distribution import DRAWS, hold_draws
 from convert.parity.compare.randomness import describe_repeats, random_outputs
@@ -50,7 +51,12 @@ def compare_draws(
     """Look, in place, whether random outputs of both sides have one distribution on the largest of the inputs."""
     feed = max(feeds, key=lambda f: sum(a.size for a in f.arrays.values()))
     if not is_small(graph, feed):
-        verdict.notes.append("random outputs are not compared in distribution: that takes too many runs of this model")
+        verdict.notes.append(
+            Note(
+                "random outputs are not compared in distribution: that takes too many runs of this model",
+                code="not-compared",
+            )
+        )
         return
     found = _repeated_runs(source, target, graph, feed, DRAWS, options, method)
     ours, theirs = found["source"], found["target"]

@@ -8,6 +8,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from convert.errors import BrokenPackage, ConvertError, ResourceLimit, Unsupported, UsageError
+from convert.notes import Note
 from convert.options import Options
 from convert.parity.evidence import RunOutputs
 from convert.parity.inputs.feeds import (
@@ -54,7 +55,7 @@ def run_where_it_runs(
     graph: ir.Model,
     options: Options,
     method: VerifyMethod,
-) -> tuple[RunOutputs, list[Feed], list[str]]:
+) -> tuple[RunOutputs, list[Feed], list[Note]]:
     """What `run` gives, the feeds that it gives it for, and notes on what was not as usual.
 
     Where the source refuses `feeds`, dims that are alike are tried, closer integers, then other sizes of the dynamic
@@ -69,10 +70,15 @@ def run_where_it_runs(
         if method.arrays is not None:
             raise refusal.error from None
         refused = first = refusal.error
-    notes: list[str] = []
+    notes: list[Note] = []
     alike = draw((), {})
     if [feed.label for feed in alike if not feed.edge] != [feed.label for feed in feeds if not feed.edge]:
-        notes = ["the source does not run where the sides of its inputs are not alike: compared with such as are"]
+        notes = [
+            Note(
+                "the source does not run where the sides of its inputs are not alike: compared with such as are",
+                code="limited-sizes",
+            )
+        ]
         try:
             return *_run(run, alike), notes
         except _SourceRefusal:
@@ -81,7 +87,12 @@ def run_where_it_runs(
     for spans in closer_spans(graph, options.examples):
         closer = draw((), spans)
         shown = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in spans.items())
-        notes = [f"the source does not run on every integer: compared with {shown} (--inputs gives others)"]
+        notes = [
+            Note(
+                f"the source does not run on every integer: compared with {shown} (--inputs gives others)",
+                code="limited-inputs",
+            )
+        ]
         try:
             return *_run(run, closer), notes
         except _SourceRefusal:
@@ -94,19 +105,25 @@ def run_where_it_runs(
             continue
         found = draw(sizes, limits)
         try:
-            return *_run(run, found), [*remarks, describe_search(graph, sizes)]
+            return *_run(run, found), [*remarks, Note(describe_search(graph, sizes), code="limited-sizes")]
         except _SourceRefusal as refusal:
             refused = refusal.error
     given = [feed for feed in feeds if feed.label == GIVEN]
     if not given:
         raise refused
     if integers := _with_integers_of(given[0], graph, draw):
-        note = "the source runs on no integers that were drawn: compared with the example's (--inputs gives others)"
+        note = Note(
+            "the source runs on no integers that were drawn: compared with the example's (--inputs gives others)",
+            code="limited-inputs",
+        )
         try:
             return *_run(run, [*given, *integers]), [note]
         except _SourceRefusal:
             pass
-    note = f"compared on the example alone: the source runs on no inputs that were drawn ({first.sentence})"
+    note = Note(
+        f"compared on the example alone: the source runs on no inputs that were drawn ({first.sentence})",
+        code="limited-inputs",
+    )
     return run(given), given, [note]
 
 
@@ -120,7 +137,7 @@ def _is_empty(runs: RunOutputs) -> bool:
     return not isinstance(found, Unsupported) and not any(array.size for outputs in found for array in outputs.values())
 
 
-def _longer_runs(run: Run, draw: Draw, graph: ir.Model) -> tuple[RunOutputs, list[Feed], list[str]] | None:
+def _longer_runs(run: Run, draw: Draw, graph: ir.Model) -> tuple[RunOutputs, list[Feed], list[Note]] | None:
     """What is run where the dims behind the leading ones are longer, as for the frames of a sound: 8, 64, 512 times.
 
     None where outputs stay empty, or the source refuses.
@@ -143,7 +160,8 @@ def _longer_runs(run: Run, draw: Draw, graph: ir.Model) -> tuple[RunOutputs, lis
             return None
         if not _is_empty(runs):
             shown = " and ".join(", ".join(f"{n}={s[n]}" for n in free) for s in sizes)
-            return runs, taken, [f"at the sizes that are usual no output has an element: compared at {shown}"]
+            why = f"at the sizes that are usual no output has an element: compared at {shown}"
+            return runs, taken, [Note(why, code="limited-sizes")]
     return None
 
 

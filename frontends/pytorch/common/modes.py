@@ -27,7 +27,9 @@ def note_training(module: nn.Module, report: Report) -> None:
     names = [name or type(part).__name__ for name, part in module.named_modules() if _acts_on_mode(part)]
     if names:
         shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-        report.note(f"the module is in training mode ({shown}): it is converted as module.eval() computes")
+        report.note(
+            f"the module is in training mode ({shown}): it is converted as module.eval() computes", code="training-mode"
+        )
 
 
 def _acts_on_mode(part: nn.Module) -> bool:
@@ -68,14 +70,16 @@ def note_fast_path(module: Any, report: Report) -> None:
         report.note(
             "the program has nn.TransformerEncoder's layers: without gradients PyTorch takes fused kernels, which give "
             "NaN for a query that may attend to nothing, and zeros at padded places where the encoder nests tensors; "
-            "the converted model gives what the layers compute with gradients; other places are the same"
+            "the converted model gives what the layers compute with gradients; other places are the same",
+            code="kernel-ways",
         )
     for name, part in module.named_modules() if isinstance(module, nn.Module) else ():
         if isinstance(part, nn.TransformerEncoder) and getattr(part, "use_nested_tensor", False):
             report.note(
                 f"{name or 'the module'} is a TransformerEncoder: without gradients PyTorch's fast path gives zeros "
                 "at places that src_key_padding_mask leaves out, the converted model what the layers compute there "
-                "(as with torch.backends.mha.set_fastpath_enabled(False)); other places are the same"
+                "(as with torch.backends.mha.set_fastpath_enabled(False)); other places are the same",
+                code="kernel-ways",
             )
             return
 

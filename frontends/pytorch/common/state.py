@@ -258,20 +258,26 @@ def refuse_assignments(program: ExportedProgram, assigned: Mapping[str, Any], re
         if value is UNSET:
             report.note(
                 f"forward leaves a tensor in {path}, where there is none before: the converted model computes every "
-                "time as it does in a first call; what has to be kept is registered with register_buffer, as a tensor"
+                "time as it does in a first call; what has to be kept is registered with register_buffer, as a tensor",
+                code="dropped-state",
             )
         elif isinstance(value, Problem):
             report.note(
                 f"{value.why}, without a look at what it was: the converted model keeps none of it, and computes every "
-                "time as it does in a first call"
+                "time as it does in a first call",
+                code="dropped-state",
             )
         elif value is None:
             report.note(
                 f"forward puts a tensor into {path.rpartition('.')[0]}; the converted model keeps none of it, and "
-                "computes every time as it does in a first call"
+                "computes every time as it does in a first call",
+                code="dropped-state",
             )
         elif path not in tensors:
-            report.note(f"forward changes the number {path}; the converted model computes with {value} at every call")
+            report.note(
+                f"forward changes the number {path}; the converted model computes with {value} at every call",
+                code="dropped-state",
+            )
 
 
 @contextmanager

@@ -36,7 +36,10 @@ def widen_graph(module: Any, model: ir.Model, options: Options, report: Report) 
         if options.dtype or options.quantize or not stored
         else (f"; --dtype {' or '.join(stored)} stores what stands it narrower")
     )
-    report.note(f"{' and '.join(found)} of the source becomes float32, which the target's runtime computes in{ask}")
+    report.note(
+        f"{' and '.join(found)} of the source becomes float32, which the target's runtime computes in{ask}",
+        code="wider-dtype",
+    )
 
 
 def narrow_dtypes(module: Any, options: Options) -> set[str]:

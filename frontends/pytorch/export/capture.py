@@ -68,7 +68,7 @@ def capture(
                 first = first or error
                 continue
             if remarks:
-                report.note(remarks)
+                report.note(remarks, code="assumed-input")
             note_fixed_dims(wished, options, report)
             if dtype_hint(module, call):  # without content PyTorch multiplies float32 by float16
                 check_runs(module, call)
@@ -216,7 +216,8 @@ def _capture_call(module: nn.Module, call: Call, report: Report, messages: Seque
         where = location_suffix(lines.get((name, p), ""))
         report.note(
             f"the dim {call[name].wishes[p].name or p} of {name} is fixed at {kept[name].tensor.shape[p]}: "
-            f"forward is written for one size{where}"
+            f"forward is written for one size{where}",
+            code="fixed-dim",
         )
     return _export(module, kept, report)
 
@@ -263,7 +264,7 @@ def _export(module: nn.Module, call: Call, report: Report) -> Capture:
     _erase_failed_calls(program)
     restore_names(program, module, call)
     for note in watching[without_checks]:
-        report.note(note)
+        report.note(note, code="dropped-check")
     refuse_assignments(program, watching[track_assignments], report)
     if watching[watch_seeds]:
         refuse_seeded(program)

@@ -102,7 +102,7 @@ def lower(
         model = g.model()
     if states:
         write_initial_states(model, states, {**program.constants, **program.state_dict})
-        report.note(_state_note(states))
+        report.note(_state_note(states), code="state-inputs")
     sizes.note(report)
     sizes.write_metadata(model)
     _drop_unused(model)

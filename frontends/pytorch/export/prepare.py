@@ -93,7 +93,10 @@ def prepare_program(program: ExportedProgram, report: Report) -> ExportedProgram
     program = with_explicit_writes(program)
     kinds = {s.kind for s in program.graph_signature.output_specs} if program is not asked else set()
     if OutputKind.USER_INPUT_MUTATION in kinds:
-        report.note("forward writes to one of its inputs in place; the converted model leaves its inputs as they are")
+        report.note(
+            "forward writes to one of its inputs in place; the converted model leaves its inputs as they are",
+            code="in-place-input",
+        )
     for _ in range(8):
         table = _decompositions(program)
         if not table:

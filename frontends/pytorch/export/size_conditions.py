@@ -114,11 +114,13 @@ class SizeConditions:
             where = f" with {self.way.text}" if self.way.known else ""
             report.note(
                 f"the way that forward takes depends on sizes{where}{at}: the converted model takes that for "
-                f"{', '.join(map(_with_words, shown))}, and fails when it runs for others"
+                f"{', '.join(map(_with_words, shown))}, and fails when it runs for others",
+                code="size-limits",
             )
         if self.unchecked:
             report.note(
-                f"the program holds for sizes with {', '.join(self.unchecked)}: the converted model does not check it"
+                f"the program holds for sizes with {', '.join(self.unchecked)}: the converted model does not check it",
+                code="unchecked-sizes",
             )
 
     def check_inputs(self, g: Graph, env: dict[torch.fx.Node, Any]) -> None:

@@ -23,6 +23,7 @@ from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY, WAYS_KEY
 from convert.graph.size_checks import conditions_of, holds
 from convert.graph.values import known_dims, names_in_use
+from convert.notes import Note
 from convert.parity.inputs.size_guards import sizes_meeting, value_of
 from convert.report import Report
 
@@ -63,7 +64,10 @@ def read_size_ways(module: nn.Module, done: Capture, wanted: Mapping[Place, str]
         found = None
     if found is None:
         return lower(done.program, report, wanted, done.branches)
-    lines = (f"forward decides on sizes at {line}: both ways are in the graph, behind an If" for line in found.lines)
+    lines = (
+        Note(f"forward decides on sizes at {line}: both ways are in the graph, behind an If", code="control-flow")
+        for line in found.lines
+    )
     for note in dict.fromkeys((*found.notes, *lines)):
         if note not in report.notes:
             report.note(note)
@@ -81,7 +85,7 @@ class _Graph:
     model: ir.Model
     limits: list[tuple[Way, _Bounds, list[str]]]
     lines: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
 
 class _SizeWays:

@@ -61,7 +61,10 @@ def read_with_static_dims(
         example = call[name]
         size = fixed_example(example, [place]).tensor.shape[place]
         label = example.wishes[place].name or place
-        report.note(f"the dim {label} of {name} is fixed at {size}: a dynamic one does not convert ({_why(error)})")
+        report.note(
+            f"the dim {label} of {name} is fixed at {size}: a dynamic one does not convert ({_why(error)})",
+            code="fixed-dim",
+        )
     return model
 
 

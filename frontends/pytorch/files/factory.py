@@ -77,7 +77,7 @@ def _made_module(make: Callable[..., Any], arguments: Mapping[str, Any], options
         )
     if given:
         listed = ", ".join(f"{name}={value!r:.60}" for name, value in given.items())
-        report.note(f"{options.model} is called with the file's hyper_parameters: {listed}")
+        report.note(f"{options.model} is called with the file's hyper_parameters: {listed}", code="loaded-as")
     return _called(make, given, options)
 
 
@@ -107,7 +107,10 @@ def _loads_by_itself(module: torch.nn.Module, states: Sequence[tuple[str, Mappin
             lacking = set(found.missing_keys) & needed_names(module)
             if given and not lacking and not found.unexpected_keys:
                 of = f" of {place}" if place else ""
-                report.note(f"the weights{of} were loaded by the module itself, which takes other names than its own")
+                report.note(
+                    f"the weights{of} were loaded by the module itself, which takes other names than its own",
+                    code="weights-prefix",
+                )
                 return True
     return False
 
@@ -122,7 +125,9 @@ def _in_one_dtype(
     other = [n for n, t in weights.items() if t.is_floating_point() and own.get(n, t.dtype) != t.dtype]
     if other:
         shown = ", ".join(other[:4]) + (" …" if len(other) > 4 else "")
-        report.note(f"the weights are of several dtypes: {shown} were cast to those that the module has")
+        report.note(
+            f"the weights are of several dtypes: {shown} were cast to those that the module has", code="cast-weights"
+        )
     return {**weights, **{name: weights[name].to(own[name]) for name in other}}
 
 
@@ -155,19 +160,22 @@ def _note_choice(places: Sequence[str], place: str, match: Match, report: Report
         )
     others = [p for p in places if p != place]
     if others:
-        report.note(f"the weights are those of {place}; {places_note(others)} would fit too")
+        report.note(f"the weights are those of {place}; {places_note(others)} would fit too", code="chosen-part")
     off = [*(f"{part}." for part in match.wrappers if f"{part}." not in match.prefix), match.prefix]
     off = [part for part in off if part]
     by = " (DataParallel)" if "module" in match.wrappers else ""
     if off:
-        report.note(f"the prefix {' and '.join(map(repr, off))} was taken off the names of the weights{by}")
+        report.note(
+            f"the prefix {' and '.join(map(repr, off))} was taken off the names of the weights{by}",
+            code="weights-prefix",
+        )
     if match.added:
-        report.note(f"the prefix {match.added!r} was put before the names of the weights")
+        report.note(f"the prefix {match.added!r} was put before the names of the weights", code="weights-prefix")
     if match.rivals:
-        report.note(f"the weights under {', '.join(match.rivals)} would fit too")
+        report.note(f"the weights under {', '.join(match.rivals)} would fit too", code="chosen-part")
     if match.beside:
         shown = ", ".join(match.beside[:4]) + (" …" if len(match.beside) > 4 else "")
-        report.note(f"{len(match.beside)} tensors beside the weights were left: {shown}")
+        report.note(f"{len(match.beside)} tensors beside the weights were left: {shown}", code="unused-weights")
 
 
 def factory(text: str) -> Callable[[], Any]:

@@ -84,9 +84,12 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
     if unused := sorted(loaded["unexpected_keys"]):
         report.note(
             f"weights of the folder that {type(model).__name__} has no place for are left out: "
-            f"{', '.join(unused[:8])}{' …' if unused[8:] else ''}"
+            f"{', '.join(unused[:8])}{' …' if unused[8:] else ''}",
+            code="unused-weights",
         )
-    report.note(f"the folder was loaded as {type(model).__name__} of transformers {transformers.__version__}")
+    report.note(
+        f"the folder was loaded as {type(model).__name__} of transformers {transformers.__version__}", code="loaded-as"
+    )
     return model.eval()
 
 
@@ -205,7 +208,8 @@ def note_windows(model: Any, report: Report) -> None:
             report.note(
                 f"input_ids has a length of {spec.shape[1].size}: attention in windows is captured for one length; "
                 f"--input input_ids:int64[batch,N] and the same for its mask give another multiple of {window}, "
-                "and a shorter text is filled up with zeros in its mask"
+                "and a shorter text is filled up with zeros in its mask",
+                code="fixed-dim",
             )
 
 

@@ -97,7 +97,9 @@ def check_archive(path: Path, options: Options, report: Report) -> None:
     if not options.trust:
         check_storages(path)
     if not check_checksums(path):
-        report.note(f"{path.name} was written without checksums: a change of its weights cannot be noticed")
+        report.note(
+            f"{path.name} was written without checksums: a change of its weights cannot be noticed", code="no-checksums"
+        )
 
 
 def _load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module:

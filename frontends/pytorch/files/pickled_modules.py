@@ -97,7 +97,10 @@ def chosen_module(path: Path, thing: Any, options: Options, report: Report) -> t
     if place:
         others = [p for p in modules if p != place]
         beside = f"; beside it lie {places_note(others)} (--part)" if others else ""
-        report.note(f"the module was taken from inside a checkpoint: {place}{beside}")
+        report.note(
+            f"the module was taken from inside a checkpoint: {place}{beside}",
+            code="chosen-part" if others else "loaded-as",
+        )
     return modules[place]
 
 

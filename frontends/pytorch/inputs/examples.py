@@ -249,7 +249,7 @@ def note_fixed_dims(call: Call, options: Options, report: Report) -> None:
             why = "a length of 1 is built in; an example that is longer, or --input, makes it dynamic"
         else:
             why = "another input has the batch; --input for each of them makes it dynamic"
-        report.note(f"the dim 0 of {name} is fixed at {tensor.shape[0]}: {why}")
+        report.note(f"the dim 0 of {name} is fixed at {tensor.shape[0]}: {why}", code="fixed-dim")
 
 
 def _described_calls(

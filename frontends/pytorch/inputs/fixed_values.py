@@ -125,7 +125,9 @@ def note_fixed(values: Mapping[str, Any], report: Report) -> None:
     """Say in the report which inputs are constants."""
     listed = ", ".join(f"{n} = {shown_value(v)}" for n, v in values.items())
     if listed:
-        report.note(f"as asked, the graph holds for {listed} only, which is a constant in it and no input")
+        report.note(
+            f"as asked, the graph holds for {listed} only, which is a constant in it and no input", code="fixed-input"
+        )
 
 
 def script_values(arguments: Sequence[Any], fixed: Mapping[str | int, Any]) -> dict[str, Any]:

@@ -67,7 +67,9 @@ def run_either(walk: Walk, condition: Number, ways: list[Way], at: Location) -> 
         raise ProgramError("both branches raise an exception")
     if first is None or second is None:
         # A branch that only raises is a check of the input: the other one is taken as it stands.
-        walk.report.note(f"the check at {at.source or at.node} is not part of the converted model")
+        walk.report.note(
+            f"the check at {at.source or at.node} is not part of the converted model", code="dropped-check"
+        )
         kept, side = (1, second) if first is None else (0, first)
         assert side is not None
         discard_graph(side.body)

@@ -32,7 +32,8 @@ def zeros_for_none(
         for path, tensor in zeros.items():
             report.note(
                 f"{path} is None until the first call: zeros of {list(tensor.shape)} give the same, as runs of both "
-                "show, and the converted model starts with them"
+                "show, and the converted model starts with them",
+                code="first-call",
             )
         found.update(zeros)
         return found

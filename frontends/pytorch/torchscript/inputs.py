@@ -196,9 +196,11 @@ def _with_dynamic_batch(
     batched = {i.name for i in measured if i.sizes[0] == length}
     for i in measured:
         if i.name not in batched:
-            report.note(f"the dim 0 of {i.name} is fixed at {i.sizes[0]}: another input has the batch")
+            report.note(
+                f"the dim 0 of {i.name} is fixed at {i.sizes[0]}: another input has the batch", code="fixed-dim"
+            )
     if not _takes_batch(module, list(inputs.values()), batched, length, fixed):
-        report.note(f"the batch is {length}, as traced: the module does not take another one")
+        report.note(f"the batch is {length}, as traced: the module does not take another one", code="fixed-dim")
         return inputs
     return {
         name: replace(i, dims=("batch", *i.dims[1:]), bounds={"batch": (1, None)}) if name in batched else i
@@ -315,7 +317,8 @@ def guessed_input(
             shown = ",".join(map(str, found.dims))
             report.note(
                 f"the input {name} was taken to be {str(dtype).removeprefix('torch.')}[{shown}]: of its layers "
-                f"{layer} takes that"
+                f"{layer} takes that",
+                code="assumed-input",
             )
             return found
     raise UsageError(

@@ -262,7 +262,10 @@ def _module_of_container(walk: Walk, env: Env, node: Any) -> Any:
         if name not in container.state:
             _fetch_attribute(walk, container, name)
     if isinstance(key, Number):
-        walk.report.note(f"{container.path}[…] takes its last module where there is none at a place: PyTorch fails")
+        walk.report.note(
+            f"{container.path}[…] takes its last module where there is none at a place: PyTorch fails",
+            code="dropped-check",
+        )
         return OneOf(key, tuple(container.state[name] for name in names))
     if str(key) not in names:
         raise ProgramError(f"{container.path} has no module {key}")

@@ -39,6 +39,7 @@ def check_squeezed(walk: Walk, x: ir.Value, args: list[Any], at: Location) -> ir
         return x
     walk.report.note(
         f"a squeeze gives another rank for a length of 1, at {at}: the converted model is for "
-        f"{' and '.join(texts)}, and fails when it runs for others"
+        f"{' and '.join(texts)}, and fails when it runs for others",
+        code="size-limits",
     )
     return check_sizes(g, x, fits, texts)

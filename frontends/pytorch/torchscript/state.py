@@ -46,7 +46,9 @@ def changed_state(walk: Walk, start: Callable[[Collection[str]], Mapping[str, to
     hint = "make it a buffer (register_buffer) of one shape, or an argument"
     for thing, name, path in changed:
         if _is_assigned(thing, name, thing.state[name]) and name not in thing.read:
-            walk.report.note(f"forward sets {path} and never reads it: that is not part of the converted model")
+            walk.report.note(
+                f"forward sets {path} and never reads it: that is not part of the converted model", code="unused-state"
+            )
             continue
         before = started.get(path, thing.script.getattr(name))
         if isinstance(before, _PYTHON) or (isinstance(before, torch.Tensor) and not _is_parameter(before)):
@@ -137,7 +139,8 @@ def note_state(report: Report, states: Mapping[str, Any], taken: Collection[str]
     listed = (f"{p} (input {n}, output {state_output(n)})" for p, n in state_inputs(states, taken).items())
     report.note(
         f"forward changes {', '.join(listed)}: feed the value that it has in the module first, then the output of the "
-        "last call"
+        "last call",
+        code="state-inputs",
     )
 
 

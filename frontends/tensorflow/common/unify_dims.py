@@ -76,11 +76,14 @@ def _report_shared_names(before: Mapping[str, Sequence[Dim]], names: Mapping[str
         if len(inputs) > 1 and len({before[i][0] for i in inputs}) > 1:
             report.note(
                 f"the first dims of {', '.join(inputs)} meet in the graph and are both called {dim}; "
-                f"--input {inputs[-1]}:[n,…] says that one is another"
+                f"--input {inputs[-1]}:[n,…] says that one is another",
+                code="shared-dim",
             )
     if len(shared) > 1:
         apart = ", ".join(f"{dim} ({', '.join(inputs)})" for dim, inputs in shared.items())
-        report.note(f"nothing in the graph says that the first dims of its inputs are the same: {apart}")
+        report.note(
+            f"nothing in the graph says that the first dims of its inputs are the same: {apart}", code="shared-dim"
+        )
 
 
 # -- which dims meet --------------------------------------------------------------------------------------------------

@@ -65,11 +65,12 @@ def program_from_keras(model: Any, options: Options, report: Report) -> Program:
             f"{', '.join(found)} called with training=True inside of the model: model(x) does there what training does "
             "(draws numbers, takes the statistics of a batch), predict does not, and it is predict that is converted"
         )
-        report.note(program.mode)
+        report.note(program.mode, code="training-mode")
     if found := picture_layers_of_integers(model):
         report.note(
             f"{', '.join(found)} of integers: model(x) rounds there to integers, predict does not, and it is predict "
-            "that is converted"
+            "that is converted",
+            code="kernel-ways",
         )
     return program
 

@@ -29,7 +29,10 @@ def note_defaults(
             if node.op == DEFAULTED:
                 fixed = f"the placeholder {node.name} is fixed to its default{_default_text(owner, node, buffer)}"
                 own = cuttable and owner is body
-                report.note(f"{fixed}; {_keeping(node) if own else 'to have it as an input, make it an argument'}")
+                report.note(
+                    f"{fixed}; {_keeping(node) if own else 'to have it as an input, make it an argument'}",
+                    code="default-input",
+                )
 
 
 def _default_text(body: FunctionBody, node: Node, buffer: memoryview) -> str:

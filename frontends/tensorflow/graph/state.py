@@ -179,7 +179,10 @@ def drop_states(g: Graph, states: Mapping[Variable, ir.Value], bounds: Bounds, r
             bounds.pop(str(dim), None)
     if states:
         names = ", ".join(state.name for state in states)
-        report.note(f"no output depends on {names}, which the graph changes: left out, with what changes it")
+        report.note(
+            f"no output depends on {names}, which the graph changes: left out, with what changes it",
+            code="unused-state",
+        )
 
 
 def describe_state(model: ir.Model, states: Sequence[Variable], report: Report) -> None:
@@ -192,5 +195,6 @@ def describe_state(model: ir.Model, states: Sequence[Variable], report: Report) 
         listed.append(f"{variable.name} (input {variable.state}, output {state_output(variable.state)}, {start})")
     report.note(
         f"the graph changes {', '.join(listed)}: feed the value that it starts with first, then the output of the last "
-        f"call; the metadata {STATE_KEY} of an ONNX file hold these values"
+        f"call; the metadata {STATE_KEY} of an ONNX file hold these values",
+        code="state-inputs",
     )

@@ -96,7 +96,8 @@ def read_lite(source: Source, options: Options, report: Report) -> ir.Model:
     if walker.disagreeing:
         report.note(
             "the file states sizes that its operators do not give, and the interpreter goes by the operators: "
-            + "; ".join(walker.disagreeing[:4])
+            + "; ".join(walker.disagreeing[:4]),
+            code="contradiction",
         )
     return result
 
@@ -135,7 +136,10 @@ def _note_hybrid_weights(model: LiteModel, report: Report) -> None:
             inputs = [graph.tensors[n] for n in operator.inputs if n >= 0]
             hybrid = any(t.content is not None and t.quantization and t.dtype in INTEGERS for t in inputs)
             if hybrid and any(graph.tensors[n].number == 1 for n in operator.outputs) and operator.name in _HYBRID:
-                report.note("8-bit weights with float activations: the graph does not round activations as it runs")
+                report.note(
+                    "8-bit weights with float activations: the graph does not round activations as it runs",
+                    code="float-activations",
+                )
                 return
 
 

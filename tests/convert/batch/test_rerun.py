@@ -21,6 +21,7 @@ from convert.batch.run import dry_run, run
 from convert.batch.show import LineView
 from convert.batch.worker import TaskResult
 from convert.errors import BadInput
+from convert.notes import Note
 from convert.verdict import OutputVerdict, SetErrors, Verdict
 from tests.support.batch_tools import tiny
 
@@ -72,13 +73,15 @@ def test_a_record_of_another_form_is_none(
 
 @pytest.mark.parametrize(
     "report",
-    [{"notes": 5}, {"inputs": [{"name": 1}]}, {"operators": {"Relu": []}}, {"error": {"problems": [{"why": 5}]}},
+    [{"notes": 5}, {"notes": [{"code": "c", "level": "info", "text": 5}]},
+     {"inputs": [{"name": 1}]}, {"operators": {"Relu": []}}, {"error": {"problems": [{"why": 5}]}},
      {"verdict": {"outputs": [5], "status": "PASS"}}, {"verdict": {"reason": "no status"}}],
 )  # fmt: skip
 def test_a_report_of_another_form_makes_no_record(report: dict[str, Any]) -> None:
     whole = {"key": "k", "output": "o", "outcome": "verified", "reason": "", "seconds": 1.0, "peak": 1, "attempts": 1,
              "limits": {"seconds": 1.0, "memory": None}}  # fmt: skip
     verdict = Verdict("PASS", outputs=[OutputVerdict("y", sets=[SetErrors(1.0, 2.0, 3.0)])]).to_dict()
+    assert is_record({**whole, "report": {"notes": [Note("text", "renamed").to_dict(), "of an older version"]}})
     assert is_record({**whole, "report": {"verdict": json.loads(json.dumps(verdict))}})
     assert not is_record({**whole, "report": report})
 

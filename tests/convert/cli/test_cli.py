@@ -124,7 +124,7 @@ def test_options_of_other_sources_are_noted(tmp_path: Path) -> None:
         verb = [words.pop()] if words == ["inspect"] else []
         done = invoke(*verb, FIXTURES / "mnist_cnn.onnx", *words, "--outputs", "y", "--trace", "--json")
         notes = json.loads(done.stdout)["notes"]
-        assert [n for n in notes if "changes nothing" in n] == [
+        assert [n["text"] for n in notes if n["code"] == "unread-option"] == [
             f"--{name} changes nothing in what is read from onnx" for name in ("outputs", "trace")
         ]
 
@@ -199,18 +199,18 @@ def test_layout_of_stdout_and_stderr(tmp_path: Path) -> None:
 
 @pytest.mark.not_core
 def test_a_pipe_gets_neither_progress_nor_notes_on_special_values(tmp_path: Path) -> None:
-    """The one line on stderr is the assumed input; `-v` adds what the runtimes make of NaN, and the progress."""
+    """The one line on stderr is the assumed input; `-vv` adds what the runtimes make of NaN, and the progress."""
     plain = invoke(FIXTURES / "mnist_cnn.pt", "-o", tmp_path / "m.onnx")
     assert plain.exit_code == 0, plain.output
     (assumed,) = plain.stderr.splitlines()
     assert "float32[batch,1,28,28]" in assumed
     assert "special values" not in plain.stdout
-    verbose = invoke(FIXTURES / "mnist_cnn.pt", "-o", tmp_path / "v.onnx", "-v")
+    verbose = invoke(FIXTURES / "mnist_cnn.pt", "-o", tmp_path / "v.onnx", "-vv")
     lines = verbose.stderr.splitlines()
     assert any(line.startswith("note: special values: MaxPool") for line in lines)
     assert any("running the source" in line for line in lines)
     as_json = invoke(FIXTURES / "mnist_cnn.pt", "-o", tmp_path / "j.onnx", "--json")
-    assert any(note.startswith("special values: ") for note in json.loads(as_json.stdout)["notes"])
+    assert any(note["code"] == "special-values" for note in json.loads(as_json.stdout)["notes"])
 
 
 @pytest.mark.slow

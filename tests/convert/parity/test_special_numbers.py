@@ -11,7 +11,8 @@ import pytest
 from convert.differences import Difference
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.notes import ALWAYS, note_level, visible_notes
+from convert.note_codes import ACTION
+from convert.notes import visible_notes
 from convert.parity.compare.special_verdict import (
     SpecialRun,
     _with_denormals,
@@ -226,7 +227,7 @@ def test_whose_difference_it_is(
     verdict = Verdict(PASS, feeds=["plain"])
     judge_special(verdict, model(), run, of_target, of_source)
     assert (verdict.status, verdict.guilty, verdict.feeds) == (status, guilty, ["plain", "special"])
-    details, shown = [n for n in verdict.notes if note_level(n)], visible_notes(verdict.notes, ALWAYS)
+    details, shown = [n for n in verdict.notes if n.level != ACTION], visible_notes(verdict.notes, 0)
     assert len(details) == bool(note)
     assert not note or note in details[0]
     # A difference that nothing declares is one line by default.

@@ -30,7 +30,7 @@ def dense_weights(module: nn.Module, report: Report) -> Iterator[None]:
         dense = value.detach().to_dense()
         store[name] = nn.Parameter(dense, requires_grad=False) if isinstance(value, nn.Parameter) else dense
     if names:
-        report.note(f"the sparse tensors {', '.join(names)} are dense ones in the graph")
+        report.note(f"the sparse tensors {', '.join(names)} are dense ones in the graph", code="dense-tensors")
     try:
         yield
     finally:
