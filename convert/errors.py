@@ -71,6 +71,8 @@ class ConvertError(Exception):
     """
 
     exit_code = 1
+    code = "convert-error"
+    """What `--json` and `convert explain` call this kind of error (`convert.error_codes`)."""
 
     def __init__(self, message: str, *, hint: str = "", items: Iterable[object] = ()) -> None:
         """items: a list below the message, a line for each.
@@ -103,6 +105,7 @@ class UsageError(ConvertError):
     """
 
     exit_code = 2
+    code = "usage-error"
 
 
 class ParityError(ConvertError):
@@ -118,6 +121,7 @@ class ParityError(ConvertError):
     """
 
     exit_code = 3
+    code = "parity-error"
 
 
 class Unsupported(ConvertError):
@@ -138,6 +142,7 @@ class Unsupported(ConvertError):
     """
 
     exit_code = 4
+    code = "unsupported"
 
     def __init__(self, message: str = "", *, hint: str = "", problems: Sequence[Problem] = ()) -> None:
         self.problems = tuple(problems) or (Problem(message),)
@@ -154,6 +159,8 @@ class Unsupported(ConvertError):
 class UnknownRank(Unsupported, ValueError):
     """A rule has to know how many dims a tensor has, which the model does not tell."""
 
+    code = "unknown-rank"
+
     def __init__(self, name: str) -> None:
         super().__init__(
             f"how many dims {name} has is not known",
@@ -163,6 +170,8 @@ class UnknownRank(Unsupported, ValueError):
 
 class BrokenPackage(ConvertError):
     """A package that this takes is not installed, or cannot be imported."""
+
+    code = "broken-package"
 
 
 class BadInput(ConvertError):
@@ -178,6 +187,7 @@ class BadInput(ConvertError):
     """
 
     exit_code = 5
+    code = "bad-input"
 
     def __init__(self, message: str, *, hint: str = "", items: Iterable[object] = (), doubtful: bool = False) -> None:
         """doubtful: the reader may be at fault; a target that runs is judged by what it computes."""
@@ -217,6 +227,8 @@ class UnsafeInput(BadInput):
     "net.pt is a pickle that needs os.system; loading it would execute code of the file's choice"
     """
 
+    code = "unsafe-input"
+
 
 class ResourceLimit(ConvertError):
     """Time, memory or disk ran out.
@@ -232,6 +244,7 @@ class ResourceLimit(ConvertError):
     """
 
     exit_code = 6
+    code = "resource-limit"
 
 
 _NOT_MAPPED = re.compile(r"failed to map segment from shared object$|cannot allocate memory", re.IGNORECASE)

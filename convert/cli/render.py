@@ -124,7 +124,12 @@ def error(problem: ConvertError) -> None:
 
 def error_json(report: Report | str, problem: ConvertError) -> str:
     """The report of a failed run as one line of JSON; of a verb that has none, its name and what went wrong."""
-    answer: dict[str, object] = {"type": type(problem).__name__, "message": problem.message, "hint": problem.hint}
+    answer: dict[str, object] = {
+        "type": type(problem).__name__,
+        "code": problem.code,
+        "message": problem.message,
+        "hint": problem.hint,
+    }
     if isinstance(problem, Unsupported):
         answer["problems"] = [
             {
