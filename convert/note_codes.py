@@ -336,7 +336,7 @@ _ROWS = (
         "Example: `com.microsoft::Gelu` becomes Erf, Mul and Add.",
     ),
     NoteCode(
-        "unknown-rank",
+        "no-shape",
         INFO,
         "An output is written without a shape because its rank is not known.",
         "Runtimes load the file, and onnx.checker does not accept it. Example: the result of an If whose branches "

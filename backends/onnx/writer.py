@@ -41,7 +41,7 @@ def write_model(model: ir.Model, path: Path, report: Report, *, limit: int = INL
         report.note(
             f"the number of dims of {', '.join(names)} is not known: written without a shape, which runtimes take and "
             "onnx.checker does not",
-            code="unknown-rank",
+            code="no-shape",
         )
     size = sum(tensor.nbytes for _, tensor in weights)
     _release_inputs(proto, model)

@@ -15,6 +15,7 @@ from convert import __version__, limits, plugin
 from convert.cli import render, signals, streams
 from convert.cli.batch import batch
 from convert.cli.declared_options import ConvertCommand, ReadCommand, values
+from convert.cli.explain import explain
 from convert.cli.first_words import MODEL
 from convert.cli.limit_options import LimitOptions, with_limit_options
 from convert.cli.model_page import ModelPage
@@ -341,6 +342,7 @@ def _list_of_operators(path: str) -> str:
 
 
 cli.add_command(batch)
+cli.add_command(explain)
 
 
 def run_command_line(*, supervised: bool) -> NoReturn:

@@ -17,6 +17,7 @@ _MEANT = {
     "print": "inspect", "summarize": "inspect", "stat": "inspect",
     "list": "formats", "targets": "formats", "backends": "formats", "frontends": "formats",
     "operators": "ops", "op": "ops", "coverage": "ops", "support": "ops",
+    "why": "explain", "rule": "explain", "codes": "explain", "code": "explain",
     "all": "batch", "many": "batch", "bulk": "batch", "run": "batch", "zoo": "batch",
 }  # fmt: skip
 """Verbs of other programs, and which of ours does that."""
@@ -77,7 +78,7 @@ def _near(word: str) -> str:
     from difflib import get_close_matches
 
     word = word.lower()
-    known = ["verify", "batch", "inspect", "formats", "ops", "help"]
+    known = ["verify", "batch", "inspect", "formats", "ops", "explain", "help"]
     near = get_close_matches(word, [*known, *_MEANT], 1, 0.75)
     return _MEANT.get(near[0], near[0]) if near else ""
 

@@ -25,7 +25,7 @@ _SECTION_OF = {
 """Which section of the help an option stands in, by the name of its parameter; any other is in the last one."""
 
 
-_WITHOUT_FILES = ("formats", "help")
+_WITHOUT_FILES = ("formats", "explain", "help")
 
 
 class DeclaredOption(click.Option):

@@ -76,7 +76,7 @@ class VerbGroup(click.Group):
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write both forms of a command line."""
         formatter.write_usage("convert", "MODEL [OUTPUT|FORMAT] [--to FORMAT] [OPTIONS]")
-        formatter.write_usage("convert", "verify|batch|inspect|formats|ops [OPTIONS] …")
+        formatter.write_usage("convert", "verify|batch|inspect|formats|ops|explain [OPTIONS] …")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options of a conversion and the other verbs."""

@@ -7,11 +7,13 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from click.testing import CliRunner
 
 from convert import errors
-from convert.cli import render
+from convert.cli import cli, render
 from convert.error_codes import ERRORS
 from convert.errors import ConvertError
+from convert.note_codes import CODES
 from convert.report import Report
 
 
@@ -35,3 +37,24 @@ def test_a_class_has_a_code_of_its_own_that_is_explained(kind: type[ConvertError
 def test_every_code_that_is_explained_is_of_a_class() -> None:
     assert {kind.code for kind in classes()} == ERRORS.keys()
     assert all(row.summary.endswith(".") and "xample: " in row.text for row in ERRORS.values())
+
+
+def explained(*words: str) -> str:
+    done = CliRunner().invoke(cli, ["explain", *words])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_explain_knows_every_code() -> None:
+    listed = explained()
+    for code in (*CODES, *ERRORS):
+        assert f"\n  {code} " in listed
+        assert explained(code).startswith(f"{code} (")
+    assert max(map(len, explained("assumed-input", "bad-input").splitlines())) <= 80
+
+
+def test_explain_as_json() -> None:
+    rows = json.loads(explained("--json"))
+    assert [row["code"] for row in rows] == [*CODES, *ERRORS]
+    (row,) = json.loads(explained("bad-input", "--json"))
+    assert (row["kind"], row["exit_code"], row["summary"]) == ("error", 5, ERRORS["bad-input"].summary)

@@ -73,7 +73,8 @@ def test_completion_of_verbs_formats_files_and_options() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("--help",), ("--version",), ("help", "verify"), ("m.onnx", "--to", "gguf"), ("vrify",)]
+    "words",
+    [("--help",), ("--version",), ("help", "verify"), ("m.onnx", "--to", "gguf"), ("vrify",), ("explain", "renamed")],
 )
 def test_help_and_wrong_usage_import_no_framework(words: tuple[str, ...], tmp_path: Path) -> None:
     """Of numbers and terminals either: all of these are told by names alone."""
