@@ -8,6 +8,7 @@ ACTION, INFO, DETAIL = "action", "info", "detail"
 LEVELS = (ACTION, INFO, DETAIL)
 """`action` notes are shown by default, `info` notes with `-v`, `detail` notes with `-vv`."""
 
+ASSUMED_INPUT = "assumed-input"
 OTHER = "other"
 """The code of a plain text that a plugin gives."""
 
@@ -25,7 +26,7 @@ class NoteCode:
 _ROWS = (
     # What was assumed or chosen, and can be chosen otherwise
     NoteCode(
-        "assumed-input",
+        ASSUMED_INPUT,
         ACTION,
         "The shape and dtype of the input were inferred from a layer.",
         "A PyTorch module does not store the shape of its input. The converter infers it from the first layer that "
@@ -97,7 +98,7 @@ _ROWS = (
     ),
     NoteCode(
         "training-mode",
-        ACTION,
+        INFO,
         "The model is in training mode, and is converted as it computes in evaluation.",
         "Dropout and batch normalization compute something else in training. Call `module.eval()` before you save. In "
         "Keras a layer that is called with `training=True` inside the model is converted as `predict` computes it.",

@@ -53,6 +53,8 @@ class Format:
     suffix_needed: bool = False  # its framework reads it under no other
     one_size_way: bool = False
     """Whether it lacks branches on sizes: of a model that decides on sizes it gets one way, and refuses other sizes."""
+    title: str = ""
+    """What the format is called in a report, e.g. `TensorFlow SavedModel`; empty for its name."""
 
 
 T = TypeVar("T", str, int, float, bool, dict[str, Any])

@@ -33,13 +33,18 @@ def visible_json(text: str) -> str:
 
 
 def bytes_text(count: int) -> str:
-    """A number of bytes as people read it: `164.0 kB`."""
+    """Return a number of bytes as people write it: `164 kB`, `1.2 MB`."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        if size < 999.5 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 9.95 else f"{size:.1f} {unit}"
         size /= 1000
     raise AssertionError
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 set`, `2 sets`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def escape(text: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from convert import notebook
 from convert.notes import Note, as_note, visible_notes
+from convert.text import counted
 
 PASS, FAIL, INCONCLUSIVE = "PASS", "FAIL", "INCONCLUSIVE"
 _ORDER = (PASS, INCONCLUSIVE, FAIL)
@@ -194,6 +195,10 @@ class Verdict(Lowered):
     """What of it is not as usual: outputs that were not compared, sizes that had to be searched for."""
     covered: str = ""
     """What the numbers stand for: how many sets of inputs, of which sizes and values."""
+    sets: str = ""
+    """How many sets of inputs, and of which sizes: `5 input sets, batch 1–9`."""
+    limit: float = 0.0
+    """How many noise floors an error may be; 0 where tolerances or the target's narrower numbers decide."""
     weights_summary: str = ""
     """Of two artefacts: whether their graphs hold the same weights and tables, or how many tensors differ."""
     weights: list[WeightDifference] = field(default_factory=list)
@@ -244,7 +249,8 @@ class GenerationVerdict:
 
     def __str__(self) -> str:
         if self.status == "PASS":
-            return f"the same {self.tokens} tokens as the source's, greedily through the cache, in {self.rows} rows"
+            rows = counted(self.rows, "row")
+            return f"the same {self.tokens} tokens as the source's, greedily through the cache, in {rows}"
         return f"{self.status}: {self.reason}"
 
 

@@ -28,6 +28,7 @@ FORMATS = {
         True,
         "Caffe2: init_net.pb and predict_net.pb, with their text forms",
         kind="caffe2",
+        title="Caffe2",
         lacks=("bfloat16",),
         entries=(
             "init_net.pb",

@@ -28,6 +28,7 @@ FORMATS = {
         False,
         "Keras 3 model of Keras's own layers, trainable",
         kind="keras",
+        title="Keras",
         names=TargetNames(LAYER, LAYER),
         aliases=("keras3",),
         suffix_needed=True,

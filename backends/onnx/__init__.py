@@ -27,6 +27,7 @@ FORMATS = {
         False,
         "ONNX, opset 7 to 28 (--opset, default 20)",
         kind="onnx",
+        title="ONNX",
         narrow=("float32", "float16", "bfloat16", "int8", "int4"),
         lacks=("bfloat16",),
         names=TargetNames(),

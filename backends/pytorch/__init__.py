@@ -43,6 +43,7 @@ FORMATS = {
         False,
         "PyTorch exported program with trainable parameters, for torch.export.load",
         kind="torch-export",
+        title="PyTorch exported program",
         names=_NAMES,
         aliases=("pytorch", "pt2", "torch-export", "exported-program"),
     ),
@@ -52,6 +53,7 @@ FORMATS = {
         False,
         "TorchScript archive with trainable parameters, for torch.jit.load",
         kind="torchscript",
+        title="TorchScript",
         names=_NAMES,
         one_size_way=True,
         aliases=("torchscript", "jit", "pt"),
@@ -62,6 +64,7 @@ FORMATS = {
         True,
         "readable PyTorch code with its weights: model.py, model.safetensors",
         kind="torch-code",
+        title="PyTorch code",
         one_size_way=True,  # a size of 1 or 0 is taken for one of 2 and more, so that an If on it would have one way
         entries=("model.py", "model.safetensors", "__pycache__/*.pyc"),
         never_lacking=("model.py", "model.safetensors"),

@@ -97,6 +97,7 @@ def batch(
         from convert.files.output_place import check_apart
         from convert.files.side_files import check_side_file, is_page
         from convert.terminal import echo, echo_json
+        from convert.text import counted
 
         names = list(what)
         if not names and not sys.stdin.isatty():
@@ -123,7 +124,7 @@ def batch(
             check_side_file(report, is_page, "--report", sources)
         if others and not quiet:
             first = ", ".join(map(str, others[:5])) + (" …" if others[5:] else "")
-            echo(f"note: {len(others)} files are passed over, which are no models: {first}", err=True)
+            echo(f"note: {counted(len(others), 'file')} passed over, not a model: {first}", err=True)
         with show.output_view(len(tasks), as_json, quiet) as view:
             if dry_run:
                 records = run.dry_run(
@@ -144,6 +145,10 @@ def batch(
             echo_json(json.dumps({"summary": answer}, ensure_ascii=False))
         else:
             show.show_summary(answer)
+            if report is not None:
+                echo(f"report: {report}")
+            if not dry_run:
+                echo(f"journal: {folder / journal_name}")
         sys.exit(0 if answer["ok"] else 1)
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -26,9 +26,9 @@ class ModelPage:
         if self.path is not None:
             check_side_file(self.path, is_page, "--report", read)
 
-    def places(self) -> list[Path]:
-        """The files to write."""
-        return [] if self.path is None else [self.path]
+    def places(self) -> dict[Path, str]:
+        """The file to write, and what it is."""
+        return {} if self.path is None else {self.path: "report"}
 
     def write(self, done: Report, error: ConvertError | None = None) -> None:
         """Write the page; after an error it tells that."""

@@ -6,6 +6,7 @@ import functools
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,8 +41,8 @@ class FilesBeside(Protocol):
     def check_places(self, read: Sequence[Path]) -> None:
         """Raises `UsageError` where a file to write would destroy what is `read`, or what this tool has not written."""
 
-    def places(self) -> list[Path]:
-        """The files to write."""
+    def places(self) -> dict[Path, str]:
+        """The files to write, and what each is."""
 
     def write(self, done: Report, error: ConvertError | None = None) -> None:
         """Write them, also after an error."""
@@ -58,9 +59,9 @@ class OutputOptions:
 
 _OPTIONS = [
     click.option("--json", "as_json", is_flag=True, help="Print the report as one line of JSON."),
-    click.option("-q", "--quiet", is_flag=True, help="No progress, no notes."),
+    click.option("-q", "--quiet", is_flag=True, help="No progress and no notes; errors stay."),
     click.option(
-        "-v", "--verbose", count=True, help="More notes and facts, and progress in a pipe; -vv shows tracebacks."
+        "-v", "--verbose", count=True, help="Notes of level info, and progress in a pipe; -vv: all notes, tracebacks."
     ),
 ]
 
@@ -100,6 +101,7 @@ def run(
     kind = click.get_current_context().obj
     places = None if written is None else [*written, *(files.places() if files is not None else [])]
     report.reproduce = command_line()
+    began = time.monotonic()
 
     def task() -> None:
         if files is not None:
@@ -127,7 +129,13 @@ def run(
         if output_options.as_json:
             echo_json(done.to_json())
         else:
-            render.report(done, quiet=output_options.quiet, verbose=output_options.verbose)
+            render.report(
+                done,
+                quiet=output_options.quiet,
+                verbose=output_options.verbose,
+                seconds=time.monotonic() - began,
+                written=files.places() if files is not None else {},
+            )
         sys.exit(done.exit_code)
 
     exit_on_error(task, output_options.verbose, report if output_options.as_json else None)

@@ -44,6 +44,12 @@ def remaining(progress: str, seconds: float) -> str:
     return f", {100 * done // whole} %, about {f'{rest:.0f} s' if rest < 120 else f'{rest / 60:.0f} min'} left"
 
 
+def elapsed(activity_seconds: float, all_seconds: float) -> str:
+    """Return how long an activity and the whole command have taken so far, in words that are no estimate."""
+    whole = f", {all_seconds:.0f} s since the start" if all_seconds > activity_seconds else ""
+    return f"for {activity_seconds:.0f} s{whole}"
+
+
 @contextmanager
 def _lines() -> Iterator[None]:
     """A line for each activity when it begins, behind the seconds so far; more of one that takes long."""
@@ -90,8 +96,7 @@ def _moving_line() -> Iterator[None]:
 
     def line() -> Any:
         now = time.monotonic()
-        whole = f" of {now - began:.0f} s" if since > began else ""
-        text = f"{visible(shown)}{rest} … {now - since:.0f} s{whole}"
+        text = f"{visible(shown)}{rest} … {elapsed(now - since, now - began)}"
         spinner.update(text=Text(text, no_wrap=True, overflow="ellipsis"))
         return spinner
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
@@ -11,34 +13,50 @@ import click
 from convert import plugin
 from convert.destination import names_format
 from convert.errors import ConvertError, Unsupported
-from convert.notes import visible_notes
+from convert.note_codes import ASSUMED_INPUT
+from convert.notes import Note, visible_notes
 from convert.plugin import Operator
 from convert.report import SCHEMA_VERSION, Report, to_json
 from convert.terminal import echo, echo_json, echo_lines
-from convert.text import bytes_text, visible
+from convert.text import bytes_text, counted, visible
 
 if TYPE_CHECKING:
     from convert.verdict import Verdict
 
+PASS = "PASS"  # convert.verdict imports numpy
 _COLOURS = {"PASS": "green", "FAIL": "red", "INCONCLUSIVE": "yellow"}
 
 
-def report(done: Report, *, quiet: bool, verbose: int) -> None:
-    """Print a finished report: notes to stderr, the result to stdout."""
+def report(
+    done: Report, *, quiet: bool, verbose: int, seconds: float = 0.0, written: Mapping[Path, str] = MappingProxyType({})
+) -> None:
+    """Print a finished report: notes to stderr, the result to stdout.
+
+    quiet: print no notes. seconds: how long the command took. written: the files written beside the result, and what
+    each is.
+    """
     if not quiet:
         for note in visible_notes(done.notes, verbose):
-            echo(f"note: {note}", err=True)
+            echo(_note_line(note, verbose), err=True)
     if done.command == "inspect":
         _inspection(done)
     elif done.command == "convert":
-        _conversion(done)
+        _conversion(done, seconds, quiet=quiet)
     if done.steps:
         _steps(done)
     if done.verdict is not None:
-        _verdict(done, verbose)
+        _verdict(done, [] if quiet else visible_notes(done.verdict.notes, verbose), verbose)
+    for path, what in written.items():
+        echo(f"{what}: {path}")
     if verbose:
         times = ", ".join(f"{k} {v:.2f} s" for k, v in done.seconds.items())
         echo(f"time: {times}", err=True)
+
+
+def _note_line(note: Note, verbose: int) -> str:
+    """Return a note as it is printed: an assumption says so itself, and `-v` shows the code."""
+    lead = "" if note.code == ASSUMED_INPUT else "note: "
+    return f"{lead}{note}{f'  [{note.code}]' if verbose else ''}"
 
 
 def formats(as_json: bool, verbose: bool = False) -> None:
@@ -146,25 +164,32 @@ def error_json(report: Report | str, problem: ConvertError) -> str:
     return to_json({**facts, "ok": False, "exit_code": problem.exit_code, "error": answer})
 
 
-def _conversion(done: Report) -> None:
+def _conversion(done: Report, seconds: float, *, quiet: bool) -> None:
     if done.unverified.startswith("nothing was written"):
         echo(
             f"{done.source} ({done.kind}) can be converted to {done.format}: "
-            f"{sum(done.operators.values())} nodes, {len(done.operators)} operators"
+            f"{counted(sum(done.operators.values()), 'node')}, {counted(len(done.operators), 'operator')}"
         )
         return
-    size = f", {bytes_text(done.output_bytes)}" if done.output_bytes else ""
-    echo(f"{done.source} → {done.target} ({done.format}{size})")
-    _contract(done)
+    form = plugin.formats().get(done.format)
+    facts = [form.title if form is not None and form.title else done.format]
+    facts += [bytes_text(done.output_bytes)] if done.output_bytes else []
+    facts += [f"{seconds:.1f} s"] if seconds else []
+    echo(f"{done.source} → {done.target}  ({', '.join(facts)})")
+    # The note that says so is not printed then, and the shape is not the user's.
+    _contract(done, assumed=quiet and any(note.code == ASSUMED_INPUT for note in done.notes))
     if done.unverified:
         echo(f"  not verified: {done.unverified}")
 
 
-def _contract(done: Report) -> None:
-    """The inputs and outputs, and what their sizes have to meet."""
+def _contract(done: Report, *, assumed: bool = False) -> None:
+    """The inputs and outputs, and what their sizes have to meet. assumed: mark the input."""
+    width = min(_WIDEST, max((len(visible(t.name)) for t in (*done.inputs, *done.outputs)), default=0))
     for label, tensors in (("in ", done.inputs), ("out", done.outputs)):
         for tensor in tensors:
-            echo(f"  {label} {done.contract(tensor)}")
+            described = done.contract(tensor).removeprefix(f"{tensor.name}: ")
+            mark = "  (assumed)" if assumed and label == "in " else ""
+            echo(f"  {label}  {visible(tensor.name):<{width}}  {described}{mark}")
     if done.conditions:
         echo(f"  for {', '.join(done.conditions)}")
 
@@ -183,18 +208,19 @@ def _steps(done: Report) -> None:
     echo(f"step {broken} breaks" if broken else "no step breaks")
 
 
-def _verdict(done: Report, verbose: int) -> None:
+def _verdict(done: Report, notes: Sequence[Note], verbose: int) -> None:
     verdict = done.verdict
     assert verdict is not None
     word = click.style(verdict.status, fg=_COLOURS[verdict.status], bold=True)
     guilty = f" (guilty: {verdict.guilty})" if verdict.guilty else ""
     reason = f": {verdict.reason}" if verdict.reason else ""
-    echo(f"{reason}{guilty}", lead=word)
-    for note in visible_notes(verdict.notes, verbose):
-        echo(f"  note: {note}")
+    brief = verdict.status == PASS and bool(verdict.outputs)
+    echo(f"  {_agreement(verdict)}" if brief else f"{reason}{guilty}", lead=word)
+    for note in notes:
+        echo(f"  {_note_line(note, verbose)}")
     if verdict.stored:
         echo(f"  stored as {verdict.stored}: the noise floor is what that does to the graph, not rounding to float32")
-    for row in verdict.outputs:
+    for row in verdict.outputs if verbose or verdict.stored or not brief else ():
         if row.status == "INCONCLUSIVE" and not row.sets:
             more = "" if row.reason in verdict.reason else f" — {row.reason}"
             echo(f"  {row.name}: not compared{more}")
@@ -218,6 +244,21 @@ def _verdict(done: Report, verbose: int) -> None:
         echo(f"  reference: {verdict.reference}")
         for feed in verdict.feeds:
             echo(f"  inputs: {feed}")
+
+
+def _agreement(verdict: Verdict) -> str:
+    """Return how well source and target agree: `error 3.2e-07 = 1.3× the source's own rounding error (limit 4×)`."""
+    row = max(verdict.outputs, key=lambda row: row.error / row.floor if row.floor else float(row.error > 0))
+    which = f" in {row.name}, the worst of {len(verdict.outputs)} outputs" if len(verdict.outputs) > 1 else ""
+    sets = f"; {verdict.sets}" if verdict.sets else ""
+    if not row.error:
+        return f"the outputs are equal{sets}"
+    noise = f"the rounding error of {verdict.stored}" if verdict.stored else "the source's own rounding error"
+    limit = f" (limit {verdict.limit:g}×)" if verdict.limit and not row.rounding else ""
+    ratio = row.error / row.floor if row.floor else 0.0
+    times = f" = {ratio:.1f}× {noise}{limit}" if ratio >= 0.95 else f" = {ratio:.1g}× {noise}{limit}" if ratio else ""
+    explained = f", of which rounding alone explains {row.rounding:.1e}" if row.rounding else ""
+    return f"error {row.error:.1e}{times}{explained}{which}{sets}"
 
 
 def _weights(verdict: Verdict) -> None:
@@ -254,11 +295,14 @@ def _failure(verdict: Verdict) -> None:
 def _inspection(done: Report) -> None:
     echo(f"{done.source}: {done.kind}")
     _contract(done)
-    echo(f"  {done.parameters:,} parameters, {bytes_text(done.weight_bytes)} of weights")
+    echo(f"  {counted(done.parameters, 'parameter')}, {bytes_text(done.weight_bytes)} of weights")
     if done.weights:
         _table([(t.name, f"{t.dtype}[{','.join(map(str, t.shape or ()))}]") for t in done.weights])
         return
-    echo(f"  {sum(done.operators.values())} nodes: " + ", ".join(f"{n} {name}" for name, n in done.operators.items()))
+    echo(
+        f"  {counted(sum(done.operators.values()), 'node')}: "
+        + ", ".join(f"{n} {name}" for name, n in done.operators.items())
+    )
 
 
 _WIDEST = 80

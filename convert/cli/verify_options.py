@@ -69,9 +69,10 @@ class VerifyOptions:
         if self.save_inputs is not None:
             check_side_file(self.save_inputs, is_arrays, "--save-inputs", given)
 
-    def places(self) -> list[Path]:
-        """The files to write."""
-        return [path for path in (self.page, self.save_inputs) if path is not None]
+    def places(self) -> dict[Path, str]:
+        """The files to write, and what each is."""
+        written = {"report": self.page, "inputs": self.save_inputs}
+        return {path: what for what, path in written.items() if path is not None}
 
     def _given_arrays(self) -> dict[Any, Any] | None:
         if self.images:

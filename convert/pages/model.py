@@ -7,7 +7,7 @@ from pathlib import Path
 
 from convert.errors import ConvertError
 from convert.pages.graph_view import draw_graph
-from convert.pages.template import Page, bullets, cell, number_cell, section, table
+from convert.pages.template import Page, bullets, cell, notes_list, number_cell, section, table
 from convert.pages.verification import contract
 from convert.report import Report, Tensor
 from convert.text import bytes_text
@@ -27,7 +27,7 @@ def write_page(done: Report, path: Path, error: ConvertError | None = None) -> N
         draw_graph(done.graph.graph) if done.graph is not None else "",
         section("Operators", table("operators", head, rows)),
         section("Weights", _weights(done)),
-        section("Notes", bullets(done.notes)),
+        section("Notes", notes_list(done.notes)),
     ]
     Page(
         "ERROR" if failed else "MODEL",

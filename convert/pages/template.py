@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from convert.files.side_files import GENERATOR, is_page, side_file
+from convert.notes import as_note
 from convert.pages.environment import environment_facts
 from convert.text import escape
 
@@ -166,6 +167,11 @@ def soft(text: str) -> str:
 def bullets(texts: Sequence[str]) -> str:
     """A list of sentences."""
     return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>" if texts else ""
+
+
+def notes_list(notes: Sequence[str]) -> str:
+    """A list of notes, each with its level and code behind it."""
+    return bullets([f"{note} [{note.level}: {note.code}]" for note in map(as_note, notes)])
 
 
 def cell(text: str, style: str = "") -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from convert.errors import ConvertError, Unsupported
 from convert.pages import plots
-from convert.pages.template import Page, bullets, cell, number_cell, section, soft, table
+from convert.pages.template import Page, bullets, cell, notes_list, number_cell, section, soft, table
 from convert.parity.compare.outputs import FACTOR, FLOAT64_BOUND
 from convert.report import ChainStep, Report
 from convert.text import bytes_text, escape
@@ -34,7 +34,7 @@ def _page(done: Report, error: ConvertError | None) -> Page:
         sections += [_place(verdict), _weights(verdict), _outputs(verdict), _network(verdict), _worst_elements(verdict)]
         sections.append(section("Inputs", bullets(verdict.feeds)))
     notes = [*(verdict.notes if verdict is not None else ()), *done.notes]
-    sections += [_problems(error), contract(done), section("Notes", bullets(notes))]
+    sections += [_problems(error), contract(done), section("Notes", notes_list(notes))]
     status = _status(done, error)
     return Page(
         status,

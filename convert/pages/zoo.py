@@ -18,7 +18,7 @@ from convert.pages.from_json import error_from_json, report_from_json
 from convert.pages.template import Page, cell, link_cell, number_cell, section, table
 from convert.text import bytes_text
 
-_COLUMNS = ("model", "format", "outcome", "seconds", "peak MiB", "weights MiB", "output MiB", "error / floor", "why")
+_COLUMNS = ("model", "format", "outcome", "seconds", "peak", "weights", "output", "error / floor", "why")
 _LONGEST_NAME = 120
 """Bytes of a file's name that come from a model's: file systems take 255."""
 
@@ -101,13 +101,13 @@ def _row(record: dict[str, Any], link: str) -> list[str]:
     outputs = (report.get("verdict") or {}).get("outputs", [])
     ratios = [o["error"] / o["floor"] for o in outputs if o.get("floor") and o.get("error") is not None]
     good = record["outcome"] in GOOD
-    mebibytes = (record["peak"], report.get("weight_bytes", 0), report.get("output_bytes", 0))
+    sizes = (record["peak"], report.get("weight_bytes", 0), report.get("output_bytes", 0))
     return [
         link_cell(record["name"], link) if link else cell(record["name"]),
         cell(record["format"]),
         cell(record["outcome"], "good" if good else "bad"),
         number_cell(f"{record['seconds']:.2f}"),
-        *(number_cell(f"{size / 2**20:.2f}") for size in mebibytes),
+        *(number_cell(bytes_text(size), size) for size in sizes),
         number_cell(f"{max(ratios):.2f}", max(ratios)) if ratios else number_cell("", -1.0),
         cell("" if good else reason(record)),
     ]

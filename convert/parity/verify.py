@@ -21,7 +21,7 @@ from convert.graph.values import inverse_permutation, quantizes
 from convert.notes import Note
 from convert.options import Options
 from convert.parity.compare.declared_ends import hold_declared_ends
-from convert.parity.compare.outputs import LEAST
+from convert.parity.compare.outputs import FACTOR, LEAST
 from convert.parity.compare.overflow import without_overflow
 from convert.parity.compare.randomness import random_outputs
 from convert.parity.compare.special_verdict import SpecialRun, is_float64_needed, judge_special, take_special
@@ -31,7 +31,7 @@ from convert.parity.generation.decoders import hold_generation
 from convert.parity.inputs import feeds as inputs
 from convert.parity.inputs.beyond_claims import compare_beyond_claims
 from convert.parity.inputs.branches import unreached_branches
-from convert.parity.inputs.coverage import describe_coverage
+from convert.parity.inputs.coverage import describe_coverage, describe_sets
 from convert.parity.inputs.default_feeds import default_feeds
 from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.saved import save_feeds
@@ -51,6 +51,7 @@ from convert.parity.runs.source_runs import RunFailure, run_where_it_runs
 from convert.passes.layout.boundary import boundary_permutations
 from convert.runners.process import Outputs, execute, run_all
 from convert.source import Source
+from convert.text import counted
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Divergence, Verdict
 
 if TYPE_CHECKING:
@@ -152,7 +153,8 @@ def _verify(
             slice_roundoff=0.0 if alone else ROUNDOFF[stored_as.VALUES[form]] if form in stored_as.VALUES else LEAST,
         )
     )
-    verdict.stored, verdict.covered = stored, describe_coverage(graph, feeds)
+    verdict.stored, verdict.covered, verdict.sets = stored, describe_coverage(graph, feeds), describe_sets(graph, feeds)
+    verdict.limit = 0.0 if method.tolerant or stored else FACTOR
     verdict.notes += [*notes, *remarks, *runs.notes]
     note_stand_ins(verdict, feeds, runs)
     drawn = method.arrays is None and not sizes
@@ -215,7 +217,7 @@ def _run_everything(
     try:
         plain, plain_edges = [f.arrays for f in feeds if not f.special], sum(f.edge and not f.special for f in feeds)
         graph_outputs = _graph_outputs(graph, plain, plain_edges, method.limits.seconds)
-        with doing("running the source", size := f"{len(arrays)} sets of inputs"):
+        with doing("running the source", size := f"{counted(len(arrays), 'set')} of inputs"):
             expected = child_results(theirs, "source")
         with doing("running the target", size):
             got = ours.results()
@@ -374,7 +376,7 @@ def _graph_outputs(
         return Unsupported("no ONNX runner is installed")
     source = Source("onnx-object", model=graph)
     try:
-        with doing("running the graph in float64", f"{len(arrays)} sets of inputs"), limited_time(seconds):
+        with doing("running the graph in float64", f"{counted(len(arrays), 'set')} of inputs"), limited_time(seconds):
             found = run_all(runner, source, arrays, ("float64",), Options(), edges)["float64"]
     except ConvertError as error:
         return error

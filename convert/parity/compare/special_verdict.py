@@ -153,7 +153,7 @@ _LOOKING = frozenset(("IsNaN", "IsInf"))
 def _outputs(names: Sequence[str]) -> str:
     """Return where the difference shows, in one line however many outputs there are."""
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"output {names[0]}{more} (-v shows where)"
+    return f"output {names[0]}{more} (-vv shows where)"
 
 
 def operators_behind(

@@ -11,6 +11,7 @@ from convert.graph.metadata import WAYS_KEY
 from convert.graph.tensors import widened_array
 from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.size_ways import ways_left
+from convert.text import counted
 
 
 def describe_coverage(graph: ir.Model, feeds: Sequence[Feed]) -> str:
@@ -19,7 +20,20 @@ def describe_coverage(graph: ir.Model, feeds: Sequence[Feed]) -> str:
     Sizes are those of dynamic dims, by name or as `input.axis`; values the finite ones of each input. Where the graph
     takes other ways for other sizes, how many of them the feeds take follows.
     """
-    count = f"{len(feeds)} input set{'' if len(feeds) == 1 else 's'}"
+    values = [_values(str(value.name), feeds) for value in graph.graph.inputs]
+    ways, left = len(graph.meta.get(WAYS_KEY, [])), len(ways_left(graph, feeds))
+    taken = f"{ways - left} of {ways} ways that depend on sizes" if ways else ""
+    sets = "; ".join(filter(None, _sets(graph, feeds)))
+    return "; ".join(part for part in (sets, ", ".join(filter(None, values)), taken) if part)
+
+
+def describe_sets(graph: ir.Model, feeds: Sequence[Feed]) -> str:
+    """Return how many input sets there are, and the sizes of dynamic dims: `5 input sets, batch 1–9`."""
+    return ", ".join(filter(None, _sets(graph, feeds)))
+
+
+def _sets(graph: ir.Model, feeds: Sequence[Feed]) -> tuple[str, str]:
+    """Return the number of input sets as text, and the sizes of dynamic dims."""
     sizes: dict[str, set[int]] = {}
     for value in graph.graph.inputs:
         shapes = [feed.arrays[str(value.name)].shape for feed in feeds if str(value.name) in feed.arrays]
@@ -28,10 +42,7 @@ def describe_coverage(graph: ir.Model, feeds: Sequence[Feed]) -> str:
                 found = sizes.setdefault(dim.value or f"{value.name}.{axis}", set())
                 found.update(shape[axis] for shape in shapes)
     dims = [f"{name} {_span(min(found), max(found))}" for name, found in sizes.items() if found]
-    values = [_values(str(value.name), feeds) for value in graph.graph.inputs]
-    ways, left = len(graph.meta.get(WAYS_KEY, [])), len(ways_left(graph, feeds))
-    taken = f"{ways - left} of {ways} ways that depend on sizes" if ways else ""
-    return "; ".join(part for part in (count, ", ".join(dims), ", ".join(filter(None, values)), taken) if part)
+    return counted(len(feeds), "input set"), ", ".join(dims)
 
 
 def _span(low: int, high: int) -> str:

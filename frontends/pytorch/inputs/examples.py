@@ -152,7 +152,7 @@ def _guessed_calls(module: nn.Module, name: str, spec: InputSpec | None) -> Iter
             place: DynamicDim(label, fixed=None if place or guess.dynamic.get(0) is None else 1)
             for place, label in taken.dynamic.items()
         }
-        remark = f"the input {name} was taken to be {taken}: {guess.why}"
+        remark = f"assuming {name}: {taken} (from {guess.why}; set it with --input)"
         for place in guess.made_up.keys() - free.keys():
             other = replace(guess, dynamic={**guess.dynamic, place: "N"})
             remark += (

@@ -101,7 +101,7 @@ def guesses(module: nn.Module) -> Iterator[Guess]:
                 guess.shape,
                 dtype,
                 _dynamic_dims(module, layer, guess),
-                f"{path or 'the module'} is {_layer_text(layer)}",
+                path or type(layer).__name__,
                 guess.made_up,
             )
     if not found:
@@ -117,7 +117,7 @@ def _guess_from_config(module: nn.Module) -> Iterator[Guess]:
         config: Any = getattr(module, attribute, None)
         size = config.get("input_size") if isinstance(config, Mapping) else getattr(config, "input_size", None)
         if size and len(size) == 3:
-            yield Guess((BATCH, *map(int, size)), torch.float32, {0: "batch"}, f"the module's {attribute} says so")
+            yield Guess((BATCH, *map(int, size)), torch.float32, {0: "batch"}, f"the module's {attribute}")
             return
 
 
@@ -200,10 +200,6 @@ def _sized_layers(module: nn.Module) -> list[tuple[str, nn.Module]]:
         if len(found) == 3:
             break
     return found
-
-
-def _layer_text(layer: nn.Module) -> str:
-    return " ".join(str(layer).split("\n")[0].rstrip("(").split())
 
 
 def _dynamic_dims(module: nn.Module, layer: nn.Module, guess: Guess) -> dict[int, str]:

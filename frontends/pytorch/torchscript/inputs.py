@@ -316,8 +316,7 @@ def guessed_input(
             found = replace(example, dims=("batch", *sizes[1:]))
             shown = ",".join(map(str, found.dims))
             report.note(
-                f"the input {name} was taken to be {str(dtype).removeprefix('torch.')}[{shown}]: of its layers "
-                f"{layer} takes that",
+                f"assuming {name}: {str(dtype).removeprefix('torch.')}[{shown}] (from {layer}; set it with --input)",
                 code="assumed-input",
             )
             return found

@@ -70,7 +70,10 @@ def program_between(
         found = _outputs_as_inputs(Program(name, before, sources, cut, functions, buffer=buffer, bodies=bodies))
         inputs = [found.get(i.name, i) for i in inputs]
     if not options.outputs:
-        report.note(f"outputs found by the graph's shape: {', '.join(map(_ref_name, outputs))}", code="found-outputs")
+        report.note(
+            f"outputs found by the graph's shape: {', '.join(map(_ref_name, outputs))} (--outputs names others)",
+            code="found-outputs",
+        )
     tables = filled_tables(body_from_graph(graph, name, [], []), functions, [], buffer)
     names = [_ref_name(o) for o in outputs]
     return Program(name, body, inputs, names, functions, buffer=buffer, bodies=bodies, tables=tables, cuttable=True)

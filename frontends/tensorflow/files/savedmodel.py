@@ -48,7 +48,10 @@ def read_signature(
             hint="--outputs names tensors of a frozen graph or a checkpoint; leave it out",
         )
     if len(meta.signature_def) - sum(k in meta.signature_def for k in _INTERNAL) > 1:
-        report.note(f"signature {name!r} of {', '.join(_signature_names(meta))}", code="chosen-signature")
+        report.note(
+            f"signature {name!r} of {', '.join(_signature_names(meta))} (--signature NAME chooses another)",
+            code="chosen-signature",
+        )
     inputs = {key: signature.inputs[key] for key in sorted(signature.inputs, key=_natural_sort_key)}
     outputs = _ordered_outputs(signature.outputs)
     for key, info in (*inputs.items(), *outputs.items()):

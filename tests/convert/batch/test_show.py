@@ -125,8 +125,8 @@ def test_the_page_has_a_sortable_row_for_each_task(tmp_path: Path) -> None:
 
     Reader().feed((tmp_path / "r.html").read_text())
     heads, first, *rest = rows
-    assert [text for _, text in heads][:5] == ["model", "format", "outcome", "seconds", "peak MiB"]
-    assert [text for _, text in first][2:8] == ["verified", "1.50", "3.00", "2.00", "5.00", "1.50"]
+    assert [text for _, text in heads][:5] == ["model", "format", "outcome", "seconds", "peak"]
+    assert [text for _, text in first][2:8] == ["verified", "1.50", "3.1 MB", "2.1 MB", "5.2 MB", "1.50"]
     assert float(first[7][0]) == pytest.approx(1.5)
     assert [row[2][1] for row in rest[:6]] == [r["outcome"] for r in RECORDS[1:]]
     assert rest[1][8][1].startswith("4 of 8 nodes have no rule: 3 Magic")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -81,7 +82,7 @@ def test_inspect_tells_the_contract() -> None:
     assert told["operators"]["Conv"] == 2
     assert told["parameters"] == 38_298
     text = invoke("inspect", FIXTURES / "mnist_cnn.onnx").stdout
-    assert "image: float32[batch,1,28,28]" in text
+    assert re.search(r"^  in   image +float32\[batch,1,28,28\]$", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def test_json_carries_errors_too() -> None:
     told = json.loads(done.stdout)
     assert told["ok"] is False
     assert told["exit_code"] == done.exit_code == 5
-    assert told["error"]["type"] == "BadInput"
+    assert (told["error"]["type"], told["error"]["code"]) == ("BadInput", "bad-input")
 
 
 def test_an_existing_output_needs_force_or_skip(tmp_path: Path) -> None:

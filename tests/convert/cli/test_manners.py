@@ -50,7 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def check(command: str, code: int, expected: list[str]) -> None:
     done = CliRunner().invoke(cli, shlex.split(command)[1:])
-    told = [line for line in done.stderr.splitlines() if not line.startswith(("[", "note: "))]
+    told = [line for line in done.stderr.splitlines() if not line.startswith(("[", "note: ", "assuming "))]
     told = [*done.stdout.splitlines(), *told] if not code else told
     assert done.exit_code == code, done.output
     assert not code or not done.stdout

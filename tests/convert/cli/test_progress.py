@@ -27,6 +27,12 @@ def test_the_rest_of_an_activity(progress_text: str, seconds: float, text: str) 
     assert progress.remaining(progress_text, seconds) == text
 
 
+@pytest.mark.parametrize(("seconds", "text"), [((3, 12), "for 3 s, 12 s since the start"), ((3, 3), "for 3 s")])
+def test_the_seconds_of_the_moving_line_are_no_estimate(seconds: tuple[float, float], text: str) -> None:
+    """`3 s of 12 s` would be read as 9 seconds left."""
+    assert progress.elapsed(*seconds) == text
+
+
 def test_a_pipe_hears_of_a_long_activity_every_ten_seconds(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from convert.errors import ConvertError
+from convert.notes import Note
 from convert.pages.verification import page
 from convert.report import ChainStep, Report
 from convert.verdict import FAIL, PASS, Divergence, Element, OutputVerdict, Place, Verdict
@@ -164,12 +165,17 @@ def test_steps_of_a_chain_show_their_largest_error() -> None:
 
 
 def test_the_model_its_notes_and_how_to_do_it_again() -> None:
-    report = done(operators={"Conv": 1000, "Relu": 234}, parameters=12345, notes=["a < b"], reproduce="convert 'x'")
+    report = done(
+        operators={"Conv": 1000, "Relu": 234},
+        parameters=12345,
+        notes=[Note("a < b", "renamed")],
+        reproduce="convert 'x'",
+    )
     report.seconds = {"read": 1.234, "write": 0.5}
     text = page(report)
     assert ["nodes", "1,234 of 2 operators"] in table(text, "model")
     assert ["parameters", "12,345"] in table(text, "model")
-    assert [e.text for e in root(text).iter("li")] == ["a < b"]
+    assert [e.text for e in root(text).iter("li")] == ["a < b [action: renamed]"]
     assert [e.text for e in root(text).iter("pre")] == ["convert 'x'"]
     assert ["time", "read 1.23 s, write 0.50 s"] in table(text, "environment")
     bare = page(done())
