@@ -448,7 +448,8 @@ _ROWS = (
         "other-runtime",
         INFO,
         "One of several runtimes for the artefact does not take it.",
-        "The verdict stands for the others. Example: a TFLite file with an operator that LiteRT lacks.",
+        "The verdict stands for the others. Example: ai-edge-litert runs a TensorFlow Lite file whose operators have "
+        "versions that tf.lite.Interpreter lacks.",
     ),
     NoteCode(
         "paired-by-place",
