@@ -51,8 +51,8 @@ def _row_of(code: str) -> NoteCode | ErrorCode:
     if code in _ALL:
         return _ALL[code]
     near = get_close_matches(code.lower(), _ALL, 1)
-    meant = f"did you mean {near[0]}? " if near else ""
-    raise UsageError(f"there is no code {code!r}", hint=f"{meant}`convert explain` lists all codes")
+    suggestion = f"did you mean {near[0]}? " if near else ""
+    raise UsageError(f"there is no code {code!r}", hint=f"{suggestion}`convert explain` lists all codes")
 
 
 def _kind(row: NoteCode | ErrorCode) -> dict[str, object]:

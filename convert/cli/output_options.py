@@ -7,9 +7,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import click
@@ -102,6 +103,7 @@ def run(
     places = None if written is None else [*written, *(files.places() if files is not None else [])]
     report.reproduce = command_line()
     began = time.monotonic()
+    written_after_error: dict[Path, str] = {}
 
     def task() -> None:
         if files is not None:
@@ -123,6 +125,8 @@ def run(
         except ConvertError as error:
             if files is not None:
                 _write_soon(files, report, error)
+                pages = {path: what for path, what in files.places().items() if what == "report" and path.exists()}
+                written_after_error.update(pages)
             raise
         if files is not None:
             files.write(done)
@@ -138,7 +142,7 @@ def run(
             )
         sys.exit(done.exit_code)
 
-    exit_on_error(task, output_options.verbose, report if output_options.as_json else None)
+    exit_on_error(task, output_options.verbose, report if output_options.as_json else None, written_after_error)
 
 
 def _write_soon(files: FilesBeside, report: Report, error: ConvertError) -> None:
@@ -163,15 +167,21 @@ def _write_soon(files: FilesBeside, report: Report, error: ConvertError) -> None
         echo(f"note: what tells of the error was not written in {_PATIENCE:g} s: nobody reads it, it seems", err=True)
 
 
-def exit_on_error(work: Callable[[], T], verbose: int, report: Report | str | None = None) -> T:
+def exit_on_error(
+    work: Callable[[], T],
+    verbose: int,
+    report: Report | str | None = None,
+    written: Mapping[Path, str] = MappingProxyType({}),
+) -> T:
     """What `work` gives; exceptions become one paragraph and an exit code, with tracebacks only for -vv.
 
-    report: for --json, the report of the run, or the name of a verb that has none.
+    report: for --json, the report of the run, or the name of a verb that has none. written: the files that tell of the
+    error, and what each is, which `work` fills in.
     """
     try:
         return work()
     except ConvertError as error:
-        _exit_with_error(error, verbose, report)
+        _exit_with_error(error, verbose, report, written=written)
     except KeyboardInterrupt:
         echo("interrupted", err=True)
         sys.exit(130)
@@ -183,11 +193,17 @@ def exit_on_error(work: Callable[[], T], verbose: int, report: Report | str | No
 
 
 def _exit_with_error(
-    error: ConvertError, verbose: int, report: Report | str | None, cause: Exception | None = None
+    error: ConvertError,
+    verbose: int,
+    report: Report | str | None,
+    cause: Exception | None = None,
+    written: Mapping[Path, str] = MappingProxyType({}),
 ) -> NoReturn:
     if verbose >= 2:
         echo_traceback(cause or error)
     if report is not None:
         echo_json(render.error_json(report, error))
     render.error(error)
+    for path, what in written.items():
+        echo(f"{what}: {path}", err=True)
     sys.exit(error.exit_code)

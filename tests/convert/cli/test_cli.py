@@ -155,6 +155,17 @@ def test_json_carries_errors_too() -> None:
     assert (told["error"]["type"], told["error"]["code"]) == ("BadInput", "bad-input")
 
 
+def test_the_page_that_tells_of_an_error_is_named_behind_it(tmp_path: Path) -> None:
+    page, words = tmp_path / "out.html", [FIXTURES / "mnist_cnn.onnx", "-o", tmp_path / "m.onnx"]
+    (tmp_path / "m.onnx").write_bytes(OLD_ONNX)
+    refused = invoke(*words, "--report", page)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.splitlines()[-1] == f"report: {page}"
+    assert page.exists()
+    done = invoke(*words, "--report", page, "--force", "--no-verify")
+    assert done.stdout.splitlines()[-1] == f"report: {page}"
+
+
 def test_an_existing_output_needs_force_or_skip(tmp_path: Path) -> None:
     out = tmp_path / "m.onnx"
     out.write_bytes(OLD_ONNX)

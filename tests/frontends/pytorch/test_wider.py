@@ -57,7 +57,7 @@ def test_what_is_written_loads_and_passes(tmp_path: Path, options: dict[str, Any
     report = convert.convert(module, "onnx", path, inputs="ids:int64[n,t]", **options)
     assert report.verdict is not None
     assert report.verdict.status == PASS, report.verdict.reason
-    (note,) = [note for note in report.notes if "becomes float32" in note]
+    (note,) = [note for note in report.notes if note.code == "wider-dtype"]
     assert ("--dtype bfloat16" in note) == (not options or options == {"dtype": "float32"})
     assert next(module.parameters()).dtype == torch.bfloat16, "the user's module stays as it was"
     ids = np.random.default_rng(0).integers(0, 50, (2, 7))
@@ -145,6 +145,6 @@ def test_halves_convert_to_every_target(target: str, dtype: str, tmp_path: Path)
 def test_a_target_is_told_only_what_it_stores(tmp_path: Path) -> None:
     module = nn.Linear(3, 2).eval().bfloat16()
     report = convert.convert(module, "tflite", tmp_path / "m.tflite", inputs="input:bfloat16[2,3]")
-    (note,) = [note for note in report.notes if "becomes float32" in note]
+    (note,) = [note for note in report.notes if note.code == "wider-dtype"]
     assert "--dtype float16 stores" in note
     assert "bfloat16 or" not in note

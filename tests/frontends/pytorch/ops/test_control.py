@@ -199,5 +199,5 @@ def test_python_control_flow_on_data_is_an_error_that_says_where() -> None:
 def test_trace_converts_the_path_taken_and_says_so() -> None:
     report = Report("convert")
     model = read(Decides(), "x:float32[batch,3]", trace=True, report=report)
-    assert any("--trace" in note for note in report.notes)
+    assert any(note.code == "traced" for note in report.notes)
     agrees(Decides(), model, np.abs(noise(2, 3)))
