@@ -6,13 +6,15 @@ import re
 
 _BEGINNINGS = "|".join(
     (
-        "error: ", "hint: ", "note: ", "time: ", r"\[ *\d+\.\d s\] ", r"\[\d+/\d+\] ",  # progress, and tasks that ended
+        "error: ", "hint: ", "note: ", "assuming ", "time: ", "report: ", "inputs: ", "journal: ",
+        r"\[ *\d+\.\d s\] ", r"\[\d+/\d+\] ",  # progress, and tasks that ended
         "  +\\S",  # inputs and outputs, notes of a verdict, items of a list
-        r"(?:PASS|FAIL|INCONCLUSIVE)(?:$|: | \()", r"\d+  \S", "step \\d+ breaks$", "no step breaks$",
+        r"(?:PASS|FAIL|INCONCLUSIVE)(?:$|: | \(|  error | {2}the outputs are equal)",
+        r"\d+  \S", "step \\d+ breaks$", "no step breaks$",
         r"\d+ (?:verified|converted|convertible|mismatch|inconclusive|unsupported|bad input|unsafe|usage|limit|timeout"
         "|memory|crash|lost|changed|failed|interrupted)(?:,|$)",
         "nothing to do$", "unsupported, by the number of conversions", "operators: ", "interrupted$",
-        r".* → .* \(\w[\w.-]*(?:, [\d.]+ \w?B)?\)$",  # what was converted
+        r".* → .*  \(\w[\w. -]*(?:, [\d.]+ \w?B)?(?:, [\d.]+ s)?\)$",  # what was converted
         r".*: [a-z][a-z0-9-]+$", r".* \([a-z][a-z0-9-]+\) can be converted to ",  # what was inspected
     )
 )  # fmt: skip
