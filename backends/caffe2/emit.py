@@ -152,7 +152,7 @@ def _missing_problems(graph: ir.Graph) -> Iterable[Problem]:
     """Operators without a rule, and values of a dtype that Caffe2 does not have."""
     nodes = list(ir.traversal.RecursiveGraphIterator(graph))
     try:
-        onnx_op.check((operator_of(n), location_of(n)) for n in nodes)
+        onnx_op.check_nodes((n, location_of(n)) for n in nodes)
     except Unsupported as error:
         yield from error.problems
     weights = [v for v in graph.initializers.values() if is_used(v)]

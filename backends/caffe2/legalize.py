@@ -7,10 +7,10 @@ from pathlib import Path
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
+from convert.legalize.write_out import write_out
 from convert.passes import run_passes
 from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.clean import clean
-from convert.passes.expand_functions import expand_functions
 from convert.passes.layout.assign import assign_layout
 from convert.passes.narrow_products import narrow_products
 from convert.passes.resized_axes import name_resized_axes
@@ -31,8 +31,8 @@ def inline_functions(model: ir.Model) -> bool:
 
 
 def expand_unsupported(model: ir.Model) -> bool:
-    """Operators without a rule are replaced by the functions that define them."""
-    return expand_functions(model, onnx_op)
+    """Write out every node that the table does not take."""
+    return write_out(model, onnx_op.takes)
 
 
 def assign_channels_first(model: ir.Model) -> bool:

@@ -18,7 +18,7 @@ defaults filled in; tensors among them are `onnx_ir` tensors, subgraphs callable
 
 from __future__ import annotations
 
-from convert.rules import Rules
+from convert.rules.node_rules import NodeRules
 from convert.rules.onnx_schemas import schema
 
-onnx_op = Rules("Caffe2", schema=schema)
+onnx_op = NodeRules("Caffe2", schema=schema)

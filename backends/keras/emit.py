@@ -71,7 +71,7 @@ def _emit_node(k: Emitter, node: ir.Node, values: dict[ir.Value, Value], refused
     at = location_of(node)
     at = replace(at, operator=at.operator.removeprefix(f"{CHANNELS_LAST}::").removeprefix(f"{OWN}::"))
     try:
-        onnx_op.check([(key_of(node), at)])
+        onnx_op.check_nodes([(node, at)], key_of)
         if any(v is not None and v not in values for v in node.inputs):
             return []
         made = k.apply(node, values, at)

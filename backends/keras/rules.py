@@ -20,7 +20,8 @@ from typing import Any
 import onnx_ir as ir
 
 from convert.graph.metadata import CHANNELS_LAST
-from convert.rules import Argument, Rule, Rules, Schema, onnx_schemas
+from convert.rules import Argument, Rule, Schema, onnx_schemas
+from convert.rules.node_rules import NodeRules
 
 OWN = "convert.keras"
 """The domain of what `legalize` makes of ONNX's operators: Dense (x [..., I], weight [I, O], bias [O]) of MatMul and
@@ -41,7 +42,7 @@ def schema(operator: str) -> Schema | None:
     return onnx_schemas.schema(operator.removeprefix(f"{CHANNELS_LAST}::"))
 
 
-onnx_op = Rules("Keras", schema=schema, runs_framework=True)
+onnx_op = NodeRules("Keras", schema=schema, runs_framework=True)
 
 
 def key_of(node: ir.Node) -> str:

@@ -235,7 +235,7 @@ def _is_operand(x: Value) -> bool:
 
 def check(model: ir.Model) -> None:
     """Raise one `Unsupported` that lists every operator without a rule and every dtype that PyTorch lacks."""
-    onnx_op.check((operator_of(node), location_of(node)) for node in nodes_of(model.graph))
+    onnx_op.check_nodes((node, location_of(node)) for node in nodes_of(model.graph))
     for value in (*model.graph.inputs, *model.graph.outputs):
         at = Location("input or output", value.name or "")
         if isinstance(value.type, ir.TensorType):

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from convert.rules import Rule, Rules, Schema, onnx_schemas
+from convert.rules import Rule, Schema, onnx_schemas
+from convert.rules.node_rules import NodeRules
 from convert.rules.onnx_schemas import operator_of
 
 __all__ = ["LINEAR", "OWN", "host", "host_inputs", "onnx_op", "operator_of", "schema"]
@@ -34,7 +35,7 @@ def schema(operator: str) -> Schema | None:
     return onnx_schemas.schema(operator)
 
 
-onnx_op = Rules("PyTorch", schema=schema, runs_framework=True)
+onnx_op = NodeRules("PyTorch", schema=schema, runs_framework=True)
 
 
 def host(*names: str) -> Callable[[Rule], Rule]:

@@ -218,7 +218,7 @@ def _standard_location(node: ir.Node) -> Location:
 
 def check(model: ir.Model) -> None:
     """Raise one `Unsupported` that lists every operator without a rule and every dtype that TensorFlow lacks."""
-    onnx_op.check((operator_of(node), location_of(node)) for node in nodes_of(model.graph))
+    onnx_op.check_nodes((node, location_of(node)) for node in nodes_of(model.graph))
     for value in (*model.graph.inputs, *model.graph.outputs):
         if isinstance(value.type, ir.SequenceType) and value.is_graph_input():
             raise Unsupported(

@@ -20,7 +20,8 @@ from typing import Any
 from onnx.defs import OpSchema
 
 from convert.graph.metadata import CHANNELS_LAST
-from convert.rules import Rule, Rules, Schema, onnx_schemas
+from convert.rules import Rule, Schema, onnx_schemas
+from convert.rules.node_rules import NodeRules
 from convert.rules.onnx_schemas import operator_of
 
 __all__ = [
@@ -52,7 +53,7 @@ def schema(operator: str) -> Schema | None:
     return onnx_schemas.schema(standard_operator(operator))
 
 
-onnx_op = Rules("TensorFlow", schema=schema, runs_framework=True)
+onnx_op = NodeRules("TensorFlow", schema=schema, runs_framework=True)
 
 
 def channels_last(*operators: str, data: Sequence[int] = (0,), outputs: Sequence[int] = (0,)) -> Callable[[Rule], Rule]:

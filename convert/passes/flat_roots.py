@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph.metadata import OPERATOR_KEY
-from convert.passes.layout.rewrite import ModelNames
+from convert.graph.model_names import ModelNames
 
 _SPREADS = ("std", "std_mean")
 

@@ -11,8 +11,8 @@ from typing import TypeAlias
 import numpy as np
 import onnx_ir as ir
 
+from convert.graph.model_names import ModelNames
 from convert.graph.values import constant, constant_integers, known_dims
-from convert.passes.layout.rewrite import ModelNames
 
 Entry: TypeAlias = "int | tuple[ir.Value, int]"
 """An element of a vector of sizes: a number, or a dim of a tensor; of another vector the element at that place."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from convert.graph.model_names import ModelNames
 from convert.graph.shape_inference import infer_facts
-from convert.passes.layout.rewrite import ModelNames
 
 
 def stack_sequences(model: ir.Model) -> bool:

@@ -15,10 +15,10 @@ import onnx_ir as ir
 
 from convert.errors import Problem, Unsupported
 from convert.graph import Graph, location_of
+from convert.graph.model_names import ModelNames
 from convert.graph.node_inference import infer
 from convert.graph.shape_inference import infer_facts
 from convert.graph.values import attribute_content, is_used
-from convert.passes.layout.rewrite import ModelNames
 from convert.report import Report
 from convert.rules.onnx_schemas import operator_of
 

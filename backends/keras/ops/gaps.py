@@ -47,9 +47,7 @@ onnx_op.gap(
 onnx_op.gap("a result whose shape depends on the data", "NonMaxSuppression", "Unique")
 onnx_op.gap(
     "Keras has no operation for it",
-    "Col2Im",
     "DeformConv",
-    "GridSample",
     "ImageDecoder",
     "MaxRoiPool",
     "MaxUnpool",
@@ -57,7 +55,6 @@ onnx_op.gap(
     "RoiAlign",
     "TensorScatter",
 )
-onnx_op.gap("Keras has no complex tensors in its models", "DFT", "STFT")
 onnx_op.gap("Keras has no quantized kernels for it", "ConvInteger", "QLinearConv", "QLinearMatMul")
 onnx_op.gap(
     "a model of Keras's layers draws random numbers in training only",

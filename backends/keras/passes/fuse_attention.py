@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
+from convert.graph.model_names import ModelNames
 from convert.graph.values import dims, is_used
-from convert.passes.layout.rewrite import ModelNames
 
 from ..rules import OWN
 from .index_tracing import PrimeSizes

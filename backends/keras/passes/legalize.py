@@ -6,10 +6,11 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from convert.legalize.broadcasts import choose_broadcasts, split_broadcasts
+from convert.legalize.unroll_loops import is_known_loop, unroll_loops
+from convert.legalize.write_out import write_out
 from convert.passes import Pass, run_passes
-from convert.passes.broadcasts import choose_broadcasts, split_broadcasts
 from convert.passes.clean import clean
-from convert.passes.expand_functions import expand_functions
 from convert.passes.flat_roots import flatten_roots
 from convert.passes.layout.assign import assign_layout
 from convert.passes.layout.compose_transposes import compose_transposes
@@ -17,7 +18,7 @@ from convert.passes.layout.move_through_reshape import join_transposes
 from convert.passes.resized_axes import name_resized_axes
 from convert.passes.response_norm import find_response_norms
 from convert.passes.size_checks import drop_size_checks
-from convert.passes.unroll_loops import unroll_loops
+from convert.rules.onnx_schemas import operator_of
 
 from .. import ops  # noqa: F401  (fills the table)
 from ..rules import onnx_op
@@ -27,8 +28,12 @@ from .static_shapes import settle_shapes
 
 
 def expand_unsupported(model: ir.Model) -> bool:
-    """Operators without a rule are replaced by the functions that define them."""
-    return expand_functions(model, {*onnx_op.entries, *_WHOLE})
+    """Write out every node that the table does not take."""
+    return write_out(model, _takes)
+
+
+def _takes(node: ir.Node) -> bool:
+    return onnx_op.takes(node) or is_known_loop(node) or operator_of(node) in _WHOLE
 
 
 def assign_channels_last(model: ir.Model) -> bool:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from convert.legalize.broadcasts import split_broadcasts
+from convert.legalize.write_out import write_out
 from convert.passes import Pass, run_passes
 from convert.passes.batchnorm import fold_batch_norms
-from convert.passes.broadcasts import split_broadcasts
 from convert.passes.clean import clean
-from convert.passes.expand_functions import expand_functions
 from convert.passes.flat_roots import flatten_roots
 from convert.passes.layout.assign import assign_layout
 from convert.passes.layout.compose_transposes import compose_transposes
@@ -29,8 +29,8 @@ def assign_channels_last(model: ir.Model) -> bool:
 
 
 def expand_unsupported(model: ir.Model) -> bool:
-    """Operators without a rule are replaced by the functions that define them."""
-    return expand_functions(model, onnx_op)
+    """Write out every node that the table does not take."""
+    return write_out(model, onnx_op.takes)
 
 
 BEFORE_LAYOUT: tuple[Pass, ...] = (

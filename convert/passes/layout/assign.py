@@ -10,6 +10,7 @@ from typing import Literal
 import onnx_ir as ir
 
 from convert.graph.metadata import CHANNELS_LAST
+from convert.graph.model_names import ModelNames
 from convert.graph.values import constant, dims, inverse_permutation, is_used, rank
 from convert.passes.layout.cancel import cancel_transposes, permutation
 from convert.passes.layout.dense import DENSE, lower_channels_first
@@ -17,7 +18,6 @@ from convert.passes.layout.min_cut import AS_IS, MOVED, Term, minimum_cut
 from convert.passes.layout.model import LayoutForm, Move, Rule, Side, channels_first, channels_last
 from convert.passes.layout.rewrite import (
     LayoutWriter,
-    ModelNames,
     gather_in_order,
     moved_tensor,
     rewrite_node,

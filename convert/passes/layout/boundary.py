@@ -5,9 +5,9 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from convert.graph.metadata import LAYOUT_KEY
+from convert.graph.model_names import ModelNames
 from convert.graph.values import constant, dims, inverse_permutation, rank
 from convert.passes.layout.model import Move, channels_first, channels_last
-from convert.passes.layout.rewrite import ModelNames
 
 _FLOATS = {ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.DOUBLE}
 

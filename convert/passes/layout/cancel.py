@@ -6,8 +6,11 @@ from typing import TypeAlias
 
 import onnx_ir as ir
 
+from convert.graph.model_names import ModelNames
 from convert.graph.values import is_used
-from convert.passes.layout.rewrite import ModelNames, take_output_name
+from convert.passes.layout.rewrite import (
+    take_output_name,
+)
 
 Transposed: TypeAlias = dict[tuple[ir.Value, tuple[int, ...]], ir.Value]
 """The transposes met so far: by value and permutation, the result."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from convert.graph.model_names import ModelNames
 from convert.graph.values import Dim, dims, int64s
 from convert.passes.layout.cancel import permutation
-from convert.passes.layout.rewrite import ModelNames
 
 Atoms = list[list[int]]
 """For each dim of a tensor the numbers of the factors that it is made of, slowest first."""

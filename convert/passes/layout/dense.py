@@ -8,12 +8,12 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
+from convert.graph.model_names import ModelNames
 from convert.graph.tensors import lazy_tensor
 from convert.graph.values import constant, dims, is_used, rank
+from convert.legalize.plain_forms import normalize
 from convert.passes.layout.model import LayoutForm, Move, Rule, Side, free_sides
-from convert.passes.layout.rewrite import ModelNames
 from convert.passes.layout.rules import trailing_norm
-from convert.passes.opset.expansions import normalize
 
 CHANNELS_FIRST = "convert.channels_first"
 """Domain, within the layout pass, of MatMul and LayerNormalization over dim 1: see `lower_channels_first`."""

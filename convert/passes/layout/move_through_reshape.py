@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import onnx_ir as ir
 
+from convert.graph.model_names import ModelNames
 from convert.graph.values import Dim, dims, int64s, rank
 from convert.passes.layout.cancel import permutation
-from convert.passes.layout.rewrite import ModelNames
 
 Group = tuple[tuple[int, ...], tuple[int, ...]]
 """Neighbouring dims before a Reshape, and those that hold the same elements after it."""

@@ -17,6 +17,7 @@ from convert.graph import Graph
 from convert.graph.values import is_used
 from convert.passes.opset.broadcasts import lower_extremum, lower_sum
 from convert.passes.opset.compare_schemas import COUNTED_FROM_ZERO, axis_from_zero, short_mask
+from convert.passes.opset.expansions import has_resize
 from convert.passes.opset.old_adapters import (
     count_axis_from_zero,
     drop_neutral,
@@ -37,7 +38,6 @@ from convert.passes.opset.old_lifts import (
     lift_resize,
 )
 from convert.passes.opset.quantize import dequantize, lift_quantize, quantize
-from convert.passes.opset.resize import is_lacking
 from convert.passes.opset.scan import lift_scan
 
 Results = Sequence[ir.Value | None] | None
@@ -183,7 +183,7 @@ def _lower_pad(g: Graph, node: ir.Node, target: int) -> Results:
 
 def _lower_resize(g: Graph, node: ir.Node, target: int) -> Results:
     """Resize before opset 18 takes sizes for every axis; before opset 13 `roi` and `scales` have to be there."""
-    if is_lacking(node, target):
+    if not has_resize(node, target):
         return None
     attributes = dict(node.attributes)
     for name in ("antialias", "keep_aspect_ratio_policy"):

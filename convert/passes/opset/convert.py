@@ -1,13 +1,13 @@
 """Moves a model from one opset to another, up or down, node by node, so that weights and names stay where they are.
 
 A node keeps its place where both versions of its operator mean the same by it. Others go, in this order, through an
-adapter of ours, ONNX's version converter (for that node alone, with its small constants), or the operator's body as an
-ONNX function. What none of these can do is listed in one `Unsupported`.
+adapter of ours or a lowering, ONNX's version converter (for that node alone, with its small constants), or the
+operator's body as an ONNX function. What none of these can do is listed in one `Unsupported`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -15,12 +15,14 @@ import onnx
 import onnx_ir as ir
 
 from convert.errors import Location, Problem, Unsupported
-from convert.graph import OPSET, Graph, location_of
+from convert.graph import location_of
 from convert.graph.node_inference import infer
 from convert.graph.shape_inference import infer_facts, subgraphs
+from convert.graph.values import names_in_use
+from convert.legalize.replacement import Replacement
 from convert.passes.opset.adapters import LIFTS, LOWERINGS, Adapter
 from convert.passes.opset.compare_schemas import fits_version, same_signature
-from convert.passes.opset.expansions import EXPANSIONS
+from convert.passes.opset.expansions import expand
 from convert.passes.opset.onnx_tools import expand_function, version_convert
 from convert.passes.opset.widen import widen
 
@@ -49,22 +51,8 @@ def convert_opset(
     if conversion.problems and not (keep_newer and source > target):
         conversion.fail()
     model.graph.opset_imports[""] = source if conversion.problems else target
-    if conversion.changed:
+    if conversion.replacement.changed:
         infer_facts(model)
-
-
-def write_out(model: ir.Model, known: Container[str]) -> bool:
-    """Replace nodes whose operator is not `known` by the forms in `EXPANSIONS`; return whether any was replaced.
-
-    A node that its form does not take, such as one of unknown rank, stays as it is.
-    """
-    conversion = _Conversion(model, model.opset_imports.get("", OPSET))
-    for node in list(model.graph.all_nodes()):
-        if node.domain == "" and node.op_type in EXPANSIONS and node.op_type not in known:
-            conversion.write_out(node)
-    if conversion.changed:
-        infer_facts(model)
-    return conversion.changed
 
 
 class _Conversion:
@@ -72,9 +60,8 @@ class _Conversion:
 
     def __init__(self, model: ir.Model, target: int) -> None:
         self.model, self.target = model, target
-        self.names = _names(model)
+        self.replacement = Replacement(model, names_in_use(model))
         self.problems: dict[tuple[str, str], list[Location]] = {}
-        self.changed = False
 
     def round(self, work: Sequence[tuple[ir.Node, int]]) -> list[tuple[ir.Node, int]]:
         """Convert each (node, version); returns the nodes that expansions made and that need another round."""
@@ -139,16 +126,9 @@ class _Conversion:
             adapter = adapter if self.target < since <= version else None
         if adapter is not None and self._run(adapter, node, self.target) is not None:
             return True
-        since, expansion = EXPANSIONS.get(node.op_type, (0, None))
-        if expansion is None or self.target >= since:
-            return False
-        made = self._run(expansion, node, version)
+        made = self._run(expand, node, version)
         left.extend((n, version) for n in _with_inner_nodes(made or ()))
         return made is not None
-
-    def write_out(self, node: ir.Node) -> None:
-        """Replace a node of the target opset by its expansion, where that takes it."""
-        self._run(EXPANSIONS[node.op_type][1], node, self.target)
 
     def _widen(self, node: ir.Node, version: int, left: list[tuple[ir.Node, int]]) -> bool:
         """Put casts around the operator where the older one lacks its dtype."""
@@ -159,24 +139,15 @@ class _Conversion:
         return made is not None
 
     def _run(self, adapter: Adapter, node: ir.Node, opset: int) -> list[ir.Node] | None:
-        g = Graph(opset=opset)
-        g.reserve(self.names)
-        g.location = Location(node=node.name or node.op_type)
+        at = Location(node=node.name or node.op_type)
         try:
-            results = adapter(g, node, self.target)
+            built = self.replacement.build(lambda g: adapter(g, node, self.target), opset, at)
         except onnx.defs.SchemaError:  # it takes an operator that the older opset lacks
             return None
         except (Unsupported, ValueError) as error:
             self._problem(node, str(error))
             return []
-        if results is None:
-            return None
-        own = {id(v) for n in g.graph for v in n.outputs}
-        results = [r if r is None or id(r) in own else g.Identity(r) for r in results]
-        nodes, values = list(g.graph), list(g.graph.initializers.values())
-        g.graph.remove(nodes)
-        self._place(node, nodes, results, values)
-        return nodes
+        return None if built is None else self.replacement.place_graph(node, *built)
 
     def _expand(self, node: ir.Node, version: int, left: list[tuple[ir.Node, int]], why: str) -> None:
         body = expand_function(node, version)
@@ -202,54 +173,18 @@ class _Conversion:
             placed.append(result)
         outputs = iter(placed)
         for value in (v for n in nodes for v in n.outputs):
-            value.name = self._unique(f"{node.name or node.op_type}_{value.name or 'value'}")
+            value.name = self.replacement.unique(f"{node.name or node.op_type}_{value.name or 'value'}")
         for n in nodes:
-            n.name = self._unique(node.name or n.op_type)
+            n.name = self.replacement.unique(node.name or n.op_type)
         for value in values:
-            value.name = self._unique(f"{node.name or node.op_type}_{value.name}")
+            value.name = self.replacement.unique(f"{node.name or node.op_type}_{value.name}")
         for n in nodes:
             _infer(n, opset)
-        self._place(node, nodes, [next(outputs) if v.name else None for v in node.outputs], values)
+        self.replacement.place(node, nodes, [next(outputs) if v.name else None for v in node.outputs], values)
         return nodes
-
-    def _place(
-        self, node: ir.Node, nodes: list[ir.Node], results: Sequence[ir.Value | None], initializers: Iterable[ir.Value]
-    ) -> None:
-        graph = node.graph
-        assert graph is not None
-        self.changed = True
-        for value in list(initializers):
-            if value.graph is not None:
-                value.graph.initializers.pop(value.name)  # type: ignore[arg-type]
-            self.model.graph.register_initializer(value)
-        for n in nodes:
-            n.metadata_props.update({**node.metadata_props, **n.metadata_props})
-        names = [v.name for v in node.outputs]
-        made_last = next((r.producer() for r in results if r is not None), None)
-        if made_last is not None:
-            made_last.name = node.name
-        graph.insert_before(node, nodes)
-        for old, new, name in zip(node.outputs, results, names, strict=False):
-            if new is None:
-                continue
-            if old.type is not None:
-                new.type = old.type
-            if old.shape is not None:
-                new.shape = old.shape
-            old.replace_all_uses_with(new, replace_graph_outputs=True)
-            new.name, old.name = name, None
-        graph.remove(node, safe=True)
 
     def _problem(self, node: ir.Node, why: str) -> None:
         self.problems.setdefault((node.op_type, why), []).append(location_of(node))
-
-    def _unique(self, name: str) -> str:
-        candidate, count = name, 0
-        while candidate in self.names:
-            count += 1
-            candidate = f"{name}_{count}"
-        self.names[candidate] = 0
-        return candidate
 
 
 def _with_inner_nodes(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
@@ -276,14 +211,3 @@ def _exists(operator: str, opset: int) -> bool:
     except onnx.defs.SchemaError:
         return False
     return not schema.deprecated
-
-
-def _names(model: ir.Model) -> dict[str, int]:
-    names: dict[str, int] = {}
-    for graph in model.graphs():
-        for value in (*graph.inputs, *graph.initializers.values()):
-            names[value.name or ""] = 0
-        for node in graph:
-            names[node.name or ""] = 0
-            names.update((v.name or "", 0) for v in node.outputs)
-    return names

@@ -1,201 +1,102 @@
-"""Operators written out in simpler ones, for opsets that lack them and for backends that have no rule for them.
+"""Operators that older opsets lack, which are written out by their lowerings (`convert.legalize`).
 
-These forms take precedence over the function bodies in ONNX's schemas, some of which lose digits: ONNX computes a
-variance as E[x²] − E[x]², which cancels in float32 far from zero; here it is E[(x − E[x])²]. Each expansion is built at
-the opset of its node; what it uses is lowered in its turn.
+A lowering is built at the opset of its node; what it uses is lowered in its turn.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
+from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.passes.opset.attention import attention
-from convert.passes.opset.bits import bitwise, bitwise_not
-from convert.passes.opset.fourier import dft, stft
-from convert.passes.opset.grid_sample import grid_sample
-from convert.passes.opset.older_forms import (
-    arg_last,
-    batch_first,
-    center_crop_pad,
-    col2im,
-    constant_of_shape,
-    equal,
-    erf,
-)
+from convert.legalize.table import LOWERINGS
 from convert.passes.opset.quantize import dequantize, quantize
-from convert.passes.opset.resize import resize
-from convert.passes.opset.rotary import rotary_embedding
-from convert.passes.opset.scatter import scatter_elements, scatter_nd
 
-Expansion = Callable[[Graph, ir.Node, int], Sequence[ir.Value | None] | None]
-
-_HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+Results = Sequence[ir.Value | None] | None
 
 
-def _gelu(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
-    x = node.inputs[0]
-    if node.attributes.get_string("approximate", "none") == "tanh":
-        cube = g.Mul(g.Mul(x, x), x)
-        inner = g.Mul(g.Add(x, g.Mul(cube, 0.044715)), math.sqrt(2 / math.pi))
-        phi = g.Add(g.Tanh(inner), 1.0)
-    else:
-        phi = g.Add(g.Erf(g.Mul(x, math.sqrt(0.5))), 1.0)
-    return [g.Mul(g.Mul(x, 0.5), phi)]
+def _never(node: ir.Node, target: int) -> bool:
+    return False
 
 
-def _mish(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
-    x = node.inputs[0]
-    return [g.Mul(x, g.Tanh(g.Softplus(x)))]
+@dataclass(frozen=True)
+class Newer:
+    """An operator that opset `since` brought in its meaning of today.
 
-
-def _hard_swish(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
-    x = node.inputs[0]
-    return [g.Mul(x, g.HardSigmoid(x, alpha=1 / 6, beta=0.5))]
-
-
-def _swish(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
-    x, alpha = node.inputs[0], node.attributes.get_float("alpha", 1.0)
-    return [g.Mul(x, g.Sigmoid(x if alpha == 1.0 else g.Mul(x, alpha)))]
-
-
-def _layer_normalization(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value | None] | None:
-    x, scale, bias = [*node.inputs, None][:3]
-    rank = g.rank(x)  # type: ignore[arg-type]
-    axes = np.arange(node.attributes.get_int("axis", -1) % rank, rank)
-    y, mean, inverse = normalize(g, node, x, axes)
-    y = g.Mul(_cast_back(g, y, x), scale)
-    return [y if bias is None else g.Add(y, bias), mean, inverse][: len(node.outputs)]
-
-
-def _rms_normalization(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
-    x, scale = node.inputs
-    rank = g.rank(x)  # type: ignore[arg-type]
-    axes = np.arange(node.attributes.get_int("axis", -1) % rank, rank)
-    wide = _cast_to_stash(g, node, x)
-    power = g.ReduceMean(g.Mul(wide, wide), axes, keepdims=1)
-    y = g.Div(wide, g.Sqrt(g.Add(power, node.attributes.get_float("epsilon", 1e-5))))
-    return [g.Mul(_cast_back(g, y, x), scale)]
-
-
-def _group_normalization(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """Opset 21 and later, where scale and bias are by channel."""
-    x, scale, bias = node.inputs
-    groups, rank = node.attributes.get_int("num_groups"), g.rank(x)  # type: ignore[arg-type]
-    grouped = g.Reshape(_cast_to_stash(g, node, x), np.array([0, groups, -1], dtype=np.int64))
-    mean = g.ReduceMean(grouped, np.array([2]), keepdims=1)
-    centred = g.Sub(grouped, mean)
-    variance = g.ReduceMean(g.Mul(centred, centred), np.array([2]), keepdims=1)
-    normal = g.Div(centred, g.Sqrt(g.Add(variance, node.attributes.get_float("epsilon", 1e-5))))
-    y = _cast_back(g, g.Reshape(normal, g.dims(x)), x)  # type: ignore[arg-type]
-    by_channel = np.array([-1] + [1] * (rank - 2), dtype=np.int64)
-    return [g.Add(g.Mul(y, g.Reshape(scale, by_channel)), g.Reshape(bias, by_channel))]
-
-
-def _mean_variance_normalization(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
-    """(x − E[x]) / (√E[(x − E[x])²] + 1e-9), half precision computed in float32."""
-    x = node.inputs[0]
-    assert x is not None
-    axes = np.array(node.attributes.get_ints("axes", [0, 2, 3]))
-    wide = g.Cast(x, to=ir.DataType.FLOAT) if g.dtype(x) in _HALF else x
-    centred = g.Sub(wide, g.ReduceMean(wide, axes, keepdims=1))
-    variance = g.ReduceMean(g.Mul(centred, centred), axes, keepdims=1)
-    return [_cast_back(g, g.Div(centred, g.Add(g.Sqrt(variance), 1e-9)), x)]
-
-
-def _trilu(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
-    x, k = [*node.inputs, None][:2]
-    rank = g.rank(x)  # type: ignore[arg-type]
-    dims = g.dims(x)  # type: ignore[arg-type]
-
-    def numbers(axis: int) -> ir.Value:
-        return g.Range(np.int64(0), g.Gather(dims, np.int64(axis), axis=0), np.int64(1))
-
-    distance = g.Sub(g.Unsqueeze(numbers(rank - 1), [0]), g.Unsqueeze(numbers(rank - 2), [1]))
-    place = np.int64(0) if k is None else k
-    upper = node.attributes.get_int("upper", 1)
-    # Less is in opset 9; the OrEqual forms are not in opset 11. A difference would overflow for a k of -2^63.
-    outside = g.Less(distance, place) if upper else g.Less(place, distance)
-    zero = g.const(np.zeros((), g.dtype(x).numpy()), g.dtype(x))  # type: ignore[arg-type]
-    return [g.Where(outside, zero, x)]
-
-
-def _mod(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """The remainder of floating numbers with the divisor's sign, its zeros too; None for what older opsets have."""
-    a, b = node.inputs
-    if a is None or b is None or node.attributes.get_int("fmod", 0) != 0 or not g.dtype(a).is_floating_point():
-        return None
-    rest = g.Mod(a, b, fmod=1)
-    size, sign = g.Abs(rest), g.Sign(b)
-    # What has the other sign lacks a divisor. The sign comes last, because Where of onnxruntime makes 0 of -0.
-    same = g.Equal(g.Mul(size, sign), rest)
-    return [g.Mul(g.Where(same, size, g.Sub(g.Abs(b), size)), sign)]
-
-
-def normalize(g: Graph, node: ir.Node, x: ir.Value | None, axes: np.ndarray) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """`x` with mean zero and variance one along `axes`, as a LayerNormalization `node` takes epsilon and dtype.
-
-    Also the mean and, where `node` gives it, the inverse of the deviation (else the deviation itself).
+    `has(node, target)` says whether an older opset can express this node as it is; `form(g, node, target)` replaces
+    the lowering where the older form depends on the opset.
     """
-    wide = _cast_to_stash(g, node, x)
-    mean = g.ReduceMean(wide, axes, keepdims=1)
-    centred = g.Sub(wide, mean)
-    variance = g.ReduceMean(g.Mul(centred, centred), axes, keepdims=1)
-    deviation = g.Sqrt(g.Add(variance, node.attributes.get_float("epsilon", 1e-5)))
-    inverse = g.Reciprocal(deviation) if len(node.outputs) > 2 else deviation
-    kept = [v if g.dtype(v) == _stash_dtype(node) else g.Cast(v, to=_stash_dtype(node)) for v in (mean, inverse)]
-    return g.Div(centred, deviation), kept[0], kept[1]
+
+    since: int
+    has: Callable[[ir.Node, int], bool] = _never
+    form: Callable[[Graph, ir.Node, int], Results] | None = None
 
 
-def _cast_to_stash(g: Graph, node: ir.Node, x: ir.Value | None) -> ir.Value:
-    """`x` in the dtype that the operator computes in: `stash_type`, and float64 for float64, as runtimes have it."""
-    wanted = _stash_dtype(node)
-    assert x is not None
-    return x if g.dtype(x) in (wanted, ir.DataType.DOUBLE) else g.Cast(x, to=wanted)
+_SYMMETRIC, _ANTIALIAS, _COORDINATES = 19, 18, 11
 
 
-def _stash_dtype(node: ir.Node) -> ir.DataType:
-    return ir.DataType(node.attributes.get_int("stash_type", 1))
+def has_resize(node: ir.Node, target: int) -> bool:
+    """half_pixel_symmetric came in opset 19, antialias and policies in 18, coordinates at all in 11."""
+    attributes = node.attributes
+    symmetric = attributes.get_string("coordinate_transformation_mode", "half_pixel") == "half_pixel_symmetric"
+    policy = attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch"
+    late = target < _ANTIALIAS and (attributes.get_int("antialias", 0) != 0 or policy)
+    return not (target < _COORDINATES or late or (symmetric and target < _SYMMETRIC))
 
 
-def _cast_back(g: Graph, y: ir.Value, x: ir.Value | None) -> ir.Value:
-    assert x is not None
-    return y if g.dtype(y) == g.dtype(x) else g.Cast(y, to=g.dtype(x))
+def _has_scatter(node: ir.Node, target: int) -> bool:
+    """Sums and products came in opset 16, the largest and the smallest in 18."""
+    return target >= (16 if node.attributes.get_string("reduction", "none") in ("add", "mul") else 18)
 
 
-EXPANSIONS: dict[str, tuple[int, Expansion]] = {
-    "Attention": (23, attention),
-    "RotaryEmbedding": (23, rotary_embedding),
-    "DFT": (17, dft),
-    "STFT": (17, stft),
-    **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"), (18, bitwise)),
-    "BitwiseNot": (18, bitwise_not),
-    "CenterCropPad": (18, center_crop_pad),
-    "Col2Im": (18, col2im),
-    **dict.fromkeys(("ArgMax", "ArgMin"), (12, arg_last)),
-    **dict.fromkeys(("LSTM", "GRU", "RNN"), (14, batch_first)),
-    "ConstantOfShape": (9, constant_of_shape),
-    "Equal": (11, equal),
-    "Erf": (9, erf),
-    "GridSample": (20, grid_sample),
-    "Resize": (19, resize),
-    "ScatterElements": (18, scatter_elements),
-    "ScatterND": (18, scatter_nd),
-    "Gelu": (20, _gelu),
-    "Mish": (18, _mish),
-    "HardSwish": (14, _hard_swish),
-    "Swish": (24, _swish),
-    "Mod": (28, _mod),
-    "Trilu": (14, _trilu),
-    "QuantizeLinear": (23, quantize),
-    "DequantizeLinear": (21, dequantize),
-    "LayerNormalization": (17, _layer_normalization),
-    "RMSNormalization": (23, _rms_normalization),
-    "GroupNormalization": (21, _group_normalization),
-    "MeanVarianceNormalization": (9, _mean_variance_normalization),
+def _has_grid_sample(node: ir.Node, target: int) -> bool:
+    """Images came in opset 16, volumes in 20."""
+    x = node.inputs[0]
+    return target >= 16 and x is not None and x.shape is not None and len(x.shape) == 4
+
+
+NEWER: dict[str, Newer] = {
+    "Attention": Newer(23),
+    "RotaryEmbedding": Newer(23),
+    "DFT": Newer(17),
+    "STFT": Newer(17),
+    **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"), Newer(18)),
+    "CenterCropPad": Newer(18),
+    "Col2Im": Newer(18),
+    **dict.fromkeys(("ArgMax", "ArgMin"), Newer(12)),
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), Newer(14)),
+    "ConstantOfShape": Newer(9),
+    "Equal": Newer(11),
+    "Erf": Newer(9),
+    "GridSample": Newer(20, _has_grid_sample),
+    "Resize": Newer(19, has_resize),
+    **dict.fromkeys(("ScatterElements", "ScatterND"), Newer(18, _has_scatter)),
+    "Gelu": Newer(20),
+    "Mish": Newer(18),
+    "HardSwish": Newer(14),
+    "Swish": Newer(24),
+    "Mod": Newer(28),
+    "Trilu": Newer(14),
+    "QuantizeLinear": Newer(23, form=quantize),
+    "DequantizeLinear": Newer(21, form=dequantize),
+    "LayerNormalization": Newer(17),
+    "RMSNormalization": Newer(23),
+    "GroupNormalization": Newer(21),
+    "MeanVarianceNormalization": Newer(9),
 }
-"""Operator → the opset that brought it (in this meaning), and its expansion for older ones and for other backends."""
+
+
+def expand(g: Graph, node: ir.Node, target: int) -> Results:
+    """Write `node` out for opset `target`; None where that has it, or where the lowering does not accept the node."""
+    newer = NEWER.get(node.op_type)
+    if newer is None or target >= newer.since or newer.has(node, target):
+        return None
+    if newer.form is not None:
+        return newer.form(g, node, target)
+    try:
+        return LOWERINGS[node.op_type].lower(g, node)
+    except Unsupported as error:
+        raise Unsupported(f"opset {target} cannot express it for {error}") from error

@@ -1,16 +1,15 @@
-"""Quantization that came later, written out in smaller operators: to 16 bits, of halves, to a dtype that is named."""
+"""Quantization that came later, for older opsets: to 16 bits, of halves, to a dtype that is named."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import onnx_ir as ir
 
 from convert.graph import Graph
+from convert.legalize.quantize import INTEGERS, broadcast_parameter, quantized
 
 _WIDE = (ir.DataType.INT16, ir.DataType.UINT16)
-_INTEGERS = (*_WIDE, ir.DataType.INT8, ir.DataType.UINT8)
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 _HALVES = 19
 """The opset from which on numbers of 16 bits are quantized."""
@@ -40,8 +39,8 @@ def quantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
         return None
     named = ir.DataType(node.attributes.get_int("output_dtype", 0))
     halves = x.dtype == ir.DataType.FLOAT16 and target < _HALVES
-    kind = named if zero is None and named in _INTEGERS else ir.DataType.UINT8 if zero is None else zero.dtype
-    if kind not in _INTEGERS:
+    kind = named if zero is None and named in INTEGERS else ir.DataType.UINT8 if zero is None else zero.dtype
+    if kind not in INTEGERS:
         return None
     if not halves and (kind not in _WIDE or target >= _SHORTS):
         # What is quantized was of the dtype of the scale for a time.
@@ -52,13 +51,7 @@ def quantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
         kept = {name: value for name, value in node.attributes.items() if name != "output_dtype"}
         none = zero or g.Expand(g.const(0, kind), g.Shape(scale))
         return [g.node("QuantizeLinear", [x, scale, none], kept)]
-    wide = g.Cast(x, to=ir.DataType.FLOAT) if x.dtype == ir.DataType.FLOAT16 else x
-    limits = np.iinfo(kind.numpy())
-    moved = g.Round(g.Div(wide, _broadcast_parameter(g, node, g.Cast(scale, to=g.dtype(wide)))))
-    if zero is not None:
-        moved = g.Add(moved, _broadcast_parameter(g, node, g.Cast(zero, to=g.dtype(wide))))
-    ends = (g.const(float(n), g.dtype(wide)) for n in (limits.min, limits.max))
-    return [g.Cast(g.Clip(moved, *ends), to=kind)]
+    return [quantized(g, node, x, kind, ir.DataType.FLOAT if x.dtype == ir.DataType.FLOAT16 else g.dtype(x))]
 
 
 def dequantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
@@ -68,25 +61,16 @@ def dequantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | Non
         return None
     halves = scale.dtype == ir.DataType.FLOAT16 and target < _HALVES
     named = ir.DataType(node.attributes.get_int("output_dtype", 0))
-    if x.dtype not in (_INTEGERS if halves else _WIDE) or named not in (ir.DataType.UNDEFINED, scale.dtype):
+    if x.dtype not in (INTEGERS if halves else _WIDE) or named not in (ir.DataType.UNDEFINED, scale.dtype):
         return None
     steps = g.Cast(x, to=ir.DataType.INT32)
     if zero is not None:
-        steps = g.Sub(steps, _broadcast_parameter(g, node, g.Cast(zero, to=ir.DataType.INT32)))
+        steps = g.Sub(steps, broadcast_parameter(g, node, g.Cast(zero, to=ir.DataType.INT32)))
     wide = g.Cast(scale, to=ir.DataType.FLOAT) if halves else scale
-    y = g.Mul(g.Cast(steps, to=g.dtype(wide)), _broadcast_parameter(g, node, wide))
+    y = g.Mul(g.Cast(steps, to=g.dtype(wide)), broadcast_parameter(g, node, wide))
     return [g.Cast(y, to=ir.DataType.FLOAT16) if halves else y]
 
 
 def _has_special_attributes(node: ir.Node) -> bool:
     names = ("block_size", "precision")
     return any(node.attributes.get_int(name, 0) for name in names)
-
-
-def _broadcast_parameter(g: Graph, node: ir.Node, parameter: ir.Value) -> ir.Value:
-    """A scale or zero point, one for all or one for each index of the axis, to broadcast against the input."""
-    if g.rank(parameter) == 0:
-        return parameter
-    rank = g.rank(node.inputs[0])  # type: ignore[arg-type]
-    axis = node.attributes.get_int("axis", 1) % rank
-    return g.Reshape(parameter, np.array([-1 if i == axis else 1 for i in range(rank)], dtype=np.int64))

@@ -9,6 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from convert.graph import Graph
+from convert.graph.model_names import ModelNames
 from convert.passes.layout.assign import assign_layout, build_problem
 from convert.passes.layout.boundary import permute_boundary
 from convert.passes.layout.cancel import cancel_transposes
@@ -18,7 +19,6 @@ from convert.passes.layout.min_cut import AS_IS, Term
 from convert.passes.layout.model import Side, channels_first, channels_last
 from convert.passes.layout.move_through_reshape import join_transposes
 from convert.passes.layout.reshape_rules import flatten, reshape, shape
-from convert.passes.layout.rewrite import ModelNames
 from convert.passes.layout.rules import elementwise
 from convert.passes.layout.table import AGNOSTIC
 from tests.support.layout_support import check, conv, image, nodes, run, weights

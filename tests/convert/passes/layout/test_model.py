@@ -9,6 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from convert.graph import Graph
+from convert.graph.model_names import ModelNames
 from convert.passes.layout.cancel import permutation
 from convert.passes.layout.model import (
     Move,
@@ -20,7 +21,11 @@ from convert.passes.layout.model import (
     same_order,
     side_without_axes,
 )
-from convert.passes.layout.rewrite import LayoutWriter, ModelNames, moved_tensor, transpose_price
+from convert.passes.layout.rewrite import (
+    LayoutWriter,
+    moved_tensor,
+    transpose_price,
+)
 from convert.passes.layout.sensitive import is_sensitive, max_pool, resize
 
 F = ir.DataType.FLOAT

@@ -9,6 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from convert.graph import Graph
+from convert.graph.model_names import ModelNames
 from convert.passes.layout import compose_transposes
 from convert.passes.layout.compose_transposes import Factors
 from convert.passes.layout.model import Move, Side, channels_first, channels_last
@@ -20,7 +21,6 @@ from convert.passes.layout.reshape_rules import (
     _names_no_dim,
     _reshape_target,
 )
-from convert.passes.layout.rewrite import ModelNames
 from convert.passes.layout.rules import elementwise
 
 Dims = Sequence[int | str | None]

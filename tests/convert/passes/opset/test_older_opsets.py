@@ -367,5 +367,5 @@ def test_a_value_that_came_later_is_refused() -> None:
 def test_erf_of_float64_is_refused_before_opset_9() -> None:
     g = Graph(opset=22)
     g.output(g.Erf(g.input("x", T.DOUBLE, (3,))))
-    with pytest.raises(Unsupported, match="opset 8 cannot express it in float64"):
+    with pytest.raises(Unsupported, match="opset 8 cannot express it for float64"):
         convert_opset(g.model(), 8)

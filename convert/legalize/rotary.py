@@ -1,4 +1,4 @@
-"""RotaryEmbedding written out for opsets that lack it: ONNX's own body computes sizes that are known."""
+"""RotaryEmbedding written out: ONNX's own body computes sizes that are known."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 
-def rotary_embedding(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+def rotary_embedding(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
     """Pairs of x [batch, length, heads · size] or [batch, heads, length, size] turned by an angle for each place.
 
     None (the body of the schema does it) where the size of a head is not known.

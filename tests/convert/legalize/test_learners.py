@@ -12,7 +12,8 @@ import pytest
 from onnx import helper
 
 from convert.errors import BadInput
-from convert.passes.expand_learners import EXPANSIONS, expand_learners
+from convert.legalize.table import LEARNERS
+from convert.legalize.write_out import write_out
 from convert.reference.onnx_file import evaluate_file
 from convert.reference.table import kernel
 from tests.support.onnx_support import read
@@ -193,7 +194,7 @@ def test_expanded(
 ) -> None:
     proto = model_of(operator, inputs, outputs, attributes)
     model = read(proto)
-    assert expand_learners(model, ())
+    assert write_out(model, takes_standard)
     assert not any(node.domain for node in model.graph.all_nodes())
     model.ir_version = 10
     written = ir.serde.serialize_model(model)
@@ -218,8 +219,13 @@ def test_the_reference_of_a_verification_is_onnx_runtime(
         agree(np.asarray(got), want.reshape(np.shape(got)))
 
 
+def takes_standard(node: ir.Node) -> bool:
+    """Return whether a node is of ONNX's default domain."""
+    return not node.domain
+
+
 def test_every_expansion_has_a_case() -> None:
-    assert {c.values[0] for c in CASES} == set(EXPANSIONS)
+    assert {f"{ML}::{c.values[0]}" for c in CASES} == set(LEARNERS)
 
 
 def test_what_stands_behind_an_operator_without_inference_has_a_dtype() -> None:
@@ -230,16 +236,15 @@ def test_what_stands_behind_an_operator_without_inference_has_a_dtype() -> None:
     graph.node.append(helper.make_node("Add", ["scaled", "scaled"], ["twice"]))
     graph.node.append(helper.make_node("Imputer", ["twice"], ["y0"], domain=ML, imputed_value_floats=[1.0]))
     model = read(proto)
-    assert expand_learners(model, ())
+    assert write_out(model, takes_standard)
     assert not any(node.domain for node in model.graph.all_nodes())
 
 
 def test_what_is_not_taken_stays() -> None:
     unlabelled = {"coefficients": numbers(8), "intercepts": numbers(2)}
-    assert not expand_learners(read(model_of("LinearClassifier", (X,), BOTH, unlabelled)), ())
-    assert not expand_learners(
-        read(model_of("Scaler", (X,), (FLOAT,), {"offset": [0.0], "scale": [1.0]})), {f"{ML}::Scaler"}
-    )
+    assert not write_out(read(model_of("LinearClassifier", (X,), BOTH, unlabelled)), takes_standard)
+    scaler = read(model_of("Scaler", (X,), (FLOAT,), {"offset": [0.0], "scale": [1.0]}))
+    assert not write_out(scaler, lambda node: node.op_type == "Scaler" or takes_standard(node))
 
 
 @pytest.mark.parametrize(
@@ -258,4 +263,4 @@ def test_attributes_that_contradict_each_other_are_named(
     operator: str, outputs: tuple[int, ...], attributes: dict[str, Any]
 ) -> None:
     with pytest.raises(BadInput, match=f"{operator}.*do not fit"):
-        expand_learners(read(model_of(operator, (X,), outputs, attributes)), ())
+        write_out(read(model_of(operator, (X,), outputs, attributes)), takes_standard)

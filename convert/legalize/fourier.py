@@ -1,4 +1,4 @@
-"""Fourier transforms for opsets before 17: products with their matrices.
+"""Fourier transforms as products with their matrices.
 
 Where the length is known the matrices are constants, exact to a rounding each; a length that is too long for one matrix
 is taken apart into two factors (Cooley and Tukey, "An algorithm for the machine calculation of complex Fourier series",
@@ -33,7 +33,7 @@ class _Pair:
     imag: ir.Value | None
 
 
-def dft(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
+def dft(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     """DFT, as opsets 17 and 20 define it: `axis` is an attribute in the first and an input in the second."""
     x, length, axis = [*node.inputs, None, None][:3]
     assert x is not None
@@ -41,7 +41,7 @@ def dft(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
     if axis is not None:
         given = g.static(axis)
         if given is None:
-            raise Unsupported("its input 'axis' is computed")
+            raise Unsupported("an axis that is computed")
         place = int(given.ravel()[0])
     last = g.rank(x) - 1
     place %= last + 1
@@ -58,8 +58,8 @@ def dft(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
     return [_joined(g, g.dtype(x), made)]
 
 
-def stft(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
-    """STFT of opset 17: frames of the signal, times the window, each transformed."""
+def stft(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
+    """STFT: frames of the signal, times the window, each transformed."""
     signal, step, window, length = [*node.inputs, None, None][:4]
     assert signal is not None
     assert step is not None
@@ -91,7 +91,7 @@ def _split_parts(g: Graph, x: ir.Value) -> _Pair:
     """The parts of [..., 1] or [..., 2], in a dtype that products have kernels for."""
     parts = g.shape(x)[-1]
     if parts not in (1, 2):
-        raise Unsupported("whether its input is real or complex is not known")
+        raise Unsupported("an input that may be real or complex")
     wide = x if g.dtype(x) in (ir.DataType.FLOAT, ir.DataType.DOUBLE) else g.Cast(x, to=ir.DataType.FLOAT)
     if parts == 1:
         return _Pair(g.Squeeze(wide, [-1]), None)

@@ -1,4 +1,4 @@
-"""GridSample for opsets before 16, and for volumes before 20: elements gathered at the corners of each point."""
+"""GridSample written out: elements gathered at the corners of each point."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from convert.errors import Unsupported
 from convert.graph import Graph
 
 
-def grid_sample(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """[N, C, spatial…] at the points [N, out…, axes], the last axis first; None where opset `target` has it."""
+def grid_sample(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
+    """[N, C, spatial…] at the points [N, out…, axes], the last axis first."""
     x, grid = node.inputs
     assert x is not None
     assert grid is not None
     rank = g.rank(x) - 2
-    if target >= 16 and rank == 2:
-        return None
     mode = node.attributes.get_string("mode", "linear").removeprefix("bi")
     edge = node.attributes.get_string("padding_mode", "zeros")
     corners = bool(node.attributes.get_int("align_corners", 0))

@@ -1,4 +1,4 @@
-"""Attention written out for opsets that lack it: as few nodes as its facts allow, where ONNX's own body has sixty."""
+"""Attention written out: as few nodes as its facts allow, where ONNX's own body has sixty."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from convert.graph import Graph
 _ATTRIBUTES = frozenset({"q_num_heads", "kv_num_heads", "scale", "is_causal"})
 
 
-def attention(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+def attention(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
     """softmax(Q·Kᵀ·scale + mask)·V, as ONNX's Attention of opset 23 defines it.
 
     None (the body of the schema does it) for a cache, an output of the scores, any attribute but those below, numbers

@@ -1,50 +1,22 @@
-"""Writes out operators that a backend has no rule for: by the project's own forms, else by ONNX's function bodies."""
+"""The function bodies that ONNX defines operators by, as calls that the inliner replaces."""
 
 from __future__ import annotations
 
-from collections.abc import Container
 from typing import Any
 
 import onnx as onnx_package
 import onnx_ir as ir
-from onnx_ir.passes import common
 
 from convert.graph import OPSET
 from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY, SOURCE_KEY
-from convert.graph.shape_inference import infer_facts
 from convert.graph.values import nodes_of
-from convert.passes.expand_learners import expand_learners
-from convert.passes.opset.convert import write_out
 from convert.rules.onnx_schemas import onnx_schema, operator_of
 
 _DOMAIN = "convert.expanded"
-# ONNX's functions call each other at most three deep; more would be a defect.
-_DEPTH = 8
 
 
-def expand_functions(model: ir.Model, known: Container[str]) -> bool:
-    """Write out every operator that is not `known` and can be; return whether anything changed.
-
-    The project's own forms come first, because ONNX's function bodies may lose digits.
-    """
-    modified = expand_learners(model, known)
-    modified = write_out(model, known) or modified
-    for _ in range(_DEPTH):
-        found = False
-        for number, node in enumerate(list(nodes_of(model.graph))):
-            if operator_of(node) not in known:
-                found |= _call(model, node, f"{node.op_type}_{number}")
-        if not found:
-            break
-        common.InlinePass()(model)
-        # What a function computes inside has no dtypes and shapes yet; those of functions within depend on them.
-        infer_facts(model)
-        modified = True
-    return modified
-
-
-def _call(model: ir.Model, node: ir.Node, name: str) -> bool:
-    """Turn `node` into a call of its own copy of its operator's function."""
+def call_function(model: ir.Model, node: ir.Node, name: str) -> bool:
+    """Turn `node` into a call of its own copy of its operator's function; return whether it has one."""
     function = function_body(node, model.opset_imports.get("", OPSET))
     if function is None:
         return False
@@ -67,6 +39,12 @@ def _call(model: ir.Model, node: ir.Node, name: str) -> bool:
     model.opset_imports.setdefault(_DOMAIN, 1)
     function.opset_imports.update({"": model.opset_imports.get("", OPSET)})
     return True
+
+
+def has_function(operator: str) -> bool:
+    """Return whether ONNX defines a function for an operator, of some dtypes at least."""
+    schema: Any = onnx_schema(operator)  # onnx's stubs lack half of what it has
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
 def function_body(node: ir.Node, opset: int) -> ir.Function | None:

@@ -1,7 +1,4 @@
-"""Resizes that older opsets lack (antialias, kept aspect ratio, half_pixel_symmetric, all before opset 11).
-
-Where sizes are known, a resize is a product with one matrix for each axis, or a choice of elements for nearest.
-"""
+"""Resize where sizes are known: a product with one matrix for each axis, or a choice of elements for nearest."""
 
 from __future__ import annotations
 
@@ -22,14 +19,9 @@ from convert.semantics.interpolation import (
     weight_matrix,
 )
 
-_NEWEST_MODE, _ANTIALIAS, _FIRST = 19, 18, 11
-"""The opsets that brought half_pixel_symmetric, antialias and policies, and coordinates at all."""
 
-
-def resize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """Resize for opsets that cannot say it; None where `target` can, or where sizes are not known."""
-    if not is_lacking(node, target):
-        return None
+def resize(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
+    """Each axis that changes its length, one after the other."""
     x, _, scales, sizes = [*node.inputs, None, None, None][:4]
     assert x is not None
     given = g.static(scales), g.static(sizes)
@@ -37,24 +29,15 @@ def resize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
     how = _method(node)
     lengths = [g.shape(x)[a] for a in axes]
     if how.coordinates == "tf_crop_and_resize" or not any(v is not None and v.size for v in given):
-        raise Unsupported(f"opset {target} cannot express it with these sizes or this coordinate transformation")
+        raise Unsupported("sizes that are computed, or this coordinate transformation")
     wanted = _wanted(lengths, given, node.attributes.get_string("keep_aspect_ratio_policy", "stretch"))
     for axis, length, (scale, size) in zip(axes, lengths, wanted, strict=True):
         if scale == 1 and (size is None or size == length):
             continue
         if not isinstance(length, int) or size is None:
-            raise Unsupported(f"opset {target} cannot express it for a dim of unknown size")
+            raise Unsupported("a dim of unknown size")
         x = _resized_axis(g, x, axis, length, size, scale, how)
     return [x]
-
-
-def is_lacking(node: ir.Node, target: int) -> bool:
-    """Whether opset `target` cannot say what the node asks for."""
-    attributes = node.attributes
-    symmetric = attributes.get_string("coordinate_transformation_mode", "half_pixel") == "half_pixel_symmetric"
-    policy = attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch"
-    late = target < _ANTIALIAS and (attributes.get_int("antialias", 0) != 0 or policy)
-    return target < _FIRST or late or (symmetric and target < _NEWEST_MODE)
 
 
 def _method(node: ir.Node) -> Interpolation:
@@ -82,7 +65,7 @@ def _wanted(
     assert sizes is not None
     numbers = [n if isinstance(n, int) else 0 for n in lengths]
     if 0 in numbers:
-        raise Unsupported("a Resize of a dim of unknown size to a given one")
+        raise Unsupported("a dim of unknown size that becomes a given one")
     if policy == "stretch":
         return [(int(m) / n, int(m)) for n, m in zip(numbers, sizes, strict=True)]
     ratio, ends_ = keep_aspect_ratio(numbers, [int(m) for m in sizes], policy)

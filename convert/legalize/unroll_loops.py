@@ -29,6 +29,13 @@ def unroll_loops(model: ir.Model) -> bool:
     return modified
 
 
+def is_known_loop(node: ir.Node) -> bool:
+    """Return whether a node is a Scan, or a Loop whose number of rounds the graph tells."""
+    return not node.domain and (
+        node.op_type == "Scan" or (node.op_type == "Loop" and constant(node.inputs[0]) is not None)
+    )
+
+
 def _unroll_loop(model: ir.Model, node: ir.Node) -> bool:
     body = node.attributes["body"].as_graph()
     most, given = constant(node.inputs[0]), constant(node.inputs[1])

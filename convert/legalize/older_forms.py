@@ -14,7 +14,7 @@ from convert.graph.tensors import dtype_name
 from convert.numerics.series import polynomial_ratio
 
 
-def center_crop_pad(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
+def center_crop_pad(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     """CenterCropPad: what is too long is cut around the middle, then zeros go around what is too short."""
     x, shape = node.inputs
     assert x is not None
@@ -23,7 +23,7 @@ def center_crop_pad(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
     wanted = g.static(shape)
     lengths = [g.shape(x)[a] for a in axes]
     if wanted is None or not all(isinstance(n, int) for n in lengths):
-        raise Unsupported(f"opset {target} cannot express it for sizes that the run tells")
+        raise Unsupported("sizes that are computed")
     before, after = np.zeros(rank, np.int64), np.zeros(rank, np.int64)
     for axis, length, size in zip(axes, lengths, wanted.tolist(), strict=True):
         assert isinstance(length, int)
@@ -37,13 +37,13 @@ def center_crop_pad(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
     return [g.Pad(x, np.concatenate([before, after])) if before.any() or after.any() else g.Identity(x)]
 
 
-def col2im(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
+def col2im(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     """Col2Im: a transposed convolution with one kernel for each place of a block, 1 there and 0 elsewhere."""
     x = node.inputs[0]
     assert x is not None
     image, block = (g.static(v) for v in node.inputs[1:3])
     if image is None or block is None or not g.dtype(x).is_floating_point():
-        raise Unsupported(f"opset {target} cannot express it for sizes that the run tells, or for integers")
+        raise Unsupported("sizes that are computed, or integers")
     rank, size = len(image), [int(n) for n in block]
     ones = [1] * rank
     strides, dilations = (list(node.attributes.get_ints(n, ones)) for n in ("strides", "dilations"))
@@ -69,7 +69,7 @@ def col2im(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
     return [g.Reshape(y, np.array([*made, *(int(n) for n in image)]))]
 
 
-def arg_last(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+def arg_last(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
     """ArgMax and ArgMin that take the last of equals: the first one, counted from the end."""
     x, axis = node.inputs[0], node.attributes.get_int("axis", 0)
     if not node.attributes.get_int("select_last_index", 0) or x is None:
@@ -80,7 +80,7 @@ def arg_last(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
     return [g.Sub(last, found)]
 
 
-def batch_first(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value | None] | None:
+def batch_first(g: Graph, node: ir.Node) -> Sequence[ir.Value | None] | None:
     """LSTM, GRU and RNN with layout=1: batch and steps, or batch and directions, change places around it."""
     attributes = dict(node.attributes)
     layout = attributes.pop("layout", None)
@@ -97,7 +97,7 @@ def batch_first(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value | Non
     ]
 
 
-def equal(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+def equal(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
     """Equal of floating numbers before opset 11: neither less nor greater, and none of them NaN."""
     a, b = node.inputs
     assert a is not None
@@ -113,13 +113,13 @@ def equal(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
     return [g.And(g.Not(other), g.And(is_number(a), is_number(b)))]
 
 
-def constant_of_shape(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+def constant_of_shape(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
     """ConstantOfShape: one element, repeated along each dim."""
     shape, given = node.inputs[0], node.attributes.get_tensor("value")
     assert shape is not None
     (rank,) = g.shape(shape)
     if not isinstance(rank, int):
-        raise Unsupported(f"opset {target} cannot express it for a number of dims that is not known")
+        raise Unsupported("a number of dims that is not known")
     element = np.zeros(1, np.float32) if given is None else given.numpy()
     dtype = ir.DataType.FLOAT if given is None else given.dtype
     return [g.Tile(g.const(element.reshape([1] * rank), dtype), shape)]
@@ -134,13 +134,13 @@ _ERF_BELOW = (-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-0
               -1.42647390514189e-02)  # fmt: skip
 
 
-def erf(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+def erf(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
     """Erf as a quotient of polynomials in float32, for that and for narrower dtypes."""
     x = node.inputs[0]
     assert x is not None
     dtype = g.dtype(x)
     if dtype not in (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16):
-        raise Unsupported(f"opset {target} cannot express it in {dtype_name(dtype)}")
+        raise Unsupported(dtype_name(dtype))
     wide = x if dtype == ir.DataType.FLOAT else g.Cast(x, to=ir.DataType.FLOAT)
     inside = g.Clip(wide, np.float32(-4), np.float32(4))
     y = g.Clip(

@@ -11,7 +11,7 @@ import pytest
 
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.passes.broadcasts import choose_broadcasts, split_broadcasts
+from convert.legalize.broadcasts import choose_broadcasts, split_broadcasts
 
 F = ir.DataType.FLOAT
 EVEN, ODD = (2, 1, 3, 1, 2, 1, 4, 1, 2), (1, 3, 1, 2, 1, 2, 1, 3, 1)

@@ -7,7 +7,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from convert.passes.unroll_loops import unroll_loops
+from convert.legalize.unroll_loops import unroll_loops
 from tests.support.onnx_support import read, run_ort
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]> '

@@ -1,4 +1,4 @@
-"""Bitwise operators before opset 18, out of arithmetic on each bit."""
+"""Bitwise operators out of arithmetic on each bit."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import onnx_ir as ir
 from convert.graph import Graph
 
 
-def bitwise_not(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
+def bitwise_not(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     """-1 - x, in two's complement; what is left of it in the dtype of x."""
     x = node.inputs[0]
     assert x is not None
     return [g.Cast(g.Sub(np.int64(-1), g.Cast(x, to=ir.DataType.INT64)), to=g.dtype(x))]
 
 
-def bitwise(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
+def bitwise(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     """BitwiseAnd, BitwiseOr and BitwiseXor: the sign and each of the bits below it, weighted and summed."""
     a, b = node.inputs
     assert a is not None

@@ -1,4 +1,4 @@
-"""Scatters that add, multiply or compare, before the opset that has them: one update after the other."""
+"""Scatters that add, multiply or compare: one update after the other."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _UNROLLED = 4
 Step = Callable[[Graph, ir.Value, ir.Value], ir.Value]
 
 
-def scatter_elements(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+def scatter_elements(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
     """Steps along the axis of the indices: in each, no place is met twice."""
     data, indices, updates = node.inputs
     assert data is not None
     assert indices is not None
     reduction = node.attributes.get_string("reduction", "none")
-    if updates is None or not _is_lacking(reduction, target):
+    if updates is None or reduction not in _OPERATORS:
         return None
     axis = node.attributes.get_int("axis", 0) % g.rank(data)
 
@@ -35,13 +35,13 @@ def scatter_elements(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]
     return [_repeated(g, data, g.shape(indices)[axis], lambda: g.Gather(g.Shape(indices), np.int64(axis)), step)]
 
 
-def scatter_nd(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
+def scatter_nd(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
     """Steps along the rows of the indices; all at once where they are constant and none is there twice."""
     data, indices, updates = node.inputs
     assert data is not None
     assert indices is not None
     reduction = node.attributes.get_string("reduction", "none")
-    if updates is None or not _is_lacking(reduction, target):
+    if updates is None or reduction not in _OPERATORS:
         return None
     operator = _OPERATORS[reduction]
     known = g.static(indices)
@@ -72,11 +72,6 @@ def _are_apart(indices: np.ndarray, shape: Sequence[object]) -> bool:
         elif negative.any() and not negative.all():
             return False
     return len(np.unique(rows, axis=0)) == len(rows)
-
-
-def _is_lacking(reduction: str, target: int) -> bool:
-    """Sums and products came in opset 16, the largest and the smallest in 18."""
-    return reduction in _OPERATORS and target < (16 if reduction in ("add", "mul") else 18)
 
 
 def _repeated(g: Graph, data: ir.Value, count: object, counted: Callable[[], ir.Value], step: Step) -> ir.Value:

@@ -9,8 +9,8 @@ import onnx_ir as ir
 
 from convert.errors import Problem, Unsupported
 from convert.graph import Graph, location_of
+from convert.graph.model_names import ModelNames
 from convert.graph.values import Dim, dims, known_dims
-from convert.passes.layout.rewrite import ModelNames
 
 _TAKEN = 5
 _GROUPS: dict[str, int] = {

@@ -1,0 +1,99 @@
+"""The table of lowerings: how each operator is written out, and why the project has a form of its own for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from convert.graph import Graph
+from convert.legalize import older_forms, plain_forms
+from convert.legalize.attention import attention
+from convert.legalize.bits import bitwise, bitwise_not
+from convert.legalize.fourier import dft, stft
+from convert.legalize.grid_sample import grid_sample
+from convert.legalize.quantize import dequantize, quantize
+from convert.legalize.resize import resize
+from convert.legalize.rotary import rotary_embedding
+from convert.legalize.scatter import scatter_elements, scatter_nd
+from convert.numerics import decision_trees, learners, lookups
+
+Results = Sequence[ir.Value | None] | None
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """How an operator is written out: `lower(g, node)` builds it in `g` and returns a value for each output.
+
+    It returns None, or raises `Unsupported` with the reason, for a node that it does not accept. It builds at the opset
+    of `g`, which is the node's own.
+    """
+
+    lower: Callable[[Graph, ir.Node], Results]
+    why: str
+
+
+NO_BODY = "ONNX has no function body for it"
+_SAME = "as ONNX's function body, in the dtype and with the constants that runtimes use"
+_VARIANCE = "ONNX's function body computes E[x²] − E[x]², which cancels far from zero"
+
+LEARNERS: dict[str, Lowering] = {
+    f"ai.onnx.ml::{name}": Lowering(lower, NO_BODY)
+    for name, lower in {
+        "ArrayFeatureExtractor": lookups.array_feature_extractor,
+        "Binarizer": lookups.binarizer,
+        "FeatureVectorizer": learners.feature_vectorizer,
+        "Imputer": learners.imputer,
+        "LabelEncoder": lookups.label_encoder,
+        "LinearClassifier": learners.linear_classifier,
+        "LinearRegressor": learners.linear_regressor,
+        "Normalizer": learners.normalizer,
+        "OneHotEncoder": learners.one_hot_encoder,
+        "SVMClassifier": learners.support_vector_classifier,
+        "SVMRegressor": learners.support_vector_regressor,
+        "Scaler": learners.scaler,
+        "TreeEnsembleClassifier": decision_trees.tree_classifier,
+        "TreeEnsembleRegressor": decision_trees.tree_regressor,
+    }.items()
+}
+"""Operators of ONNX-ML. A node of theirs whose attributes contradict one another is of a damaged file."""
+
+LOWERINGS: dict[str, Lowering] = {
+    "ArgMax": Lowering(older_forms.arg_last, "select_last_index only: " + NO_BODY),
+    "ArgMin": Lowering(older_forms.arg_last, "select_last_index only: " + NO_BODY),
+    "Attention": Lowering(attention, "ONNX's function body has sixty nodes"),
+    "BitwiseAnd": Lowering(bitwise, NO_BODY),
+    "BitwiseNot": Lowering(bitwise_not, NO_BODY),
+    "BitwiseOr": Lowering(bitwise, NO_BODY),
+    "BitwiseXor": Lowering(bitwise, NO_BODY),
+    "CenterCropPad": Lowering(older_forms.center_crop_pad, "ONNX's function body computes sizes that are known"),
+    "Col2Im": Lowering(older_forms.col2im, NO_BODY),
+    "ConstantOfShape": Lowering(older_forms.constant_of_shape, NO_BODY),
+    "DFT": Lowering(dft, NO_BODY),
+    "DequantizeLinear": Lowering(dequantize, NO_BODY),
+    "Equal": Lowering(older_forms.equal, "floating numbers only: " + NO_BODY),
+    "Erf": Lowering(older_forms.erf, NO_BODY),
+    "GRU": Lowering(older_forms.batch_first, "layout=1 only: " + NO_BODY),
+    "Gelu": Lowering(plain_forms.gelu, _SAME),
+    "GridSample": Lowering(grid_sample, NO_BODY),
+    "GroupNormalization": Lowering(plain_forms.group_normalization, _VARIANCE),
+    "HardSwish": Lowering(plain_forms.hard_swish, _SAME),
+    "LSTM": Lowering(older_forms.batch_first, "layout=1 only: " + NO_BODY),
+    "LayerNormalization": Lowering(plain_forms.layer_normalization, _VARIANCE),
+    "MeanVarianceNormalization": Lowering(plain_forms.mean_variance_normalization, _VARIANCE),
+    "Mish": Lowering(plain_forms.mish, _SAME),
+    "Mod": Lowering(plain_forms.mod, "floating numbers with fmod=0 only: " + NO_BODY),
+    "QuantizeLinear": Lowering(quantize, NO_BODY),
+    "RMSNormalization": Lowering(plain_forms.rms_normalization, _SAME),
+    "RNN": Lowering(older_forms.batch_first, "layout=1 only: " + NO_BODY),
+    "Resize": Lowering(resize, NO_BODY),
+    "RotaryEmbedding": Lowering(rotary_embedding, "ONNX's function body computes sizes that are known"),
+    "STFT": Lowering(stft, NO_BODY),
+    "ScatterElements": Lowering(scatter_elements, "reductions only: " + NO_BODY),
+    "ScatterND": Lowering(scatter_nd, "reductions only: " + NO_BODY),
+    "Swish": Lowering(plain_forms.swish, _SAME),
+    "Trilu": Lowering(plain_forms.trilu, NO_BODY),
+    **LEARNERS,
+}
+"""Operator → lowering. `convert.passes.opset` uses it for old opsets, `write_out` for what a backend does not take."""
