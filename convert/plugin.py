@@ -137,12 +137,14 @@ class Operator:
     """One row of `convert ops`; `gap` is the declared reason why an operator cannot be expressed, `limit` where not.
 
     `differs` is what the runtime makes of NaN, infinities and limits of integers, other than the operator has it.
+    `written_out`: the backend has no rule for it, and it is written out in others that it has.
     """
 
     name: str
     gap: str = ""
     limit: str = ""
     differs: str = ""
+    written_out: bool = False
 
 
 class Frontend(Protocol):

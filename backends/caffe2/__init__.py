@@ -93,10 +93,12 @@ def preload() -> None:
 
 def operators(format: str) -> Iterable[Operator]:
     """Every ONNX operator with a rule or a declared gap."""
+    from convert.legalize.write_out import operators_written_out
+
     from . import ops  # noqa: F401  (fills the table)
     from .rules import onnx_op
 
-    return operator_rows(onnx_op, differences=DIFFERENCES[format])
+    return operator_rows(onnx_op, differences=DIFFERENCES[format], written_out=operators_written_out())
 
 
 # The decorator for rules of one's own; its old name stays for one release.

@@ -95,12 +95,15 @@ def operators(format: str) -> Iterable[Operator]:
     from .start_tensorflow import import_tensorflow
 
     import_tensorflow()
+    from convert.legalize.write_out import operators_written_out
+
     from . import ops  # noqa: F401  (fills the table)
     from .limits import LIMITS
     from .rules import onnx_op
 
     limits = {operator: "; ".join(reasons) for operator, reasons in LIMITS.items()}
-    return operator_rows(onnx_op, limits=limits, differences=DIFFERENCES[format])
+    differences = DIFFERENCES[format]
+    return operator_rows(onnx_op, limits=limits, differences=differences, written_out=operators_written_out())
 
 
 # The decorator for rules of one's own; its old name stays for one release.

@@ -41,12 +41,14 @@ LIMITS: dict[str, tuple[str, ...]] = {
     "BatchNormalization": ("BatchNormalization in training mode",),
     "BitCast": ("the bits of booleans",),
     "Conv": ("auto_pad with strides and dilations, or with unequal strides of a depthwise convolution",),
+    "CenterCropPad": ("sizes that are computed",),
+    "Col2Im": ("sizes that are computed, or integers", "a fold of unknown batch and channels"),
+    "DFT": ("an axis that is computed", "a transform of …"),
     "DequantizeLinear": ("blocked quantization",),
     "Dropout": ("Dropout in training mode",),
     "GRU": _CELL,
     "Gelu": ("Gelu has no approximation …",),
     "LSTM": _CELL,
-    "LayerNormalization": ("the statistics of a LayerNormalization",),
     "LpNormalization": ("LpNormalization with p=…",),
     "LpPool": ("auto_pad of an LpPool",),
     "MaxPool": ("the indices of a MaxPool", "auto_pad of a MaxPool with dilations, or of integers"),
@@ -60,7 +62,6 @@ LIMITS: dict[str, tuple[str, ...]] = {
         "interpolation of integers",
         "the size …, where the graph says …",
     ),
-    "Shrink": ("Shrink of integers",),
 }
 """By operator, what its rule does not take."""
 

@@ -158,15 +158,17 @@ def preload() -> None:
 
 def operators(format: str) -> Iterable[Operator]:
     """The ONNX operators that this backend writes, and those that it declares it cannot."""
+    from convert.legalize.write_out import operators_written_out
+
     from . import ops  # noqa: F401  (fills the table)
     from .rules import onnx_op
 
     if format != "torch-script":
-        return operator_rows(onnx_op, differences=DIFFERENCES[format])
+        return operator_rows(onnx_op, differences=DIFFERENCES[format], written_out=operators_written_out())
     from .writer.script import GAPS, LIMITS
 
     limits = {name: "; ".join(filter(None, (onnx_op.limits.get(name), why))) for name, why in LIMITS.items()}
-    return operator_rows(onnx_op, GAPS, limits, DIFFERENCES[format])
+    return operator_rows(onnx_op, GAPS, limits, DIFFERENCES[format], operators_written_out())
 
 
 # The decorator for rules of one's own.

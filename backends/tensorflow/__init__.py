@@ -136,12 +136,14 @@ def operators(format: str) -> Iterable[Operator]:
     from .start_tensorflow import import_tensorflow
 
     import_tensorflow()
+    from convert.legalize.write_out import operators_written_out
+
     from . import ops  # noqa: F401  (fills the table)
-    from .lite.gaps import GAPS, LIMITS
+    from .lite.gaps import GAPS, LIMITS, WRITTEN_OUT
     from .rules import onnx_op
 
-    gaps, limits = (GAPS, LIMITS) if format == "tflite" else ({}, {})
-    return operator_rows(onnx_op, gaps, limits, DIFFERENCES[format])
+    gaps, limits, lacking = (GAPS, LIMITS, WRITTEN_OUT) if format == "tflite" else ({}, {}, ())
+    return operator_rows(onnx_op, gaps, limits, DIFFERENCES[format], operators_written_out(), lacking)
 
 
 # The decorator for rules of one's own; its old name stays for one release.

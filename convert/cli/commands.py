@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from convert import __version__, limits, plugin
-from convert.cli import render, signals, streams
+from convert.cli import operator_tables, render, signals, streams
 from convert.cli.batch import batch
 from convert.cli.declared_options import ConvertCommand, ReadCommand, values
 from convert.cli.explain import explain
@@ -303,7 +303,7 @@ def ops(
             echo_lines(plugin.skeleton(skeleton, writer or reader).removesuffix("\n"))
             return
         if words and to is origin is names is None:
-            render.operators_called(words, as_json)
+            operator_tables.operators_called(words, as_json)
             return
         if (to is None) == (origin is None):
             raise UsageError(
@@ -323,7 +323,7 @@ def ops(
 
             all_rows, rows = rows, matching_operators(rows, words)
             check_found(rows, words, [row.name for row in all_rows], f" of {title}")
-        render.operators(title, rows, as_json)
+        operator_tables.operators(title, rows, as_json)
 
     exit_on_error(work, 0, "ops" if as_json else None)
 

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from convert import plugin
-from convert.destination import names_format
 from convert.errors import ConvertError, Unsupported
 from convert.note_codes import ASSUMED_INPUT
 from convert.notes import Note, visible_notes
-from convert.plugin import Operator
 from convert.report import SCHEMA_VERSION, Report, to_json
 from convert.terminal import echo, echo_json, echo_lines
 from convert.text import bytes_text, counted, visible
@@ -76,61 +74,11 @@ def formats(as_json: bool, verbose: bool = False) -> None:
         echo_json(json.dumps({"read": readable, "write": written, **confined}, ensure_ascii=False))
         return
     echo("reads")
-    _table(list(readable.items()))
+    echo_table(list(readable.items()))
     echo("writes (--to)")
-    _table([(n, f"{f.summary} ({f.suffix}{'/' if f.folder else ''})") for n, f in writable.items()])
+    echo_table([(n, f"{f.summary} ({f.suffix}{'/' if f.folder else ''})") for n, f in writable.items()])
     if verbose:
         echo(f"models that are run are confined: {', '.join(measures) or 'not at all, on this system'}")
-
-
-def operators(title: str, rows: Sequence[Operator], as_json: bool) -> None:
-    """Print an operator table with its declared gaps."""
-    if as_json:
-        echo_json(json.dumps(_operators_json(title, rows), ensure_ascii=False))
-        return
-    supported = sorted(r.name for r in rows if not r.gap)
-    gaps = sorted((r.name, r.gap) for r in rows if r.gap)
-    limits = sorted((r.name, r.limit) for r in rows if r.limit)
-    differs = sorted((r.name, r.differs) for r in rows if r.differs)
-    echo(f"{title}: {len(supported)} operators, {len(gaps)} declared gaps")
-    for name in supported:
-        echo(f"  {name}")
-    for heading, reasons in (("gaps", gaps), ("not taken", limits), ("other at the edge of numbers", differs)):
-        if reasons:
-            echo(heading)
-            _table(reasons)
-
-
-def _operators_json(title: str, rows: Sequence[Operator]) -> dict[str, object]:
-    answer: dict[str, object] = {"name": title, "operators": sorted(r.name for r in rows if not r.gap)}
-    reasons = (("gaps", "gap"), ("limits", "limit"), ("differences", "differs"))
-    return answer | {key: {r.name: getattr(r, one) for r in sorted(rows, key=lambda r: r.name) if getattr(r, one)}
-                     for key, one in reasons}  # fmt: skip
-
-
-def operators_called(words: Sequence[str], as_json: bool) -> None:
-    """Print what is called like one of `words` in each operator table. Raises `UsageError` where nothing is."""
-    from convert.rules.find import check_found, matching_operators, tables
-
-    names: set[str] = set()
-    skipped: list[str] = []
-    answers, found = [], []
-    for title, rows in tables(skipped):
-        names.update(row.name for row in rows)
-        called = matching_operators(rows, words)
-        found += called
-        answers.append(_operators_json(title, called))
-        if called and not as_json:
-            echo(f"{title}: {', '.join(f'{row.name} (declared gap)' if row.gap else row.name for row in called)}")
-    for word in words:
-        if names_format(word) or word in plugin.frontends():
-            side = "--to" if names_format(word) else "--from"
-            echo(f"note: the whole table is `convert ops {side} {word}`", err=True)
-    for text in skipped:
-        echo(f"note: {text}", err=True)
-    check_found(found, words, names)
-    if as_json:
-        echo_json(json.dumps(answers, ensure_ascii=False))
 
 
 def error(problem: ConvertError) -> None:
@@ -297,7 +245,7 @@ def _inspection(done: Report) -> None:
     _contract(done)
     echo(f"  {counted(done.parameters, 'parameter')}, {bytes_text(done.weight_bytes)} of weights")
     if done.weights:
-        _table([(t.name, f"{t.dtype}[{','.join(map(str, t.shape or ()))}]") for t in done.weights])
+        echo_table([(t.name, f"{t.dtype}[{','.join(map(str, t.shape or ()))}]") for t in done.weights])
         return
     echo(
         f"  {counted(sum(done.operators.values()), 'node')}: "
@@ -309,7 +257,8 @@ _WIDEST = 80
 """Characters of a first column; a longer name pushes its own line aside, and not all of them."""
 
 
-def _table(rows: Sequence[tuple[str, str]]) -> None:
+def echo_table(rows: Sequence[tuple[str, str]]) -> None:
+    """Print names with a text each, in two columns."""
     width = min(_WIDEST, max((len(name) for name, _ in rows), default=0))
     for name, text in rows:
         echo(f"  {name:<{width}}  {text}")

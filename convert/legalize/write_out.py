@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
+import onnx
 import onnx_ir as ir
 from onnx_ir.passes import common
 
@@ -45,6 +46,13 @@ def write_out(model: ir.Model, takes: Takes) -> bool:
         _lower_all(model, takes)
         modified = True
     return modified
+
+
+def operators_written_out() -> list[str]:
+    """Operators that are written out where a backend has no rule: by a lowering, or by a function body of ONNX."""
+    schemas = {(s.domain, s.name) for s in onnx.defs.get_all_schemas()}
+    named = (f"{domain}::{name}" if domain else name for domain, name in schemas)
+    return sorted({*LOWERINGS, *filter(has_function, named)})
 
 
 def _lower_all(model: ir.Model, takes: Takes) -> bool:

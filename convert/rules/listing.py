@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -22,18 +22,23 @@ def operator_rows(
     gaps: Mapping[str, str] = _NONE,
     limits: Mapping[str, str] = _NONE,
     differences: Sequence[Difference] = (),
+    written_out: Collection[str] = (),
+    lacking: Collection[str] = (),
 ) -> Iterator[Operator]:
     """One row for each operator that `table` has a rule for, or declares a gap, without this project's own domains.
+
+    `written_out` names operators that are written out where there is no rule: they have rows too, unless they are gaps.
+    `lacking` names operators with a rule that a format writes out all the same.
 
     `gaps` and `limits` are what a format has besides: operators that it lacks, or has for some inputs only;
     `differences` what its runtime computes otherwise at the edge of numbers.
     """
-    reasons = {**dict.fromkeys(table.entries, ""), **table.gaps, **gaps}
+    reasons = {**dict.fromkeys((*written_out, *table.entries), ""), **table.gaps, **gaps}
     bounds, differs = {**table.limits, **limits}, reasons_by_operator(differences)
     for name, why in sorted(reasons.items()):
         if not name.startswith("convert."):
             limit, differing = bounds.get(name, ""), differs.get(name.partition(".")[0], "")
-            yield Operator(name, why, *(() if why else (limit, differing)))
+            yield Operator(name, why, *(() if why else (limit, differing, name not in table or name in lacking)))
 
 
 def lazy_attributes(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 from keras import KerasTensor, activations, layers, ops
 
 from convert.errors import Unsupported
@@ -101,10 +102,14 @@ def thresholded_relu(k, x, *, alpha):
     return ops.where(ops.greater(x, alpha), x, 0.0)
 
 
-@onnx_op("Shrink")
+def is_of_floating_numbers(node: ir.Node) -> bool:
+    """Whether the first input is known to be floating."""
+    x = node.inputs[0]
+    return x is not None and x.dtype is not None and x.dtype.is_floating_point()
+
+
+@onnx_op("Shrink", when=is_of_floating_numbers, otherwise="Shrink of integers")
 def shrink(k, x, *, bias, lambd):
-    if not is_floating(x):
-        raise Unsupported("Shrink of integers")
     return ops.where(ops.less(x, -lambd), x + bias, ops.where(ops.greater(x, lambd), x - bias, 0.0))
 
 

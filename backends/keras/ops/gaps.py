@@ -8,6 +8,7 @@ _TRAINING, _ML = "ai.onnx.preview.training", "ai.onnx.ml"
 
 onnx_op.gap(
     "Keras's functional models have no subgraphs",
+    "AffineGrid",
     "If",
     "Loop",
     "Scan",

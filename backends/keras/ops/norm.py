@@ -6,9 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
+from convert.graph.values import is_used
 
 from ..constants import Constant
 from ..emitter import Emitter, Value
@@ -77,10 +79,13 @@ _FEW = 3
 """Measured on normal numbers: of 2 elements the layer is 1.67 times as far off as PyTorch's, of 3 1.27, of 8 0.93."""
 
 
-@onnx_op("LayerNormalization")
+def gives_no_statistics(node: ir.Node) -> bool:
+    """Whether nothing reads the mean and the inverse deviation of a LayerNormalization."""
+    return not any(is_used(v) for v in node.outputs[1:])
+
+
+@onnx_op("LayerNormalization", when=gives_no_statistics, otherwise="the statistics of a LayerNormalization")
 def layer_normalization(k, x, scale, bias, *, axis, epsilon, stash_type):
-    if k.outputs > 1:
-        raise Unsupported("the statistics of a LayerNormalization")
     rank = len(x.shape)
     axes = list(range(axis % rank, rank))
     own = tuple(x.shape[a] for a in axes)

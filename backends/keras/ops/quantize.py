@@ -15,11 +15,14 @@ from ..rules import onnx_op
 from ..tensors import Tensor, plus
 
 
-def _broadcast_parameter(k: Emitter, values: Value, x: KerasTensor | Constant, axis: int, block_size: int) -> Tensor:
+def has_no_blocks(node: ir.Node) -> bool:
+    """Whether a scale is for a tensor or for each index of an axis."""
+    return node.attributes.get_int("block_size", 0) == 0
+
+
+def _broadcast_parameter(k: Emitter, values: Value, x: KerasTensor | Constant, axis: int) -> Tensor:
     """A scale or zero point, shaped to broadcast against `x`."""
     rank = len(x.shape)
-    if block_size:
-        raise Unsupported("blocked quantization")
     values = k.tensor(values)
     if len(values.shape) != 1 or rank < 2:
         return ops.reshape(values, ()) if len(values.shape) == 1 and values.shape[0] == 1 else values
@@ -31,7 +34,7 @@ def _single(x: Tensor) -> Tensor:
     return ops.cast(x, "float32") if str(x.dtype) in ("float16", "bfloat16") else x
 
 
-@onnx_op("QuantizeLinear")
+@onnx_op("QuantizeLinear", when=has_no_blocks, otherwise="blocked quantization")
 def quantize_linear(k, x, scale, zero, *, axis, block_size, output_dtype, precision, saturate):
     dtype = zero.dtype if zero is not None else k.dtype_of(output_dtype) if output_dtype else "uint8"
     if precision not in (0, ir.DataType.FLOAT) or not str(dtype).startswith(("int", "uint")):
@@ -39,24 +42,24 @@ def quantize_linear(k, x, scale, zero, *, axis, block_size, output_dtype, precis
     limits = np.iinfo(str(dtype))
     # TensorFlow's optimizer multiplies by the reciprocal of a constant, which is rounded.
     divide = ops.divide_no_nan if is_inexact_divisor(k.static(scale)) else ops.divide
-    numbers, factor = k.tensor(x), _broadcast_parameter(k, scale, x, axis, block_size)
+    numbers, factor = k.tensor(x), _broadcast_parameter(k, scale, x, axis)
     if precision:
         numbers, factor = _single(numbers), _single(factor)
     y = ops.round(divide(numbers, factor))
     if zero is not None:
-        y = plus(y, ops.cast(_broadcast_parameter(k, zero, x, axis, block_size), y.dtype))
+        y = plus(y, ops.cast(_broadcast_parameter(k, zero, x, axis), y.dtype))
     return ops.cast(ops.clip(y, int(limits.min), int(limits.max)), str(dtype))
 
 
-@onnx_op("DequantizeLinear")
+@onnx_op("DequantizeLinear", when=has_no_blocks, otherwise="blocked quantization")
 def dequantize_linear(k, x, scale, zero, *, axis, block_size, output_dtype):
-    if all(isinstance(v, Constant | None) for v in (x, scale, zero)) and not block_size:
+    if all(isinstance(v, Constant | None) for v in (x, scale, zero)):
         return _dequantized_weight(x, scale, zero, axis)
     x = k.tensor(x)
-    factor = _single(_broadcast_parameter(k, scale, x, axis, block_size))
+    factor = _single(_broadcast_parameter(k, scale, x, axis))
     y = ops.cast(x, factor.dtype)
     if zero is not None:
-        y = ops.subtract(y, ops.cast(_broadcast_parameter(k, zero, x, axis, block_size), y.dtype))
+        y = ops.subtract(y, ops.cast(_broadcast_parameter(k, zero, x, axis), y.dtype))
     return ops.cast(ops.multiply(y, factor), str(scale.dtype))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import onnx_ir as ir
 from keras import KerasTensor, ops
 
 from convert.errors import Unsupported
@@ -92,14 +93,22 @@ def arg_extremum_rule(function: Callable[..., Any]) -> Rule:
         x = one_zero(x)
         if not select_last_index:
             return function(x, axis=axis, keepdims=bool(keepdims))
-        if x.shape[axis] is None:
-            raise Unsupported("the last index along a dim of dynamic size")
         return x.shape[axis] - 1 - function(ops.flip(x, axis=axis), axis=axis, keepdims=bool(keepdims))
 
     return rule
 
 
-onnx_op.same(arg_extremum_rule, ArgMax=ops.argmax, ArgMin=ops.argmin)
+def counts_from_a_known_end(node: ir.Node) -> bool:
+    """Whether the first index is wanted, or the last of a dim whose length is known."""
+    x, axis = node.inputs[0], node.attributes.get_int("axis", 0)
+    known = x is not None and x.shape is not None and isinstance(x.shape[axis], int)
+    return known or not node.attributes.get_int("select_last_index", 0)
+
+
+for _name, _function in (("ArgMax", ops.argmax), ("ArgMin", ops.argmin)):
+    onnx_op(_name, when=counts_from_a_known_end, otherwise="the last index along a dim of dynamic size")(
+        arg_extremum_rule(_function)
+    )
 
 
 def cumulative_rule(pair: tuple[Callable[..., Any], int]) -> Rule:

@@ -8,17 +8,21 @@ _BITS = "TensorFlow Lite has no built-in operators on bits for most dtypes"
 _TEXT = "TensorFlow Lite has no built-in operators on strings"
 
 GAPS: dict[str, str] = {
-    **dict.fromkeys(("CumProd", "DFT", "DeformConv", "Det", "MelWeightMatrix", "STFT", "Unique"), _NUMBERS),
-    "NonMaxSuppression": _LOOPS,
-    **dict.fromkeys(("BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr"), _BITS),
+    **dict.fromkeys(("CumProd", "DeformConv", "Det", "MelWeightMatrix", "Unique"), _NUMBERS),
+    **dict.fromkeys(("LinearAttention", "NonMaxSuppression"), _LOOPS),
+    "BitShift": _BITS,
     **dict.fromkeys(("RegexFullMatch", "StringConcat", "StringSplit"), _TEXT),
 }
 """Operators that are refused whatever their inputs."""
 
+WRITTEN_OUT = ("BitwiseAnd", "BitwiseNot", "BitwiseOr", "DFT", "STFT")
+"""Operators that are written out in built-in ones, because TensorFlow's own have no counterpart."""
+
 _DTYPES = "some dtypes"
 
 LIMITS: dict[str, str] = {
-    **dict.fromkeys(("BitwiseXor", "Where"), _DTYPES),
+    **dict.fromkeys(("BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Where"), _DTYPES),
+    **dict.fromkeys(("DFT", "STFT"), "some dtypes, and dims, lengths and axes that only the run knows"),
     **dict.fromkeys(("Abs", "Div", "Einsum", "Exp", "MatMul", "Mod", "Pow", "Shrink", "Sigmoid", "Sign"), _DTYPES),
     **dict.fromkeys(("DepthToSpace", "Pad", "ScatterElements", "ScatterND", "SpaceToDepth", "Split"), _DTYPES),
     **dict.fromkeys(("AveragePool", "Conv", "ConvTranspose", "MaxPool"), "some dtypes, ranks and dilations"),

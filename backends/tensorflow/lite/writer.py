@@ -47,6 +47,7 @@ from ..writer.signature import SIGNATURE, Names
 from .apart import write_kept_apart_as_checks
 from .flatbuffer import set_signature_order
 from .fused import give_transposed_convolutions_a_bias
+from .gaps import WRITTEN_OUT
 
 _HINT = (
     "TensorFlow Lite's built-in operators are fewer than TensorFlow's, and its runtime here has no others; "
@@ -78,7 +79,7 @@ def prepare_job(model: ir.Model, folder: Path, options: Options) -> tuple[list[s
     def reshape_to_check(model: ir.Model) -> bool:
         return write_size_checks_as_reshapes(model, by_dims=True)
 
-    legalize(model, options.dump_passes)
+    legalize(model, options.dump_passes, WRITTEN_OUT)
     passes = narrow_products, reshape_to_check, choose_builtins, give_transposed_convolutions_a_bias
     run_passes(model, passes, options.dump_passes)
     check(model)

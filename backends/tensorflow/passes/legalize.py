@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from functools import wraps
 from pathlib import Path
 
 import onnx_ir as ir
@@ -18,7 +20,7 @@ from convert.passes.layout.move_through_reshape import join_transposes
 from convert.passes.resized_axes import name_resized_axes
 from convert.passes.response_norm import find_response_norms
 
-from ..rules import onnx_op
+from ..rules import onnx_op, operator_of
 from .fold_pads import fold_pads
 from .gradients import enclose_gradients
 
@@ -47,6 +49,15 @@ BEFORE_LAYOUT: tuple[Pass, ...] = (
 PASSES = (*BEFORE_LAYOUT, assign_channels_last, join_transposes, compose_transposes, clean)
 
 
-def legalize(model: ir.Model, dump: Path | None = None) -> bool:
-    """Run the passes; whether the model was modified. dump: as for `run_passes`."""
-    return run_passes(model, PASSES, dump)
+def legalize(model: ir.Model, dump: Path | None = None, lacking: Collection[str] = ()) -> bool:
+    """Run the passes; whether the model was modified. dump: as for `run_passes`.
+
+    lacking: operators that the format does not have, though the table has rules for them; they are written out.
+    """
+
+    @wraps(expand_unsupported)  # under its name in dumps
+    def expand_lacking(model: ir.Model) -> bool:
+        return write_out(model, lambda node: onnx_op.takes(node) and operator_of(node) not in lacking)
+
+    passes = [expand_lacking if one is expand_unsupported and lacking else one for one in PASSES]
+    return run_passes(model, passes, dump)

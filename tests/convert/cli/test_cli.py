@@ -70,9 +70,26 @@ def test_a_list_of_operators_is_bounded(tmp_path: Path) -> None:
 @pytest.mark.not_core
 def test_ops_lists_what_a_format_lacks() -> None:
     told, wider = (json.loads(invoke("ops", "--to", form, "--json").stdout) for form in ("tflite", "tf"))
-    assert "bits" in told["gaps"]["BitwiseAnd"]
+    assert "bits" in told["gaps"]["BitShift"]
     assert told["limits"]["Conv"]
     assert set(wider["operators"]) == set(told["operators"]) | (set(told["gaps"]) - set(wider["gaps"]))
+
+
+@pytest.mark.not_core
+def test_ops_tells_native_from_written_out() -> None:
+    """An operator is native, written out in those, or a declared gap with the reason."""
+    told = json.loads(invoke("ops", "--to", "keras", "--json").stdout)
+    written_out = set(told["written_out"])
+    assert {"Col2Im", "DFT", "GridSample", "RotaryEmbedding", "STFT"} <= written_out < set(told["operators"])
+    assert not written_out & {"Conv", "Resize", *told["gaps"]}
+    lite = json.loads(invoke("ops", "--to", "tflite", "--json").stdout)
+    assert {"BitwiseAnd", "DFT"} <= set(lite["written_out"])
+    assert json.loads(invoke("ops", "--from", "onnx", "--json").stdout)["written_out"] == []
+    lines = invoke("ops", "--to", "keras").stdout.splitlines()
+    native = len(told["operators"]) - len(written_out)
+    assert f"({native} native, {len(written_out)} written out)" in lines[0]
+    assert lines.index("written out in operators that it has") == native + 1
+    assert "keras: GridSample (written out)" in invoke("ops", "grid_sample").stdout
 
 
 def test_inspect_tells_the_contract() -> None:

@@ -48,6 +48,14 @@ def test_what_differs_is_told_of_each_overload_with_a_rule() -> None:
     }  # fmt: skip
 
 
+def test_what_is_written_out_has_a_row_unless_it_is_a_gap() -> None:
+    rows = operator_rows(table(), gaps={"Det": "no kernel"}, written_out=("Conv", "Det", "Swish"), lacking=("Relu",))
+    assert {row.name: (row.written_out, row.gap) for row in rows} == {
+        "Conv": (False, ""), "Det": (False, "no kernel"), "Relu": (True, ""),
+        "StringSplit": (False, "there are no strings"), "Swish": (True, ""),
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("old", ["racine", "zqrt"])
 def test_an_old_name_warns_with_the_new_one(old: str) -> None:
     attribute = lazy_attributes(module="room", places={"sqrt": "math"}, renamed={old: "sqrt"})

@@ -50,17 +50,14 @@ NUMBERS: dict[str, tuple[int, ...]] = {
 WITHOUT_LAYER: dict[str, Callable[[Case], Any]] = {
     "Cast": lambda row: row.attributes["to"] == TensorProto.STRING or row.inputs[0].dtype.kind == "U",
     "ConvTranspose": lambda row: isinstance(row.inputs[1], np.ndarray),
-    "DequantizeLinear": lambda row: "block_size" in row.attributes,
     "GRU": lambda row: "HardSigmoid" in row.attributes.get("activations", ()),
     "LSTM": lambda row: {"clip", "input_forget"} & set(row.attributes) or row.inputs[7:] not in ((), (None,)),
-    "LayerNormalization": lambda row: "_outputs" in row.attributes,
     "LpPool": lambda row: row.attributes.get("auto_pad") == "SAME_UPPER",
     "MaxPool": lambda row: "_outputs" in row.attributes,
     "RNN": lambda row: "activation_alpha" in row.attributes,
     "ReduceMax": lambda row: row.inputs[0].size == 0,
     "ReduceMin": lambda row: row.inputs[0].size == 0,
     "Resize": lambda row: row.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize",
-    "Shrink": lambda row: row.inputs[0].dtype.kind == "i",
 }
 """What no layer and no operation has: clipped cells, indices of a MaxPool, blocks of scales …"""
 LENGTH_UNKNOWN: dict[str, Callable[[Case], Any]] = {
