@@ -15,7 +15,7 @@ from convert.errors import Unsupported
 from convert.legalize.table import LOWERINGS
 from tests.backends.keras.ops.keras_support import check_model, run_together
 from tests.backends.tensorflow.ops.support import assert_same, expected, model_of
-from tests.support.cases import Case, params, rows_of_package
+from tests.support.cases import Case, case, f32, i64, params, rows_of_package
 from tests.support.lowered_rows import ROWS as MORE
 
 ROWS = [
@@ -52,3 +52,18 @@ def test_sizes_of_the_run_are_refused_with_the_reason(row: Case) -> None:
 
 def test_no_operator_that_is_written_out_is_a_gap() -> None:
     assert not set(table.gaps) & set(LOWERINGS) - {"ai.onnx.ml::LabelEncoder"}
+
+
+DECLINED = [
+    case("ArgMax", np.array([[1, 3], [2, 3], [2, 0]], np.float32), axis=0, select_last_index=1),
+    case("ArgMin", np.array([[1, 3], [1, 0], [2, 0]], np.float32), axis=0, select_last_index=1, keepdims=0),
+    case("QuantizeLinear", f32(4, 6, low=-9, high=9), f32(2, 6, low=0.1), axis=0, block_size=2),
+    case("DequantizeLinear", i64(4, 6).astype(np.int8), f32(4, 2, low=0.1), axis=1, block_size=3),
+]
+"""Nodes that the rules of their operators decline, some where the first dim is unknown only."""
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_declined_nodes(batch: bool, tmp_path: Path) -> None:
+    for row, got in zip(DECLINED, run_together(DECLINED, tmp_path, batch=batch), strict=True):
+        assert_same(got, expected(row))
