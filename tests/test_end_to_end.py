@@ -143,7 +143,7 @@ def test_the_command_of_the_readme(target: str, tmp_path: Path) -> None:
     done = run_cli(str(FIXTURES / "mnist_cnn.pt"), "--to", target, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "PASS" in done.stdout
-    assert "noise floor" in done.stdout
+    assert "the source's own rounding error" in done.stdout
     assert f"mnist_cnn{plugin.formats()[target].suffix}" in os.listdir(tmp_path)
 
 

@@ -154,4 +154,5 @@ def test_on_a_terminal_it_is_a_table(tmp_path: Path) -> None:
     assert "running" in text
     assert "0 of 1" in text
     assert "converted\x1b[0m    a → onnx" in text
-    assert "1 converted" in text.splitlines()[-1]
+    assert "1 converted" in text.splitlines()[-2]
+    assert text.splitlines()[-1] == f"journal: {tmp_path / 'out' / 'journal.jsonl'}"
