@@ -135,7 +135,7 @@ def test_what_the_files_generate_together_is_in_the_verdict(
 ) -> None:
     found = GenerationVerdict(status, 32, 2, 32)
 
-    def verify_part(source: Any, target: Any, graph: Any, options: Any, report: convert.Report, method: Any) -> None:
+    def judge_part(request: Any, written: Path, graph: Any, method: Any, report: convert.Report) -> None:
         report.verdict = Verdict("PASS", outputs=[OutputVerdict("logits")])
 
     def verify_generation(source: Any, files: dict[str, Path], *rest: Any) -> GenerationVerdict:
@@ -143,7 +143,7 @@ def test_what_the_files_generate_together_is_in_the_verdict(
         return found
 
     monkeypatch.setattr("convert.backends.onnx.write", write_parts())
-    monkeypatch.setattr("convert.api._verify_written", verify_part)
+    monkeypatch.setattr("convert.api._judge", judge_part)
     monkeypatch.setattr("convert.parity.generation.encoders.verify_encoder_generation", verify_generation)
     if status == "FAIL":
         with pytest.raises(ParityError, match="would not generate what"):
