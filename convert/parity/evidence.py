@@ -65,9 +65,8 @@ def without_feed(runs: RunOutputs, at: int) -> RunOutputs:
 def first_runs(runs: RunOutputs, count: int) -> RunOutputs:
     """The outputs on the first feeds."""
     source = {p: o if isinstance(o, Unsupported) else o[:count] for p, o in runs.source.items()}
-    exact, narrowed = runs.graph_float64, runs.narrowed
-    if narrowed is not None:
-        narrowed = replace(narrowed, **{side: outputs and outputs[:count] for side, outputs in vars(narrowed).items()})
+    exact = runs.graph_float64
+    narrowed = None if runs.narrowed is None else runs.narrowed.first(count)
     kept = exact if isinstance(exact, Unsupported) else exact[:count]
     stand_ins = max(0, runs.stand_ins - (len(runs.target) - count))
     return RunOutputs(source, runs.target[:count], kept, narrowed, stand_ins=stand_ins, placed=runs.placed)

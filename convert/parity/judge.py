@@ -118,7 +118,10 @@ def judge(evidence: Evidence) -> Verdict:
     _conclude(verdict, [[_output_at(o, p) for o in exact] for p in range(len(names))], set(random))
     if runs.placed is not None and runs.placed.wrong:
         reason = f"stored weights are not the source's, rounded to the nearest step: {runs.placed.wrong[0]}"
-        verdict.lower(*((INCONCLUSIVE, reason) if evidence.method.theirs else (FAIL, reason, "backend")))
+        if evidence.method.theirs:
+            verdict.lower(INCONCLUSIVE, reason)
+        else:
+            verdict.lower(FAIL, reason, "backend")
     return verdict
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +49,7 @@ from convert.parity.runs.repeats import (
     unrepeatable_sides,
 )
 from convert.parity.runs.source_runs import RunFailure, run_where_it_runs
-from convert.passes.layout.boundary import boundary_permutations
+from convert.passes.layout.boundary import Moves, boundary_permutations
 from convert.runners.process import Outputs, execute, run_all
 from convert.source import Source
 from convert.text import counted
@@ -97,6 +98,23 @@ def verify(
         return compare_beyond_claims(verdict, graph, judge_at)
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """What is compared and how: `options` are those of the source, `stored` says how the target stores numbers."""
+
+    source: Source
+    target: Source
+    graph: ir.Model
+    options: Options
+    method: VerifyMethod
+    stored: str
+
+    @cached_property
+    def permutations(self) -> Moves:
+        """The permutation of each end whose layout the user has chosen."""
+        return boundary_permutations(self.graph, self.options.layout)
+
+
 def _verify(
     source: Source,
     target: Source,
@@ -112,7 +130,7 @@ def _verify(
     of_target, of_source = plugin.target_differences(target.kind), plugin.source_differences(source.kind)
     method = replace(method, names=names, declared=(*of_target, *of_source))
     denormals = not any(difference.flushes for difference in of_target)
-    stored = _storage_format(target, graph)
+    pair = _Pair(source, target, graph, options, method, stored := _storage_format(target, graph))
     feeds = default_feeds(graph, options, method, denormals, sizes, spans, large=not stored)
     if method.save is not None:
         save_feeds(method.save, [f for f in feeds if not f.edge])
@@ -122,7 +140,7 @@ def _verify(
         return Verdict(INCONCLUSIVE, reason, stored=stored)
 
     def run(feeds: Sequence[Feed]) -> RunOutputs:
-        return _run_everything(source, target, graph, feeds, stored, options, method)
+        return _run_everything(pair, feeds)
 
     def draw(sizes: Sequence[Mapping[str, int]], spans: inputs.Spans) -> list[Feed]:
         return default_feeds(graph, options, method, denormals, sizes, spans, alike=True, large=not stored)
@@ -137,33 +155,58 @@ def _verify(
     feeds, runs, remarks = without_overflow(graph, feeds, without_foreign_float64(graph, runs))
     if method.save is not None:
         save_feeds(method.save, feeds)
-    of_the_source = _storage_format(source, graph)
-    form = _simulated_form(stored, runs.placed)
-    alone = runs.placed is not None and stored_as.is_weights_alone(form)
-    verdict = judge(
-        Evidence(
-            graph,
-            feeds,
-            runs,
-            method,
-            Estimates(graph, feeds),
-            steps=of_the_source if of_the_source in stored_as.STEPS_AT_RUN_TIME else "",
-            parts_of_narrow=stored not in (*stored_as.CALIBRATED, *stored_as.STEPS_AT_RUN_TIME),
-            stored_estimates=Estimates(runs.placed.model, feeds) if runs.placed is not None and alone else None,
-            slice_roundoff=0.0 if alone else ROUNDOFF[stored_as.VALUES[form]] if form in stored_as.VALUES else LEAST,
-        )
-    )
+    verdict = judge(_evidence(pair, feeds, runs))
     verdict.stored, verdict.covered, verdict.sets = stored, describe_coverage(graph, feeds), describe_sets(graph, feeds)
     verdict.limit = 0.0 if method.tolerant or stored else FACTOR
     verdict.notes += [*notes, *remarks, *runs.notes]
     note_stand_ins(verdict, feeds, runs)
-    drawn = method.arrays is None and not sizes
+    _judge_further(pair, verdict, feeds, runs, special, drawn=method.arrays is None and not sizes)
+    _locate_defects(pair, verdict, feeds)
+    return verdict
+
+
+def _evidence(pair: _Pair, feeds: Sequence[Feed], runs: RunOutputs) -> Evidence:
+    """Return what `judge` needs of the runs, with what is known of how source and target store numbers."""
+    stored, of_the_source = pair.stored, _storage_format(pair.source, pair.graph)
+    form, slice_roundoff, stored_estimates = _simulated_form(stored, runs.placed), LEAST, None
+    if form in stored_as.VALUES:
+        slice_roundoff = ROUNDOFF[stored_as.VALUES[form]]
+    if runs.placed is not None and stored_as.is_weights_alone(form):
+        slice_roundoff, stored_estimates = 0.0, Estimates(runs.placed.model, feeds)
+    return Evidence(
+        pair.graph,
+        feeds,
+        runs,
+        pair.method,
+        Estimates(pair.graph, feeds),
+        steps=of_the_source if of_the_source in stored_as.STEPS_AT_RUN_TIME else "",
+        parts_of_narrow=stored not in (*stored_as.CALIBRATED, *stored_as.STEPS_AT_RUN_TIME),
+        stored_estimates=stored_estimates,
+        slice_roundoff=slice_roundoff,
+    )
+
+
+def _judge_further(
+    pair: _Pair,
+    verdict: Verdict,
+    feeds: Sequence[Feed],
+    runs: RunOutputs,
+    special: SpecialRun | None,
+    *,
+    drawn: bool,
+) -> None:
+    """Lower the verdict, in place, by all that is looked at besides the numbers on the usual inputs.
+
+    drawn: whether the inputs are the usual ones.
+    """
+    source, target, graph, options, method = pair.source, pair.target, pair.graph, pair.options, pair.method
     if drawn and verdict.status == PASS and (unreached := unreached_branches(graph, feeds)):
         verdict.lower(INCONCLUSIVE, f"no input reached {unreached[0]}")
     hold_declared_ends(verdict, source, target, graph, runs.target, options.layout, method)
     if special is not None and verdict.status != FAIL:
         if is_float64_needed(special, graph):
             special = _with_float64(special, source, graph, runs, options, method)
+        of_target, of_source = plugin.target_differences(target.kind), plugin.source_differences(source.kind)
         judge_special(verdict, graph, special, of_target, of_source)
     if verdict.status != FAIL and verdict.outputs and not method.tolerant and random_outputs(graph):
         compare_draws(verdict, source, target, graph, feeds, options, method)
@@ -171,16 +214,20 @@ def _verify(
     mode = graph.metadata_props.get(MODE_KEY)
     if mode:
         verdict.lower(INCONCLUSIVE, mode)
+
+
+def _locate_defects(pair: _Pair, verdict: Verdict, feeds: Sequence[Feed]) -> None:
+    """Add, in place, where a failure begins, and the errors along the network if they are asked for."""
+    source, target, graph, options, method = pair.source, pair.target, pair.graph, pair.options, pair.method
     if verdict.status == FAIL or any(row.undecided for row in verdict.outputs):
         found = unrepeatable_sides(source, target, graph, _worst_feed(verdict, feeds), options, method)
         verdict.notes += [Note(text, code="unrepeatable") for text in found]
     if verdict.status == FAIL and verdict.outputs:
-        verdict.divergence = _divergence_place(verdict, source, target, graph, feeds, options, method)
-    if method.profile and verdict.outputs and not boundary_permutations(graph, options.layout):
+        verdict.divergence = _divergence_place(pair, verdict, feeds)
+    if method.profile and verdict.outputs and not pair.permutations:
         from convert.parity.locate.profile import profile_errors
 
         verdict.profile = profile_errors(graph, target, _worst_feed(verdict, feeds), method.target, method.ends)
-    return verdict
 
 
 def _is_tensor(value: ir.Value) -> bool:
@@ -192,31 +239,58 @@ def runs_of_every_feed(uses: Mapping[str, Outputs]) -> list[Outputs]:
     return [outputs for place, outputs in enumerate(uses.values()) if len(outputs) > 1 or place == 0]
 
 
-def _run_everything(
-    source: Source,
-    target: Source,
-    graph: ir.Model,
-    feeds: Sequence[Feed],
-    stored: str,
-    options: Options,
-    method: VerifyMethod,
-) -> RunOutputs:
+def _run_everything(pair: _Pair, feeds: Sequence[Feed]) -> RunOutputs:
     """Everything on the same inputs; not on those at the edge, which come last, where the source does not take them.
 
     Raises `ConvertError` where the source does not run, `RunFailure` where it does and something else does not.
     """
-    edges = sum(f.edge for f in feeds)
-    arrays = [f.arrays for f in feeds]
+    expected, graph_outputs, got, notes = _run_sides(pair, feeds)
+    edges = any(f.edge for f in feeds)
+    # A runtime that lacks a kernel lacks it on both sides: what that means, the target's error tells.
+    if isinstance(expected, ConvertError) and not (isinstance(expected, Unsupported) and isinstance(got, Unsupported)):
+        if edges:  # which may have taken the whole process with it
+            return _run_everything(pair, feeds[:-1])
+        raise expected
     special = next((i for i, f in enumerate(feeds) if f.special), None)
-    theirs = execute(source, arrays, ("float32", "float64"), options, method.limits, edges, single=special)
-    if scarce := is_scarce(graph, method.limits):
+    if special is not None and not isinstance(expected, ConvertError):
+        _stand_in(graph_outputs, expected["float32"], special)
+    if special is not None and not _takes_all(expected, [graph_outputs, got]):
+        runs = _run_everything(pair, [f for f in feeds if not f.special])
+        return replace(runs, refused="the source takes them, and the target does not")
+    limited = next((found for found in (graph_outputs, got) if isinstance(found, ResourceLimit)), None)
+    if limited is not None:
+        if edges:
+            return _run_everything(pair, feeds[:-1])
+        raise limited
+    if isinstance(graph_outputs, ConvertError) and not isinstance(graph_outputs, Unsupported):
+        raise RunFailure("frontend", graph_outputs)
+    if isinstance(got, ConvertError):
+        raise RunFailure("backend", got)
+    assert isinstance(expected, dict)
+    return _collected(pair, feeds, expected, graph_outputs, got, notes)
+
+
+Expected = dict[str, Outputs | Unsupported]
+"""The outputs of a source by precision."""
+
+
+def _run_sides(
+    pair: _Pair, feeds: Sequence[Feed]
+) -> tuple[Expected | ConvertError, Outputs | ConvertError, dict[str, Outputs] | ConvertError, list[Note]]:
+    """Return the outputs of source, graph and target on the feeds, or why there are none; and notes on the target.
+
+    Source and target run in processes of their own, both beside the graph if memory holds them.
+    """
+    method, arrays, edges = pair.method, [f.arrays for f in feeds], sum(f.edge for f in feeds)
+    special = next((i for i, f in enumerate(feeds) if f.special), None)
+    theirs = execute(pair.source, arrays, ("float32", "float64"), pair.options, method.limits, edges, single=special)
+    if scarce := is_scarce(pair.graph, method.limits):
         theirs.finish()
-    moved, ends = boundary_permutations(graph, options.layout), method.ends
-    given = [ends.feed(transpose_arrays(a, moved)) for a in arrays]
-    ours = start(target, given, method.target, method.limits, edges, at_once=not scarce)
+    given = [method.ends.feed(transpose_arrays(a, pair.permutations)) for a in arrays]
+    ours = start(pair.target, given, method.target, method.limits, edges, at_once=not scarce)
     try:
         plain, plain_edges = [f.arrays for f in feeds if not f.special], sum(f.edge and not f.special for f in feeds)
-        graph_outputs = _graph_outputs(graph, plain, plain_edges, method.limits.seconds)
+        graph_outputs = _graph_outputs(pair.graph, plain, plain_edges, method.limits.seconds)
         with doing("running the source", size := f"{counted(len(arrays), 'set')} of inputs"):
             expected = child_results(theirs, "source")
         with doing("running the target", size):
@@ -224,29 +298,25 @@ def _run_everything(
     finally:
         theirs.stop()
         ours.stop()
-    # A runtime that lacks a kernel lacks it on both sides: what that means, the target's error tells.
-    if isinstance(expected, ConvertError) and not (isinstance(expected, Unsupported) and isinstance(got, Unsupported)):
-        if edges:  # which may have taken the whole process with it
-            return _run_everything(source, target, graph, feeds[:-1], stored, options, method)
-        raise expected
-    if special is not None and not isinstance(expected, ConvertError):
-        _stand_in(graph_outputs, expected["float32"], special)
-    if special is not None and not _takes_all(expected, [graph_outputs, got]):
-        rest = [f for f in feeds if not f.special]
-        runs = _run_everything(source, target, graph, rest, stored, options, method)
-        return replace(runs, refused="the source takes them, and the target does not")
-    limited = next((found for found in (graph_outputs, got) if isinstance(found, ResourceLimit)), None)
-    if limited is not None:
-        if edges:
-            return _run_everything(source, target, graph, feeds[:-1], stored, options, method)
-        raise limited
-    if isinstance(graph_outputs, ConvertError) and not isinstance(graph_outputs, Unsupported):
-        raise RunFailure("frontend", graph_outputs)
-    if isinstance(got, ConvertError):
-        raise RunFailure("backend", got)
-    assert isinstance(expected, dict)
-    back = {n: inverse_permutation(p) for n, p in moved.items()}
-    uses = {way: [transpose_arrays(ends.name_outputs(o), back) for o in outputs] for way, outputs in got.items()}
+    return expected, graph_outputs, got, ours.notes
+
+
+def _collected(
+    pair: _Pair,
+    feeds: Sequence[Feed],
+    expected: Expected,
+    graph_outputs: Outputs | Unsupported,
+    got: Mapping[str, Outputs],
+    notes: Sequence[Note],
+) -> RunOutputs:
+    """Return the outputs of all runs under the names and in the layout of the graph, on the feeds that the source took.
+
+    Raises `RunFailure` where graph or target did not take one of these.
+    """
+    graph, method, stored = pair.graph, pair.method, pair.stored
+    back = {n: inverse_permutation(p) for n, p in pair.permutations.items()}
+    name_outputs = method.ends.name_outputs
+    uses = {way: [transpose_arrays(name_outputs(o), back) for o in outputs] for way, outputs in got.items()}
     if stored == stored_as.HALF_VALUES:
         uses = {way: _in_dtypes_of(graph, outputs) for way, outputs in uses.items()}
     use, target_outputs = next(iter(uses.items()))
@@ -262,19 +332,16 @@ def _run_everything(
         for p, o in expected.items()
     }
     double = expected["float64"]
-    stand_ins = 0 if isinstance(double, Unsupported) else max(0, count - len(double))
-    others = {way: o[:count] for way, o in list(uses.items())[1:]}
-    placed = _placed_weights(graph, target, stored)
-    narrowed = _narrowed_outputs(graph, arrays[:count], stored, placed)
+    placed = _placed_weights(graph, pair.target, stored)
     return RunOutputs(
         kept,
         target_outputs[:count],
         graph_outputs,
-        narrowed,
+        _narrowed_outputs(graph, [f.arrays for f in feeds[:count]], stored, placed),
         use,
-        others,
-        notes=ours.notes,
-        stand_ins=stand_ins,
+        {way: o[:count] for way, o in list(uses.items())[1:]},
+        notes=notes,
+        stand_ins=0 if isinstance(double, Unsupported) else max(0, count - len(double)),
         placed=placed,
     )
 
@@ -348,23 +415,15 @@ def _worst_feed(verdict: Verdict, feeds: Sequence[Feed]) -> Feed:
     return next((f for f in feeds if f.label == label), smallest)
 
 
-def _divergence_place(
-    verdict: Verdict,
-    source: Source,
-    target: Source,
-    graph: ir.Model,
-    feeds: Sequence[Feed],
-    options: Options,
-    method: VerifyMethod,
-) -> Divergence | str:
+def _divergence_place(pair: _Pair, verdict: Verdict, feeds: Sequence[Feed]) -> Divergence | str:
     """Where the guilty side departs: the backend's artefact from the graph, or the frontend's graph from the source."""
-    feed = _worst_feed(verdict, feeds)
-    if boundary_permutations(graph, options.layout) and verdict.guilty != "frontend":
+    feed, method = _worst_feed(verdict, feeds), pair.method
+    if pair.permutations and verdict.guilty != "frontend":
         return "the target has another layout than the graph: without --layout the place is found"
     if verdict.guilty == "frontend":
         distance = max((r.twin for r in verdict.outputs if r.twin is not None), default=np.inf)
-        return locate_source(graph, source, feed, distance, options, method.limits)
-    return locate(graph, target, feed, method.target, method.ends)
+        return locate_source(pair.graph, pair.source, feed, distance, pair.options, method.limits)
+    return locate(pair.graph, pair.target, feed, method.target, method.ends)
 
 
 def _graph_outputs(

@@ -71,6 +71,11 @@ class NarrowedOutputs:
     rounded: Outputs
     stored: Outputs | None = None
 
+    def first(self, count: int) -> NarrowedOutputs:
+        """Return the outputs on the first feeds."""
+        stored = None if self.stored is None else self.stored[:count]
+        return NarrowedOutputs(self.exact[:count], self.rounded[:count], stored)
+
 
 def as_stored(model: ir.Model) -> ir.Model:
     """Return a copy whose weights are those that artefacts store: batch normalizations are folded into them."""

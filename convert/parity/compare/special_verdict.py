@@ -64,86 +64,87 @@ def judge_special(
     of_target: Sequence[Difference] = (),
     of_source: Sequence[Difference] = (),
 ) -> None:
-    """FAIL where the target has other places of NaN and infinities than the source, or other numbers between them.
+    """Lower the verdict, in place, if NaN, infinities or the numbers between them are not those of the source.
 
-    A note where the output depends on an operator of which a difference is declared: for the runtime of the source
-    where the graph is what differs from it, for that of the target where the graph agrees. Rows that the difference is
-    not about are held to the source all the same. A note as well where the target refuses the inputs, and one for all
-    outputs where the graph is right and the target only has numbers in place of NaN, or makes of denormals what it
-    makes of zeros. NaN and infinities that spread further inside of their row are a note too, unless the model looks
-    for them: a stretched picture that is written as products of matrices has NaN in whole rows and columns.
+    Notes say what is no failure: a target that refuses the inputs; a declared difference of an operator that the output
+    depends on, of the source's runtime if the graph is what differs, else of the target's; a target that has numbers in
+    place of NaN, or takes denormals for 0, while the graph is right; NaN that spread inside of their row, unless the
+    model looks for them. A stretched picture that is written as matrix products has NaN in whole rows and columns.
     """
     if run.refused:
         verdict.notes.append(Note(f"special values are not verified: {run.refused}", code="special-unverified"))
         return
     verdict.feeds.append(run.label)
-    undeclared: list[str] = []
-    spread: list[str] = []
-    looks = any(node.op_type in _LOOKING for node in graph.graph.all_nodes())
+    slight: dict[str, list[str]] = {}
     for position, value in enumerate(graph.graph.outputs):
-        name = str(value.name)
-        source = list(run.source.values())[position]
-        exact = None if run.exact is None else list(run.exact.values())[position]
-        computed = None if run.graph is None else run.graph.get(name)
-        found = special_difference(source, exact, computed if exact is None else None, run.target[name])
-        if not found:
-            continue
-        against = computed if exact is None else None
-        got, known = run.target[name], []
-        for declared, of_frontend in ((of_source, True), (of_target, False)):
-            if not special_difference(source, exact, against, got):
-                break
-            ours = exact is not None and computed is not None and special_difference(source, exact, None, computed)
-            if (ours and not of_frontend) or not (excuses := _excuses(graph, value, declared, run.arrays)):
-                continue
-            known += [str(e.node.op_type) for e in excuses]
-            rows = _excused_rows(graph, name, excuses, run.arrays)
-            got = _with_rows(got, source, rows)
-            computed = None if computed is None else _with_rows(computed, source, rows)
-        rest = special_difference(source, exact, against, got)
-        operators = ", ".join(sorted(set(known)))
-        if not rest:
-            what = f"what {operators} make of special values differs, as other notes say"
-            verdict.notes.append(
-                Note(f"{name}: on {run.label}, {found}; {what}", code="special-values", operators=sorted(set(known)))
-            )
-            continue
-        ours = exact is not None and computed is not None and special_difference(source, exact, None, computed)
-        beside = f"in rows where what {operators} make of special values is no reason, " if known else ""
-        what = f"{name}: on {run.label}, {beside}{rest}"
-        if not ours and not special_difference(source, exact, against, _with_nan(got, source)):
-            verdict.notes.append(
-                Note(
-                    f"{what}: its kernels lose a NaN, as fused activations and recurrent cells do",
-                    code="special-values",
-                )
-            )
-            undeclared.append(name)
-        elif not ours and not special_difference(source, exact, against, _with_denormals(got, source)):
-            verdict.notes.append(Note(f"{what}: its kernels take denormal numbers for 0", code="special-values"))
-            undeclared.append(name)
-        elif not looks and not special_difference(source, exact, against, _without_spread(got, source)):
-            verdict.notes.append(
-                Note(f"{what}: NaN and infinities reach other elements than in the source", code="special-values")
-            )
-            spread.append(name)
-        elif verdict.status == PASS:
-            verdict.lower(FAIL, what, "frontend" if ours else "backend")
-    if undeclared and verdict.status != FAIL:
-        verdict.notes.append(
-            Note(
-                f"special values: the kernels of the target lose a NaN or a denormal; {_outputs(undeclared)}",
-                code="special-differs",
-            )
-        )
+        if how := _judge_output(verdict, graph, run, position, value, (of_source, of_target)):
+            slight.setdefault(how, []).append(str(value.name))
+    for how, names in slight.items() if verdict.status != FAIL else ():
+        verdict.notes.append(Note(f"special values: {how}; {_outputs(names)}", code="special-differs"))
 
-    if spread and verdict.status != FAIL:
-        verdict.notes.append(
-            Note(
-                f"special values: NaN and infinities reach other elements than in the source; {_outputs(spread)}",
-                code="special-differs",
-            )
-        )
+
+_LOST, _SPREAD = (
+    "the kernels of the target lose a NaN or a denormal",
+    "NaN and infinities reach other elements than in the source",
+)
+
+
+def _judge_output(
+    verdict: Verdict,
+    graph: ir.Model,
+    run: SpecialRun,
+    position: int,
+    value: ir.Value,
+    declared: tuple[Sequence[Difference], Sequence[Difference]],
+) -> str:
+    """Judge one output, in place; return how it differs if nothing declared explains that and it is no failure.
+
+    declared: differences of the source's runtime, and of the target's.
+    """
+    name = str(value.name)
+    source = list(run.source.values())[position]
+    exact = None if run.exact is None else list(run.exact.values())[position]
+    computed = None if run.graph is None else run.graph.get(name)
+    against = computed if exact is None else None
+    found = special_difference(source, exact, against, run.target[name])
+    if not found:
+        return ""
+
+    def is_readers() -> bool:
+        """Return whether the graph differs as well."""
+        return exact is not None and computed is not None and bool(special_difference(source, exact, None, computed))
+
+    got, known = run.target[name], set[str]()
+    for differences, of_frontend in zip(declared, (True, False), strict=True):
+        if not special_difference(source, exact, against, got):
+            break
+        if (is_readers() and not of_frontend) or not (excuses := _excuses(graph, value, differences, run.arrays)):
+            continue
+        known |= {str(e.node.op_type) for e in excuses}
+        rows = _excused_rows(graph, name, excuses, run.arrays)
+        got = _with_rows(got, source, rows)
+        computed = None if computed is None else _with_rows(computed, source, rows)
+    rest = special_difference(source, exact, against, got)
+    operators = ", ".join(sorted(known))
+    if not rest:
+        text = f"{name}: on {run.label}, {found}; what {operators} make of special values differs, as other notes say"
+        verdict.notes.append(Note(text, code="special-values", operators=sorted(known)))
+        return ""
+    beside = f"in rows where what {operators} make of special values is no reason, " if known else ""
+    what = f"{name}: on {run.label}, {beside}{rest}"
+    ours = is_readers()
+    looks = any(node.op_type in _LOOKING for node in graph.graph.all_nodes())
+    for how, why, possible, excused in (
+        (_LOST, "its kernels lose a NaN, as fused activations and recurrent cells do", not ours, _with_nan),
+        (_LOST, "its kernels take denormal numbers for 0", not ours, _with_denormals),
+        (_SPREAD, _SPREAD, not looks, _without_spread),
+    ):
+        if possible and not special_difference(source, exact, against, excused(got, source)):
+            verdict.notes.append(Note(f"{what}: {why}", code="special-values"))
+            return how
+    if verdict.status == PASS:
+        verdict.lower(FAIL, what, "frontend" if ours else "backend")
+    return ""
 
 
 _LOOKING = frozenset(("IsNaN", "IsInf"))

@@ -254,7 +254,8 @@ class Estimates:
         where these take too long.
         """
         found = self.runs.setdefault((place, roundoff), [])
-        return _spread(self._run(found, place, roundoff, (), draws), name, self.graph)
+        steps = any(_is_of_steps(value) for value in self.graph.graph.outputs if value.name == name)
+        return _spread(self._run(found, place, roundoff, (), draws), name, steps=steps)
 
     def explain(
         self,
@@ -323,10 +324,11 @@ class Estimates:
         return found
 
 
-def _spread(runs: Runs, name: str, graph: ir.Model | None = None) -> Spread | None:
-    output = next((v for v in graph.graph.outputs if v.name == name), None) if graph is not None else None
-    exact, draws = (np.asarray(runs[0][name]), [np.asarray(each[name]) for each in runs[1:]]) if runs else (None, [])
-    return None if exact is None else Spread(exact, draws, output is not None and _is_of_steps(output))
+def _spread(runs: Runs, name: str, *, steps: bool = False) -> Spread | None:
+    if not runs:
+        return None
+    exact, *draws = (np.asarray(each[name]) for each in runs)
+    return Spread(exact, draws, steps)
 
 
 def _is_of_steps(value: ir.Value | None) -> bool:
