@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import onnx
 import onnx_ir as ir
@@ -173,6 +173,15 @@ def subgraphs(attribute: ir.Attr) -> list[ir.Graph]:
     if attribute.type == ir.AttributeType.GRAPH:
         return [attribute.as_graph()]
     return list(attribute.as_graphs()) if attribute.type == ir.AttributeType.GRAPHS else []
+
+
+def with_inner_nodes(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
+    """Yield the nodes and those in their subgraphs."""
+    for node in nodes:
+        yield node
+        for attribute in node.attributes.values():
+            for graph in subgraphs(attribute):
+                yield from graph.all_nodes()
 
 
 def _dim_names(graph: onnx.GraphProto) -> set[str]:

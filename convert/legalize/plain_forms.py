@@ -17,6 +17,13 @@ from convert.graph import Graph
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
+def _first(node: ir.Node) -> ir.Value:
+    """Return the first input, which these operators must have."""
+    x = node.inputs[0]
+    assert x is not None
+    return x
+
+
 def gelu(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     x = node.inputs[0]
     if node.attributes.get_string("approximate", "none") == "tanh":
@@ -44,8 +51,8 @@ def swish(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
 
 
 def layer_normalization(g: Graph, node: ir.Node) -> Sequence[ir.Value | None] | None:
-    x, scale, bias = [*node.inputs, None][:3]
-    rank = g.rank(x)  # type: ignore[arg-type]
+    x, scale, bias = _first(node), node.inputs[1], [*node.inputs, None][2]
+    rank = g.rank(x)
     axes = np.arange(node.attributes.get_int("axis", -1) % rank, rank)
     y, mean, inverse = normalize(g, node, x, axes)
     y = g.Mul(_cast_back(g, y, x), scale)
@@ -53,8 +60,8 @@ def layer_normalization(g: Graph, node: ir.Node) -> Sequence[ir.Value | None] | 
 
 
 def rms_normalization(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    x, scale = node.inputs
-    rank = g.rank(x)  # type: ignore[arg-type]
+    x, scale = _first(node), node.inputs[1]
+    rank = g.rank(x)
     axes = np.arange(node.attributes.get_int("axis", -1) % rank, rank)
     wide = _cast_to_stash(g, node, x)
     power = g.ReduceMean(g.Mul(wide, wide), axes, keepdims=1)
@@ -64,22 +71,21 @@ def rms_normalization(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
 
 def group_normalization(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
     """Opset 21 and later, where scale and bias are by channel."""
-    x, scale, bias = node.inputs
-    groups, rank = node.attributes.get_int("num_groups"), g.rank(x)  # type: ignore[arg-type]
+    x, (scale, bias) = _first(node), node.inputs[1:]
+    groups, rank = node.attributes.get_int("num_groups"), g.rank(x)
     grouped = g.Reshape(_cast_to_stash(g, node, x), np.array([0, groups, -1], dtype=np.int64))
     mean = g.ReduceMean(grouped, np.array([2]), keepdims=1)
     centred = g.Sub(grouped, mean)
     variance = g.ReduceMean(g.Mul(centred, centred), np.array([2]), keepdims=1)
     normal = g.Div(centred, g.Sqrt(g.Add(variance, node.attributes.get_float("epsilon", 1e-5))))
-    y = _cast_back(g, g.Reshape(normal, g.dims(x)), x)  # type: ignore[arg-type]
+    y = _cast_back(g, g.Reshape(normal, g.dims(x)), x)
     by_channel = np.array([-1] + [1] * (rank - 2), dtype=np.int64)
     return [g.Add(g.Mul(y, g.Reshape(scale, by_channel)), g.Reshape(bias, by_channel))]
 
 
 def mean_variance_normalization(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     """(x − E[x]) / (√E[(x − E[x])²] + 1e-9), half precision computed in float32."""
-    x = node.inputs[0]
-    assert x is not None
+    x = _first(node)
     axes = np.array(node.attributes.get_ints("axes", [0, 2, 3]))
     wide = g.Cast(x, to=ir.DataType.FLOAT) if g.dtype(x) in _HALF else x
     centred = g.Sub(wide, g.ReduceMean(wide, axes, keepdims=1))
@@ -88,9 +94,9 @@ def mean_variance_normalization(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
 
 
 def trilu(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    x, k = [*node.inputs, None][:2]
-    rank = g.rank(x)  # type: ignore[arg-type]
-    dims = g.dims(x)  # type: ignore[arg-type]
+    x, k = _first(node), [*node.inputs, None][1]
+    rank = g.rank(x)
+    dims = g.dims(x)
 
     def numbers(axis: int) -> ir.Value:
         return g.Range(np.int64(0), g.Gather(dims, np.int64(axis), axis=0), np.int64(1))
@@ -100,7 +106,7 @@ def trilu(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     upper = node.attributes.get_int("upper", 1)
     # Less is in opset 9; the OrEqual forms are not in opset 11. A difference would overflow for a k of -2^63.
     outside = g.Less(distance, place) if upper else g.Less(place, distance)
-    zero = g.const(np.zeros((), g.dtype(x).numpy()), g.dtype(x))  # type: ignore[arg-type]
+    zero = g.const(np.zeros((), g.dtype(x).numpy()), g.dtype(x))
     return [g.Where(outside, zero, x)]
 
 
@@ -116,7 +122,7 @@ def mod(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
     return [g.Mul(g.Where(same, size, g.Sub(g.Abs(b), size)), sign)]
 
 
-def normalize(g: Graph, node: ir.Node, x: ir.Value | None, axes: np.ndarray) -> tuple[ir.Value, ir.Value, ir.Value]:
+def normalize(g: Graph, node: ir.Node, x: ir.Value, axes: np.ndarray) -> tuple[ir.Value, ir.Value, ir.Value]:
     """`x` with mean zero and variance one along `axes`, as a LayerNormalization `node` takes epsilon and dtype.
 
     Also the mean and, where `node` gives it, the inverse of the deviation (else the deviation itself).
@@ -131,10 +137,9 @@ def normalize(g: Graph, node: ir.Node, x: ir.Value | None, axes: np.ndarray) -> 
     return g.Div(centred, deviation), kept[0], kept[1]
 
 
-def _cast_to_stash(g: Graph, node: ir.Node, x: ir.Value | None) -> ir.Value:
+def _cast_to_stash(g: Graph, node: ir.Node, x: ir.Value) -> ir.Value:
     """`x` in the dtype that the operator computes in: `stash_type`, and float64 for float64, as runtimes have it."""
     wanted = _stash_dtype(node)
-    assert x is not None
     return x if g.dtype(x) in (wanted, ir.DataType.DOUBLE) else g.Cast(x, to=wanted)
 
 
@@ -142,6 +147,5 @@ def _stash_dtype(node: ir.Node) -> ir.DataType:
     return ir.DataType(node.attributes.get_int("stash_type", 1))
 
 
-def _cast_back(g: Graph, y: ir.Value, x: ir.Value | None) -> ir.Value:
-    assert x is not None
+def _cast_back(g: Graph, y: ir.Value, x: ir.Value) -> ir.Value:
     return y if g.dtype(y) == g.dtype(x) else g.Cast(y, to=g.dtype(x))

@@ -18,18 +18,15 @@ Step = Callable[[Graph, ir.Value, ir.Value], ir.Value]
 
 def scatter_elements(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
     """Steps along the axis of the indices: in each, no place is met twice."""
-    data, indices, updates = node.inputs
-    assert data is not None
-    assert indices is not None
-    reduction = node.attributes.get_string("reduction", "none")
-    if updates is None or reduction not in _OPERATORS:
+    if (found := _reduced(node)) is None:
         return None
+    data, indices, updates, operator = found
     axis = node.attributes.get_int("axis", 0) % g.rank(data)
 
     def step(body: Graph, number: ir.Value, old: ir.Value) -> ir.Value:
         places, given = (body.Gather(x, body.Reshape(number, np.array([1])), axis=axis) for x in (indices, updates))
         current = body.GatherElements(old, places, axis=axis)
-        new = body.node(_OPERATORS[reduction], [current, given])
+        new = body.node(operator, [current, given])
         return body.ScatterElements(old, places, new, axis=axis)
 
     return [_repeated(g, data, g.shape(indices)[axis], lambda: g.Gather(g.Shape(indices), np.int64(axis)), step)]
@@ -37,13 +34,9 @@ def scatter_elements(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
 
 def scatter_nd(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
     """Steps along the rows of the indices; all at once where they are constant and none is there twice."""
-    data, indices, updates = node.inputs
-    assert data is not None
-    assert indices is not None
-    reduction = node.attributes.get_string("reduction", "none")
-    if updates is None or reduction not in _OPERATORS:
+    if (found := _reduced(node)) is None:
         return None
-    operator = _OPERATORS[reduction]
+    data, indices, updates, operator = found
     known = g.static(indices)
     if known is not None and _are_apart(known, g.shape(data)):
         return [g.ScatterND(data, indices, g.node(operator, [g.GatherND(data, indices), updates]))]
@@ -60,6 +53,15 @@ def scatter_nd(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
         return body.ScatterND(old, row, body.node(operator, [body.GatherND(old, row), new]))
 
     return [_repeated(g, data, g.shape(rows)[0], lambda: g.Gather(g.Shape(rows), np.int64(0)), step)]
+
+
+def _reduced(node: ir.Node) -> tuple[ir.Value, ir.Value, ir.Value, str] | None:
+    """Return data, indices and updates, and the operator that reduces them; None for a scatter that replaces."""
+    data, indices, updates = node.inputs
+    operator = _OPERATORS.get(node.attributes.get_string("reduction", "none"))
+    if data is None or indices is None or updates is None or operator is None:
+        return None
+    return data, indices, updates, operator
 
 
 def _are_apart(indices: np.ndarray, shape: Sequence[object]) -> bool:

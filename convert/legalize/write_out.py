@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import onnx
 import onnx_ir as ir
@@ -11,7 +11,7 @@ from onnx_ir.passes import common
 
 from convert.errors import BadInput, Unsupported
 from convert.graph import OPSET, location_of
-from convert.graph.shape_inference import infer_facts, subgraphs
+from convert.graph.shape_inference import infer_facts, with_inner_nodes
 from convert.graph.values import names_in_use, nodes_of
 from convert.legalize.function_bodies import call_function, has_function
 from convert.legalize.replacement import Replacement
@@ -73,7 +73,7 @@ def _lower_all(model: ir.Model, takes: Takes) -> bool:
         if made is None:
             continue
         inferred = False
-        waiting.extendleft((n, depth + 1) for n in reversed(list(_with_inner_nodes(made))))
+        waiting.extendleft((n, depth + 1) for n in reversed(list(with_inner_nodes(made))))
     if replacement.changed:
         infer_facts(model)
     return replacement.changed
@@ -96,18 +96,9 @@ def _lowered(replacement: Replacement, node: ir.Node, lowering: Lowering, takes:
     if built is None:
         return None
     g, results = built
-    for made in _with_inner_nodes(list(g.graph)):
+    for made in with_inner_nodes(list(g.graph)):
         again = operator_of(made)
         if not takes(made) and not (again in LOWERINGS or has_function(again)):
             note_refusal(node, f"it would take {again}")
             return None
     return replacement.place_graph(node, g, results)
-
-
-def _with_inner_nodes(nodes: list[ir.Node]) -> Iterator[ir.Node]:
-    """The nodes and those in their subgraphs."""
-    for node in nodes:
-        yield node
-        for attribute in node.attributes.values():
-            for graph in subgraphs(attribute):
-                yield from graph.all_nodes()

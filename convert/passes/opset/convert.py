@@ -7,7 +7,7 @@ operator's body as an ONNX function. What none of these can do is listed in one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -17,7 +17,7 @@ import onnx_ir as ir
 from convert.errors import Location, Problem, Unsupported
 from convert.graph import location_of
 from convert.graph.node_inference import infer
-from convert.graph.shape_inference import infer_facts, subgraphs
+from convert.graph.shape_inference import infer_facts, subgraphs, with_inner_nodes
 from convert.graph.values import names_in_use
 from convert.legalize.replacement import Replacement
 from convert.passes.opset.adapters import LIFTS, LOWERINGS, Adapter
@@ -127,7 +127,7 @@ class _Conversion:
         if adapter is not None and self._run(adapter, node, self.target) is not None:
             return True
         made = self._run(expand, node, version)
-        left.extend((n, version) for n in _with_inner_nodes(made or ()))
+        left.extend((n, version) for n in with_inner_nodes(made or ()))
         return made is not None
 
     def _widen(self, node: ir.Node, version: int, left: list[tuple[ir.Node, int]]) -> bool:
@@ -154,7 +154,7 @@ class _Conversion:
         if isinstance(body, str):
             self._problem(node, why)
             return
-        left.extend((n, version) for n in _with_inner_nodes(self._splice_graph(node, body, version)))
+        left.extend((n, version) for n in with_inner_nodes(self._splice_graph(node, body, version)))
 
     def _splice_graph(self, node: ir.Node, body: ir.Graph, opset: int) -> list[ir.Node]:
         """Put the nodes of `body`, whose inputs and outputs are those of `node` in order, in the place of `node`."""
@@ -185,15 +185,6 @@ class _Conversion:
 
     def _problem(self, node: ir.Node, why: str) -> None:
         self.problems.setdefault((node.op_type, why), []).append(location_of(node))
-
-
-def _with_inner_nodes(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
-    """The nodes and those in their subgraphs."""
-    for node in nodes:
-        yield node
-        for attribute in node.attributes.values():
-            for graph in subgraphs(attribute):
-                yield from graph.all_nodes()
 
 
 def _infer(node: ir.Node, opset: int) -> None:
