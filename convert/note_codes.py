@@ -202,7 +202,7 @@ _ROWS = (
     ),
     NoteCode(
         "in-place-input",
-        INFO,
+        ACTION,
         "The source writes to its input, and the converted model does not.",
         "The outputs are the same. Example: `x.add_(1)` on an argument of forward changes the caller's tensor in "
         "PyTorch only.",
@@ -222,7 +222,7 @@ _ROWS = (
     ),
     NoteCode(
         "unused-weights",
-        INFO,
+        ACTION,
         "Tensors in the file have no place in the model.",
         "They were left out. Example: the weights of a pooling layer in a checkpoint of BertForMaskedLM.",
     ),
@@ -307,9 +307,10 @@ _ROWS = (
     ),
     NoteCode(
         "float-activations",
-        INFO,
+        ACTION,
         "Activations that the source quantizes at run time are not rounded in the graph.",
-        "The weights are 8-bit, and the runtime quantizes activations as it runs. Example: a TFLite model with "
+        "The weights are 8-bit, and the runtime quantizes activations as it runs. The outputs of the converted model "
+        "are more exact, and differ from the source by up to a hundredth of their size. Example: a TFLite model with "
         "dynamic-range quantization.",
     ),
     NoteCode(
@@ -446,7 +447,7 @@ _ROWS = (
     ),
     NoteCode(
         "other-runtime",
-        INFO,
+        ACTION,
         "One of several runtimes for the artefact does not take it.",
         "The verdict stands for the others. Example: ai-edge-litert runs a TensorFlow Lite file whose operators have "
         "versions that tf.lite.Interpreter lacks.",
