@@ -443,13 +443,17 @@ def _graph_outputs(
 
 
 def _storage_format(target: Source, graph: ir.Model) -> str:
-    """How the target says that it stores numbers. A graph that quantizes by itself is held to its own arithmetic."""
+    """How the target says that it stores numbers narrower than the graph; what the graph has itself does not count."""
     tell = getattr(plugin.runner_for(target.kind), "stored", None)
     if tell is None or target.path is None or quantizes(graph):
         return ""
+    own: set[str] = set()
+    if {v.dtype for v in graph.graph.initializers.values()} & {ir.DataType.FLOAT16, ir.DataType.BFLOAT16}:
+        own |= {stored_as.HALF_VALUES, stored_as.BRAIN, stored_as.BRAIN_VALUES}
+    if any(node.op_type == "DequantizeLinear" for node in graph.graph.all_nodes()):
+        own.add(stored_as.WEIGHT_STEPS)
     stored = str(tell(target))
-    halves = {v.dtype for v in graph.graph.initializers.values()} & {ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
-    return "" if halves and stored in (stored_as.HALF_VALUES, stored_as.BRAIN, stored_as.BRAIN_VALUES) else stored
+    return "" if stored in own else stored
 
 
 def _in_dtypes_of(graph: ir.Model, outputs: Outputs) -> Outputs:

@@ -24,6 +24,7 @@ from convert.parity.judge import without_foreign_float64
 from convert.parity.method import VerifyMethod
 from convert.passes.to_float64 import widen_model
 from convert.reference.executor import run
+from convert.reference.quantized import NarrowedOutputs
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 from tests.support.verdict_on import verdict_on
 
@@ -163,6 +164,19 @@ def test_a_source_that_rounds_to_steps_while_it_runs(
         graph, FEEDS, RunOutputs({"float32": single, "float64": NONE}, target, exact), steps=stored.WEIGHTS
     )
     assert (found.status, found.guilty) == (status, guilty), found.reason
+
+
+@pytest.mark.parametrize(("share", "status"), [(0.0, PASS), (1e-7, PASS), (0.01, FAIL)])
+def test_a_source_that_was_read_wrong_fails_with_a_narrow_target_too(share: float, status: str) -> None:
+    """The target is compared with the graph alone, which is not what the source computes."""
+    graph = chain(("Mul", 3.0))
+    exact = evaluated(graph, FEEDS)
+    single = [{"y": (o["y"] * (1 + share)).astype(np.float32)} for o in exact]
+    target = [{"y": o["y"].astype(np.float32)} for o in exact]
+    narrowed = NarrowedOutputs(exact, [{"y": o["y"] * (1 + 1e-3 * SIGNS)} for o in exact])
+    found = verdict_on(graph, FEEDS, RunOutputs({"float32": single, "float64": NONE}, target, exact, narrowed))
+    assert found.status == status, found.reason
+    assert found.guilty == ("frontend" if status == FAIL else "")
 
 
 def test_a_noisy_source_is_right_where_rounding_explains_it() -> None:
