@@ -8,19 +8,29 @@ from dataclasses import dataclass, replace
 import ml_dtypes
 import numpy as np
 
-HALF, WEIGHTS, FULL = "float16", "int8 weights", "int8"
-HALF_VALUES, BRAIN, BRAIN_VALUES = "float16 values", "bfloat16", "bfloat16 values"
-WHOLE_TENSORS, STEPS, FOUR_BITS = "int8 weights, activations by tensor", "int8 steps", "int4 weights in blocks of"
-WEIGHT_STEPS, BLOCK_STEPS = "weights in steps", "int4 weights and int8 activations in blocks of"
+HALF = "float16"
+"""Weights in half precision."""
+WEIGHTS = "int8 weights"
+"""Weights in 8 bits, and the activations that meet them rounded as they come, with a range for each example."""
+FULL = "int8"
+"""Weights and activations in 8 bits, with ranges from calibration data and those that TensorFlow Lite prescribes."""
+HALF_VALUES, BRAIN_VALUES = "float16 values", "bfloat16 values"
+"""Every number in this dtype, where its size allows that (ONNX)."""
+BRAIN = "bfloat16"
+"""Weights in bfloat16 (ONNX)."""
+WHOLE_TENSORS = "int8 weights, activations by tensor"
+"""Weights in 8 bits, and the activations that meet them with one range for the tensor (ONNX)."""
+STEPS = "int8 steps"
+"""Weights and activations in 8 bits, with ranges from calibration data alone (ONNX)."""
+FOUR_BITS = "int4 weights in blocks of"
+"""Weights in 4 bits, with a scale for each block; the number of its elements follows (ONNX)."""
+WEIGHT_STEPS = "weights in steps"
+"""Weights as integers with scales, and nothing else (ONNX)."""
+BLOCK_STEPS = "int4 weights and int8 activations in blocks of"
+"""The same as `FOUR_BITS`, with the activations that meet the weights in 8 bits (ONNX)."""
 STORED = (HALF, WEIGHTS, FULL, HALF_VALUES, BRAIN, BRAIN_VALUES, WHOLE_TENSORS, STEPS, FOUR_BITS, WEIGHT_STEPS,
           BLOCK_STEPS)  # fmt: skip
-"""How an artefact may store numbers on purpose: weights in half precision; weights in 8 bits (and the activations that
-meet them as they come, with a range for each example); weights and activations in 8 bits, with ranges from calibration
-data, TensorFlow Lite's prescribed ones among them. Of ONNX's: every number that stands it in half precision; weights in
-bfloat16; every number that stands it in bfloat16; weights in 8 bits and the activations that meet them with one range
-for the tensor; weights and activations in 8 bits with ranges from calibration data alone; weights in 4 bits, with a
-scale for each block of so many (`FOUR_BITS` and the number); weights in integers with scales, and nothing else; weights
-in 4 bits, and the activations that meet them in 8, with a scale for each block of so many."""
+"""How an artefact may store numbers on purpose."""
 CALIBRATED = (FULL, STEPS)
 """Those that are right in the ranges of their calibration data only."""
 STEPS_AT_RUN_TIME = (WEIGHTS, WHOLE_TENSORS)

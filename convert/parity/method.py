@@ -20,33 +20,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class VerifyMethod:
-    """How to verify.
-
-    `arrays` are the user's inputs by name or place (else `seeds` feeds are made); `rtol`/`atol` replace the bound;
-    `profile` asks for the errors along the network as well; `save` is where the inputs go (`.npz`); `target` are the
-    options to read the target with; `pairs` are names that belong together in two artefacts of the user's, source to
-    target, and `counterparts` what was made of them. Without, `names` are what the target calls the graph's ends (None:
-    as its format has them called). `theirs`: the target is a file of the user's, which may be broken.
-    `declared`: what of the two runtimes is declared to differ.
-    """
+    """How to verify."""
 
     arrays: Mapping[Any, np.ndarray] | None = None
+    """The user's inputs by name or place; None to draw `seeds` sets."""
     seeds: int = 3
     rtol: float | None = None
     atol: float | None = None
+    """Tolerances in place of the bound."""
     limits: Limits = field(default_factory=Limits)
     profile: bool = False
+    """Whether to measure the errors along the network too."""
     save: Path | None = None
+    """The `.npz` file that the inputs are written to."""
     target: Options = field(default_factory=Options)
+    """The options to read the target with."""
     pairs: Mapping[str, str] = field(default_factory=dict)
+    """Names that belong together in two artefacts of the user's, source to target."""
     counterparts: Counterparts | None = None
+    """What was made of these names."""
     names: Names | None = None
+    """What the target calls the ends of the graph, if it has no counterparts; None for the names of its format."""
     theirs: bool = False
+    """Whether the target is a file of the user's, which may be broken."""
     declared: Sequence[Difference] = ()
+    """The declared differences of the two runtimes."""
 
     @property
     def ends(self) -> Counterparts | Names:
-        """What belongs together at the ends of the graph and of the target."""
+        """The names that the ends of the graph have in the target."""
         return self.counterparts or self.names or Names()
 
     @property

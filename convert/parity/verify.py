@@ -100,7 +100,7 @@ def verify(
 
 @dataclass(frozen=True)
 class _Pair:
-    """What is compared and how: `options` are those of the source, `stored` says how the target stores numbers."""
+    """Two models to compare, and how. options: of the source. stored: how the target stores numbers."""
 
     source: Source
     target: Source
@@ -416,7 +416,7 @@ def _worst_feed(verdict: Verdict, feeds: Sequence[Feed]) -> Feed:
 
 
 def _divergence_place(pair: _Pair, verdict: Verdict, feeds: Sequence[Feed]) -> Divergence | str:
-    """Where the guilty side departs: the backend's artefact from the graph, or the frontend's graph from the source."""
+    """Return the first difference: of the target from the graph, or of the graph from the source if it is at fault."""
     feed, method = _worst_feed(verdict, feeds), pair.method
     if pair.permutations and verdict.guilty != "frontend":
         return "the target has another layout than the graph: without --layout the place is found"

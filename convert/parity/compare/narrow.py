@@ -3,8 +3,8 @@
 Where only weights are narrow, the target agrees with the graph on the stored weights to the rounding of float32. Where
 activations are rounded as well, an error of 8 bits is allowed, and four times that hides an output that is a twentieth
 too large. But rounding has no direction: it cancels in the mean of a slice, and in its regression on the reference. So
-each slice is held to what the same rounding does to its offset and scale. Slices are the parts that the graph joins
-(`joined_parts.py`), since boxes of hundreds of pixels hide probabilities, and the channels.
+the offset and scale of each slice may differ by what the same rounding does to them. Slices are the parts that the
+graph joins (`joined_parts.py`), since boxes of hundreds of pixels hide probabilities, and the channels.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ Arrays = Sequence[np.ndarray]
 
 @dataclass(frozen=True)
 class NarrowOutput:
-    """One output on each feed, in float64 but for the target's.
-
-    exact: of the graph; stored: of the graph with the target's weights, if their places are known; rounded: of that, or
-    of the graph with rounded weights, with values rounded as the target rounds them, in the dtype of the source.
-    """
+    """One output on each feed."""
 
     exact: Arrays
+    """Of the graph in float64."""
     rounded: Arrays
+    """Of the graph with the weights and values of the target's format, in the dtype of the source."""
     targets: Arrays
+    """Of the target."""
     stored: Arrays | None = None
+    """Of the graph in float64 with the weights that the target stores, if their places are known."""
 
 
 def compare_narrow(
@@ -195,8 +195,8 @@ class _Sums:
     def systematic(self, names: Sequence[str], roundoff: float, *, weights_known: bool) -> Iterator[tuple[float, str]]:
         """Yield how the scale or offset of a slice differs by more than rounding explains, and how many times.
 
-        What rounding does to it is independent in each sample. Rounded weights err alike in all, so that without known
-        ones the elements of a sample count. Besides, the simulation shows what rounding does in all slices together.
+        Rounded values err independently in each sample, rounded weights alike in all. If the weights are not known, the
+        noise is therefore taken from the elements of a sample. What rounding does to all slices together is a floor.
         """
         samples, size = len(self.count), np.sqrt(self.stored2.sum(0) / self.count.sum(0))
         tiny = np.finfo(float).tiny

@@ -20,13 +20,15 @@ from convert.parity.magnitudes import rms
 def without_overflow(
     graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs
 ) -> tuple[list[Feed], RunOutputs, list[Note]]:
-    """Feeds and outputs without the sets of larger numbers on which the source overflows or only rounds, with notes.
+    """Return feeds and outputs without the sets of larger numbers that show nothing, and notes on these.
 
-    What rounding alone moves by more than `MOST`, as where gates are saturated, shows nothing that the usual sets do
-    not; what is further off than that is compared. What is infinite or NaN in float32 and a number in float64 has its
-    place by the order of operations. Where the source has no number in float64 either and the target has, as of the
-    logarithm of a softmax, there is none to compare that with. What is smaller there than a rounding of the numbers on
-    usual sets, as derivatives of saturated functions are, is a matter of digits that only some kernels keep.
+    A set is left out if
+
+    - the source is infinite or NaN in float32 and a number in float64: the order of operations decides where;
+    - the source has no number in float64 either, and the target has one, as for the logarithm of a softmax;
+    - rounding alone moves the source by more than `UNDECIDED`, as in saturated gates, and the target no further;
+    - an output is smaller than a rounding of what it is on usual sets, as derivatives of saturated functions are: only
+      some kernels keep its digits.
     """
     single = runs.source["float32"]
     if isinstance(single, Unsupported) or runs.narrowed is not None:
@@ -77,7 +79,7 @@ _DIGITS_LOST = 2.0**-18
 
 
 def _least_sizes(outputs: list[list[np.ndarray]]) -> list[float]:
-    """Of each output the least root mean square that it has on some sets, 0 where it has none and is no float."""
+    """Return the least root mean square of each output over the sets; 0 if it has none or is no float."""
     columns = zip(*outputs, strict=False)
     return [min((_size(a) for a in column if a.size), default=0.0) for column in columns]
 
@@ -93,10 +95,9 @@ def _size(array: np.ndarray) -> float:
 def _vanishing_reason(
     source: list[np.ndarray], exact: list[np.ndarray], target: list[np.ndarray], usual: list[float]
 ) -> str:
-    """Why outputs on larger numbers are not compared that have next to no size there, or nothing.
+    """Return why outputs are not compared that have next to no size on larger numbers, or ''.
 
-    It takes an output of which digits are lost, in source or target, and neither is off by as much as a rounding of
-    what it is on usual sets.
+    Source or target has lost digits of such an output, and neither is off by a rounding of its size on usual sets.
     """
     for a, b, c, size in zip(source, exact, target, usual, strict=False):
         if not size or not a.shape == b.shape == c.shape or not 0 < _size(b) <= _ROUNDOFF * size:

@@ -1,4 +1,4 @@
-"""What a run on a set of inputs costs, told from how many numbers a model holds and takes."""
+"""Estimates the cost of a run from the numbers that a model holds and takes."""
 
 from __future__ import annotations
 

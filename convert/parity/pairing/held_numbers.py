@@ -104,9 +104,9 @@ def compare_held_numbers(left: ir.Model, right: ir.Model) -> HeldNumbers:
 
 @dataclass(frozen=True)
 class _Mark:
-    """What is remembered of a tensor: what others of the same elements in any order have too, and some hashes of them.
+    """A tensor in short: a fingerprint that does not depend on the order of its elements, and hashes of these.
 
-    hashes: all of a tensor of up to `_BLOCK` elements, a sample of a larger one.
+    hashes: of all elements of a tensor of up to `_BLOCK`, of a sample of a larger one.
     """
 
     fingerprint: tuple[object, ...]

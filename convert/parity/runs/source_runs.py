@@ -138,9 +138,9 @@ def _is_empty(runs: RunOutputs) -> bool:
 
 
 def _longer_runs(run: Run, draw: Draw, graph: ir.Model) -> tuple[RunOutputs, list[Feed], list[Note]] | None:
-    """What is run where the dims behind the leading ones are longer, as for the frames of a sound: 8, 64, 512 times.
+    """Return the runs at longer dims behind the leading ones (8, 64, 512 times), as frames of a sound need.
 
-    None where outputs stay empty, or the source refuses.
+    None if outputs stay empty, or if the source refuses these sizes.
     """
     free, (bounds, guards) = free_dims(graph), size_facts(graph)
     for factor in _LONGER:

@@ -298,7 +298,7 @@ def writes_to(tensor: Tensor) -> int:
 
 
 def storage_number(tensor: Tensor) -> int:
-    """Return a number that tells a tensor's storage from others; raises `NotImplementedError` where there is none."""
+    """Return a number that identifies a tensor's storage. Raises `NotImplementedError` for tensors without one."""
     return tensor.untyped_storage()._cdata
 
 
