@@ -7,8 +7,8 @@ a public module, private attributes of PyTorch's objects, and `torch.fx.experime
 All of this module is loaded by `import torch` itself, so that it costs nothing. `symbols` has what imports sympy; what
 imports Dynamo or the serializer of programs is imported by a function. Two other places are allowed to name private
 parts: the table of patches (`export/patch_table.py`), which names what is replaced, and `common/late_imports.py`,
-which changes how PyTorch is imported and so may not import it. Where nothing else is said, a name is there in 2.13 and
-2.14.
+which changes how PyTorch is imported and so may not import it. A name exists in 2.13 and 2.14 unless
+its comment says otherwise.
 """
 
 from __future__ import annotations
