@@ -73,7 +73,8 @@ def _computes_sizes(row: Case) -> bool:
     return not any(isinstance(x, Const) for x in row.inputs[1:])
 
 
-@pytest.mark.parametrize("form", [f if f == "keras" else pytest.param(f, marks=pytest.mark.slow) for f in FORMATS])
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMATS)
 def test_every_target_computes_the_same(form: str, tmp_path: Path) -> None:
     pytest.importorskip({"torch": "torch", "caffe2": "onnx", "keras": "keras"}.get(form, "tensorflow"))
     plain = [

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 import convert
 from convert.errors import Unsupported
 from tests.suites.programs.torch_program import Called
+from tests.support.marks import slow_but
 
 COUNT = 4
 
@@ -117,7 +118,7 @@ def whether_an_odd_number(x: Tensor) -> Any:
     return torch.tanh(x) if n % 2 else torch.exp(x)
 
 
-@pytest.mark.parametrize("function", [counts, remembers, whether_an_odd_number, each_sees_the_last])
+@pytest.mark.parametrize("function", slow_but([counts, remembers, whether_an_odd_number, each_sees_the_last], counts))
 def test_those_that_depend_on_each_other_are_refused(function: Callable[[Tensor], Any]) -> None:
     with pytest.raises(Unsupported, match="more than 8 ways"):
         convert.to_onnx(Called(function), torch.ones(2, COUNT), verify=False)
