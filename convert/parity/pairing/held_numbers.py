@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from convert.graph.scaled_weights import scaled_weights
 from convert.graph.tensors import widened_array
 from convert.verdict import INCONCLUSIVE, Verdict
 
@@ -137,12 +138,17 @@ def held_arrays(model: ir.Model) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the tensors of `_LEAST` elements and more that a graph and its subgraphs hold, with their names.
 
     These are weights, constants, and the tables of ONNX-ML's operators, such as the leaves of trees. Integers are
-    int64, floats keep their dtype (bfloat16 as float64), words are objects.
+    int64, floats keep their dtype (bfloat16 as float64), words are objects. Of weights that are kept as integers with
+    scales it is the numbers that they stand for: another format may have these in float32.
     """
+    scaled = scaled_weights(model)
+    readers = {use.node for weight in scaled for use in weight.uses()}
+    scales = {value for node in readers if node.op_type == "DequantizeLinear" for value in node.inputs[1:]}
     for graph in model.graphs():
         for name, value in graph.initializers.items():
-            if value.const_value is not None and value.const_value.size >= _LEAST:
-                yield str(name), _content(value.const_value)
+            if value.const_value is None or value.const_value.size < _LEAST or value in scales:
+                continue
+            yield str(name), scaled[value].numbers() if value in scaled else _content(value.const_value)
         for node in graph:
             for attribute in node.attributes.values():
                 array = _table(attribute)

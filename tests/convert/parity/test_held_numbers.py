@@ -84,6 +84,32 @@ def test_integers_words_and_tables() -> None:
     assert [(each.name, each.missing) for each in found.changed] == [("names.values_strings", 1)]
 
 
+def dequantized(raw: np.ndarray, scale: np.ndarray, axis: int) -> ir.Model:
+    """A graph that makes numbers of int8 weights."""
+    graph = helper.make_graph(
+        [helper.make_node("DequantizeLinear", ["raw", "scale"], ["y"], axis=axis)],
+        "g",
+        [],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, raw.shape)],
+        [numpy_helper.from_array(raw, "raw"), numpy_helper.from_array(scale, "scale")],
+    )
+    return ir.from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("change", ["", "negative"])
+@pytest.mark.parametrize("narrow_target", [False, True])
+def test_weights_that_are_kept_as_integers_with_scales(axis: int, change: str, narrow_target: bool) -> None:
+    """They are compared as the numbers that they stand for, and their scales are no weights of their own."""
+    raw = RNG.integers(-127, 128, (50, 40)).astype(np.int8)
+    scale = RNG.uniform(0.01, 0.1, raw.shape[axis]).astype(np.float32)
+    numbers = raw * np.expand_dims(scale, 1 - axis)
+    narrow, wide = dequantized(raw, scale, axis), holding(weight=changed(numbers, change) if change else numbers)
+    found = compare_held_numbers(wide, narrow) if narrow_target else compare_held_numbers(narrow, wide)
+    assert found.tensors == 1
+    assert [each.size for each in found.changed] == ([2000] if change else [])
+
+
 def embedding(path: Path, table: np.ndarray) -> Path:
     graph = helper.make_graph(
         [helper.make_node("Gather", ["table", "ids"], ["y"])],
