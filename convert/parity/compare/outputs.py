@@ -61,6 +61,7 @@ def compare(
     atol: float | None = None,
     explain: Explain | None = None,
     parts: bool = True,
+    others: Sequence[np.ndarray] = (),
 ) -> OutputVerdict:
     """Judge one output over several feeds (one array of each sequence a feed).
 
@@ -68,7 +69,7 @@ def compare(
     FAILs if its dtype or shape is another, or if it differs by more than the source's own error and `explain` cover. It
     is INCONCLUSIVE if it is constant, NaN everywhere, or decided by rounding. With `rtol` and `atol` the bound is
     |target − source| ≤ atol + rtol·|source| instead. parts: whether elements that are far smaller than others have a
-    bound of their own.
+    bound of their own. others: of the source on further feeds, which show whether the output is constant.
     """
     result = OutputVerdict(name)
     for place, (reference, source, target) in enumerate(zip(references, sources, targets, strict=True)):
@@ -85,7 +86,7 @@ def compare(
         shown = max(failed or result.sets, key=lambda s: (s.ratio, s.error))
         result.error, result.floor, result.worst = shown.error, shown.floor, shown.worst
     if result.status == PASS:
-        reason = vacuous_reason(references) or _undecided_reason(references, sources, targets)
+        reason = vacuous_reason([*references, *others]) or _undecided_reason(references, sources, targets)
         if reason:
             result.lower(INCONCLUSIVE, reason)
     return result
@@ -248,7 +249,7 @@ def _judge_set(
                 return f"{why}; whether rounding explains so much was not found out: {error.message}"
             found = Explained(undecided=f"{why}; whether rounding explains it was not found out: {error.message}")
         if found is None or found.reason:
-            return why if found is None else f"{why}: {found.reason}"
+            return why if found is None or found.reason == why else f"{why}: {found.reason}"
         result.rounding = max(result.rounding, found.share)
         result.undecided = result.undecided or found.undecided
         return ""
@@ -336,6 +337,12 @@ def near_source(
                 f"the few of the source that make its noise floor {max(own, least) / unit:.2e}"
             )
     return ""
+
+
+def typical_error(errors: np.ndarray) -> float:
+    """Root mean square of errors, or twice that of all but the largest quarter if a few elements make it larger."""
+    found = rms(errors)
+    return min(found, 2 * _rms_of_smallest(errors, _OF_SOURCE)) if errors.size >= _MANY else found
 
 
 def _rms_of_smallest(errors: np.ndarray, share: float) -> float:

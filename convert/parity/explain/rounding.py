@@ -102,8 +102,9 @@ class Spread:
         """
         if self.changes_shape:
             return Explained(undecided="rounding decides how many elements there are")
-        if got.shape != self.exact.shape:
-            return Explained(f"shape {list(got.shape)} where the graph has {list(self.exact.shape)}")
+        for who, other in (("graph", self.exact), ("reference", reference), ("source", source)):
+            if got.shape != other.shape:
+                return Explained(f"shape {list(got.shape)} where the {who} has {list(other.shape)}")
         if got.dtype.kind in "biu":
             return self._explain_integers(reference, got, follows)
         kept = np.ones(reference.shape, bool) if mask is None else mask

@@ -610,3 +610,15 @@ def test_some_steps_flip_in_no_run(others: int, by: int, explained: bool) -> Non
     for steps in (True, False):
         found = Spread(exact, [exact, flipped], steps=steps).explain(exact, got, exact, None)
         assert (found.reason == "") == (explained and (steps or not others))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+@pytest.mark.parametrize("odd", ["got", "reference", "source"])
+def test_another_shape_is_never_explained(dtype: type, odd: str) -> None:
+    """Not even one that could be broadcast to the others."""
+    exact = np.ones((1, 2, 3), np.float64 if dtype is np.float32 else dtype)
+    arrays = {
+        name: np.ones((1, 1, 1) if name == odd else exact.shape, dtype) for name in ("reference", "got", "source")
+    }
+    found = Spread(exact, [exact, exact]).explain(arrays["reference"], arrays["got"], arrays["source"], None)
+    assert found.reason.startswith("shape ")
