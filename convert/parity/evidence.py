@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOutputs:
-    """Outputs, one dict for each feed: of the source by precision, of the target, of the graph in float64 .
+    """Outputs, one dict for each feed: of the source by precision, of the target, of the graph in float64.
 
     narrowed: of a target with narrower numbers, what the graph computes with such: how far the rounded is from the
     exact is the noise floor then. refused: how the target did not take special inputs, which are left out then.
@@ -40,6 +40,9 @@ class RunOutputs:
     """On so many of the last feeds the source did not run in float64: the graph's outputs stand in for its own."""
     placed: PlacedWeights | None = None
     """The graph with the weights of a target with narrower numbers, if all their places were found."""
+    followed: Sequence[int] = ()
+    """The places of sets on which the target follows the source and nothing was run in float64: the source's own
+    outputs stand for the reference there."""
 
 
 def without_feed(runs: RunOutputs, at: int) -> RunOutputs:

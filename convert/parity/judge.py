@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,8 @@ class Evidence:
     """Whether far smaller elements of a target with narrower numbers are held to a bound of their own."""
     stored_estimates: Estimates | None = None
     """What rounding does to the graph with stored weights, where nothing but these is narrower."""
+    followed_sources: Outputs = field(default_factory=list)
+    """The source's outputs on sets that the target follows it on, which need no reference (`compare/followed.py`)."""
     slice_roundoff: float = LEAST
     """The relative error that a slice of a target with narrower numbers may have as a whole, of `judge_slices`."""
 
@@ -115,7 +117,11 @@ def judge(evidence: Evidence) -> Verdict:
             verdict.guilty = row.guilty
         verdict.outputs.append(row)
     _judge_other_ways(evidence, verdict, exact, random)
-    _conclude(verdict, [[_output_at(o, p) for o in exact] for p in range(len(names))], set(random))
+    _conclude(
+        verdict,
+        [[_output_at(o, p) for o in (*exact, *evidence.followed_sources)] for p in range(len(names))],
+        set(random),
+    )
     if runs.placed is not None and runs.placed.wrong:
         reason = f"stored weights are not the source's, rounded to the nearest step: {runs.placed.wrong[0]}"
         if evidence.method.theirs:
@@ -165,7 +171,8 @@ def _compare_output(evidence: Evidence, position: int, columns: Columns) -> Outp
     references, sources, targets = columns
     if evidence.steps and not method.tolerant:  # the target does not round to steps: it gets no share of their error
         columns = references, [r.astype(s.dtype) for r, s in zip(references, sources, strict=True)], targets
-    return compare(name, *columns, rtol=method.rtol, atol=method.atol, explain=evidence.explanation(position))
+    explain, others = evidence.explanation(position), [_output_at(o, position) for o in evidence.followed_sources]
+    return compare(name, *columns, rtol=method.rtol, atol=method.atol, explain=explain, others=others)
 
 
 def _narrow_output(runs: RunOutputs, name: str, columns: Columns) -> NarrowOutput:

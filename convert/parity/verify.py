@@ -22,6 +22,7 @@ from convert.graph.values import inverse_permutation, quantizes
 from convert.notes import Note
 from convert.options import Options
 from convert.parity.compare.declared_ends import hold_declared_ends
+from convert.parity.compare.followed import FollowedSets, followed_sets, later_sets, take_followed
 from convert.parity.compare.outputs import FACTOR, LEAST
 from convert.parity.compare.overflow import without_overflow
 from convert.parity.compare.randomness import random_outputs
@@ -50,7 +51,7 @@ from convert.parity.runs.repeats import (
 )
 from convert.parity.runs.source_runs import RunFailure, run_where_it_runs
 from convert.passes.layout.boundary import Moves, boundary_permutations
-from convert.runners.process import Outputs, execute, run_all
+from convert.runners.process import Outputs, execute, run_all, with_stand_ins
 from convert.source import Source
 from convert.text import counted
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Divergence, Verdict
@@ -110,6 +111,12 @@ class _Pair:
     stored: str
 
     @cached_property
+    def steps(self) -> str:
+        """How the source stores its weights, if it rounds what meets them to whole steps while it runs."""
+        stored = _storage_format(self.source, self.graph)
+        return stored if stored in stored_as.STEPS_AT_RUN_TIME else ""
+
+    @cached_property
     def permutations(self) -> Moves:
         """The permutation of each end whose layout the user has chosen."""
         return boundary_permutations(self.graph, self.options.layout)
@@ -151,23 +158,29 @@ def _verify(
         if method.theirs and failed.guilty == "backend" and isinstance(failed.error, BadInput):
             raise failed.error from None
         return failed_run_verdict(failed.error, graph, feeds, failed.guilty)
+    feeds, runs, followed = take_followed(feeds, runs)
     feeds, runs, special = take_special(feeds, runs)
     feeds, runs, remarks = without_overflow(graph, feeds, without_foreign_float64(graph, runs))
+    every = [*feeds, *followed.feeds]
     if method.save is not None:
-        save_feeds(method.save, feeds)
-    verdict = judge(_evidence(pair, feeds, runs))
-    verdict.stored, verdict.covered, verdict.sets = stored, describe_coverage(graph, feeds), describe_sets(graph, feeds)
+        save_feeds(method.save, every)
+    verdict = judge(_evidence(pair, feeds, runs, followed))
+    verdict.feeds += [feed.label for feed in followed.feeds]
+    verdict.stored, verdict.covered, verdict.sets = stored, describe_coverage(graph, every), describe_sets(graph, every)
     verdict.limit = 0.0 if method.tolerant or stored else FACTOR
     verdict.notes += [*notes, *remarks, *runs.notes]
     note_stand_ins(verdict, feeds, runs)
-    _judge_further(pair, verdict, feeds, runs, special, drawn=method.arrays is None and not sizes)
+    if followed.feeds:
+        verdict.reference = f"{verdict.reference}, on {len(feeds)} of {len(every)} input sets"
+    judged = replace(runs, target=[*runs.target, *followed.target])
+    _judge_further(pair, verdict, every, judged, special, drawn=method.arrays is None and not sizes)
     _locate_defects(pair, verdict, feeds)
     return verdict
 
 
-def _evidence(pair: _Pair, feeds: Sequence[Feed], runs: RunOutputs) -> Evidence:
+def _evidence(pair: _Pair, feeds: Sequence[Feed], runs: RunOutputs, followed: FollowedSets) -> Evidence:
     """Return what `judge` needs of the runs, with what is known of how source and target store numbers."""
-    stored, of_the_source = pair.stored, _storage_format(pair.source, pair.graph)
+    stored = pair.stored
     form, slice_roundoff, stored_estimates = _simulated_form(stored, runs.placed), LEAST, None
     if form in stored_as.VALUES:
         slice_roundoff = ROUNDOFF[stored_as.VALUES[form]]
@@ -179,9 +192,10 @@ def _evidence(pair: _Pair, feeds: Sequence[Feed], runs: RunOutputs) -> Evidence:
         runs,
         pair.method,
         Estimates(pair.graph, feeds),
-        steps=of_the_source if of_the_source in stored_as.STEPS_AT_RUN_TIME else "",
+        steps=pair.steps,
         parts_of_narrow=stored not in (*stored_as.CALIBRATED, *stored_as.STEPS_AT_RUN_TIME),
         stored_estimates=stored_estimates,
+        followed_sources=followed.source,
         slice_roundoff=slice_roundoff,
     )
 
@@ -244,16 +258,18 @@ def _run_everything(pair: _Pair, feeds: Sequence[Feed]) -> RunOutputs:
 
     Raises `ConvertError` where the source does not run, `RunFailure` where it does and something else does not.
     """
-    expected, graph_outputs, got, notes = _run_sides(pair, feeds)
+    special = next((i for i, f in enumerate(feeds) if f.special), None)
+    later = [] if pair.stored or pair.steps or pair.method.tolerant else later_sets(pair.graph, feeds)
+    deployed = [*later, *([] if special is None else [special])]
+    expected, graph_outputs, got, notes = _run_sides(pair, feeds, deployed)
     edges = any(f.edge for f in feeds)
     # A runtime that lacks a kernel lacks it on both sides: what that means, the target's error tells.
     if isinstance(expected, ConvertError) and not (isinstance(expected, Unsupported) and isinstance(got, Unsupported)):
         if edges:  # which may have taken the whole process with it
             return _run_everything(pair, feeds[:-1])
         raise expected
-    special = next((i for i, f in enumerate(feeds) if f.special), None)
-    if special is not None and not isinstance(expected, ConvertError):
-        _stand_in(graph_outputs, expected["float32"], special)
+    if not isinstance(expected, ConvertError) and not isinstance(graph_outputs, ConvertError):
+        graph_outputs = with_stand_ins(graph_outputs, deployed, expected["float32"])
     if special is not None and not _takes_all(expected, [graph_outputs, got]):
         runs = _run_everything(pair, [f for f in feeds if not f.special])
         return replace(runs, refused="the source takes them, and the target does not")
@@ -267,7 +283,8 @@ def _run_everything(pair: _Pair, feeds: Sequence[Feed]) -> RunOutputs:
     if isinstance(got, ConvertError):
         raise RunFailure("backend", got)
     assert isinstance(expected, dict)
-    return _collected(pair, feeds, expected, graph_outputs, got, notes)
+    runs = _collected(pair, feeds, expected, graph_outputs, got, notes)
+    return _with_float64_where_it_decides(pair, feeds, runs, later)
 
 
 Expected = dict[str, Outputs | Unsupported]
@@ -275,21 +292,22 @@ Expected = dict[str, Outputs | Unsupported]
 
 
 def _run_sides(
-    pair: _Pair, feeds: Sequence[Feed]
+    pair: _Pair, feeds: Sequence[Feed], deployed: Sequence[int]
 ) -> tuple[Expected | ConvertError, Outputs | ConvertError, dict[str, Outputs] | ConvertError, list[Note]]:
     """Return the outputs of source, graph and target on the feeds, or why there are none; and notes on the target.
 
-    Source and target run in processes of their own, both beside the graph if memory holds them.
+    Source and target run in processes of their own, both beside the graph if memory holds them. deployed: the places of
+    feeds on which nothing runs in float64.
     """
     method, arrays, edges = pair.method, [f.arrays for f in feeds], sum(f.edge for f in feeds)
-    special = next((i for i, f in enumerate(feeds) if f.special), None)
-    theirs = execute(pair.source, arrays, ("float32", "float64"), pair.options, method.limits, edges, single=special)
+    theirs = execute(pair.source, arrays, ("float32", "float64"), pair.options, method.limits, edges, deployed=deployed)
     if scarce := is_scarce(pair.graph, method.limits):
         theirs.finish()
     given = [method.ends.feed(transpose_arrays(a, pair.permutations)) for a in arrays]
     ours = start(pair.target, given, method.target, method.limits, edges, at_once=not scarce)
     try:
-        plain, plain_edges = [f.arrays for f in feeds if not f.special], sum(f.edge and not f.special for f in feeds)
+        exact = [f for i, f in enumerate(feeds) if i not in deployed]
+        plain, plain_edges = [f.arrays for f in exact], sum(f.edge for f in exact)
         graph_outputs = _graph_outputs(pair.graph, plain, plain_edges, method.limits.seconds)
         with doing("running the source", size := f"{counted(len(arrays), 'set')} of inputs"):
             expected = child_results(theirs, "source")
@@ -346,10 +364,51 @@ def _collected(
     )
 
 
-def _stand_in(graph_outputs: Outputs | ConvertError, source: Outputs | Unsupported, place: int) -> None:
-    """Put the source's outputs where the graph has none, for it was not run on the set of that place."""
-    if isinstance(graph_outputs, list) and isinstance(source, list) and len(source) > place <= len(graph_outputs):
-        graph_outputs.insert(place, source[place])
+def _with_float64_where_it_decides(
+    pair: _Pair, feeds: Sequence[Feed], runs: RunOutputs, later: Sequence[int]
+) -> RunOutputs:
+    """Return the runs with source and graph in float64 on those of the sets `later` that the target does not follow on.
+
+    Raises as `_with_float64_on` does.
+    """
+    if isinstance(runs.source["float64"], Unsupported) and isinstance(runs.graph_float64, Unsupported):
+        return runs  # there is no reference on any set
+    later = [place for place in later if place < len(runs.target)]
+    followed = followed_sets(runs, later)
+    places = [place for place in later if place not in followed]
+    runs = replace(runs, followed=followed)
+    return _with_float64_on(pair, feeds, places, runs) if places else runs
+
+
+def _with_float64_on(pair: _Pair, feeds: Sequence[Feed], places: Sequence[int], runs: RunOutputs) -> RunOutputs:
+    """Return the runs with those in float64 on the sets of these places, as far as there are such on others.
+
+    The graph stands in for sets at the edge that the source does not take in float64. Raises `RunFailure` if the graph
+    does not run, and what the source says if it does not.
+    """
+    exact, own, limits = runs.source["float64"], runs.graph_float64, pair.method.limits
+    arrays, edges = [feeds[place].arrays for place in places], sum(feeds[place].edge for place in places)
+    if not isinstance(own, Unsupported):
+        found = _graph_outputs(pair.graph, arrays, 0, limits.seconds)
+        if isinstance(found, ConvertError):
+            raise RunFailure("frontend", found)
+        own = _put(own, places, found)
+    if isinstance(exact, Unsupported):
+        return replace(runs, graph_float64=own)
+    answer = child_results(execute(pair.source, arrays, ("float64",), pair.options, limits, edges), "source")
+    if isinstance(answer, ConvertError):
+        raise answer
+    double = [kept_outputs(o, pair.method.counterparts) for o in outputs_of(answer["float64"])]
+    missing = places[len(double) :]
+    double += [] if isinstance(own, Unsupported) else [own[place] for place in missing]
+    source = {**runs.source, "float64": _put(exact, places, double)}
+    return replace(runs, source=source, graph_float64=own, stand_ins=runs.stand_ins + len(missing))
+
+
+def _put(outputs: Outputs, places: Sequence[int], others: Outputs) -> Outputs:
+    """Return outputs with others at these places, as many as there are."""
+    found = dict(zip(places, others, strict=False))
+    return [found.get(place, each) for place, each in enumerate(outputs)]
 
 
 def _with_float64(

@@ -10,7 +10,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -94,10 +94,10 @@ class RunningChild:
         limits: Limits,
         optional: int = 0,
         setting: int = 0,
-        single: int | None = None,
+        deployed: Collection[int] = (),
     ) -> None:
         self.source, self.feeds, self.precisions, self.optional = source, feeds, precisions, optional
-        self.setting, self.single = setting, single
+        self.setting, self.deployed = setting, tuple(deployed)
         self.options, self.limits = _without_arrays(options), limits
         self.process: Child | None = None
         if source.path is not None:
@@ -187,8 +187,8 @@ class RunningChild:
                 start_new_session=True,
             )
 
-    def _how(self) -> tuple[tuple[str, ...], Options, int, int | None]:
-        return tuple(self.precisions), self.options, self.optional, self.single
+    def _how(self) -> tuple[tuple[str, ...], Options, int, tuple[int, ...]]:
+        return tuple(self.precisions), self.options, self.optional, self.deployed
 
     def _bounds(self) -> dict[str, Any]:
         """How the child is to be confined (`convert.runners.sandbox`); where the file is trusted, by limits alone."""
@@ -273,15 +273,17 @@ def execute(
     limits: Limits | None = None,
     optional: int = 0,
     setting: int = 0,
-    single: int | None = None,
+    deployed: Collection[int] = (),
 ) -> RunningChild:
     """Start running `source` on each feed in each precision, in a child process; ask the result for `results()`.
 
     optional: how many of the feeds, the last ones, may fail. setting: of an artefact that runs as used, which of its
-    `settings_of` to run it under. single: the place of a feed that is run in float32 alone; its outputs stand in the
-    place of those in float64.
+    `settings_of` to run it under. deployed: the places of feeds that are run in float32 alone; their outputs stand in
+    the place of those in float64.
     """
-    return RunningChild(source, feeds, precisions, options or Options(), limits or Limits(), optional, setting, single)
+    return RunningChild(
+        source, feeds, precisions, options or Options(), limits or Limits(), optional, setting, deployed
+    )
 
 
 def run_all(
@@ -291,12 +293,12 @@ def run_all(
     precisions: Sequence[str],
     options: Options,
     optional: int = 0,
-    single: int | None = None,
+    deployed: Collection[int] = (),
 ) -> dict[str, Outputs | Unsupported]:
     """Every precision in this process; a precision that the runtime lacks gives its `Unsupported`.
 
-    optional: how many of the feeds, the last ones, may fail; there are no outputs from the one that does on. single:
-    the place of an optional feed that is run in float32 alone, and whose outputs stand in the place of others.
+    optional: how many of the feeds, the last ones, may fail; there are no outputs from the one that does on.
+    deployed: the places of feeds that are run in float32 alone, and whose outputs stand in the place of others.
     """
     found: dict[str, Outputs | Unsupported] = {}
     for precision in precisions:
@@ -316,8 +318,8 @@ def run_all(
         try:
             found[precision] = (
                 _without_optional(run, feeds, optional)
-                if single is None or precision == "float32"
-                else _with_stand_in(run, feeds, optional, single, found["float32"])
+                if not deployed or precision == "float32"
+                else _with_stand_ins(run, feeds, optional, deployed, found["float32"])
             )
         except Unsupported as error:
             if precision == "float32":
@@ -336,13 +338,26 @@ def _without_optional(run: Callable[[Feeds], T], feeds: Feeds, optional: int) ->
     return _without_optional(run, feeds[:-1], optional - 1)
 
 
-def _with_stand_in(
-    run: Callable[[Feeds], Outputs], feeds: Feeds, optional: int, place: int, plain: Outputs | Unsupported
+def _with_stand_ins(
+    run: Callable[[Feeds], Outputs],
+    feeds: Feeds,
+    optional: int,
+    places: Collection[int],
+    plain: Outputs | Unsupported,
 ) -> Outputs:
-    """What `run` makes of all feeds but that of one place, and of that one its outputs in float32."""
-    rest = _without_optional(run, [*feeds[:place], *feeds[place + 1 :]], optional - 1)
-    stand_in = [] if isinstance(plain, Unsupported) else plain[place : place + 1]
-    return [*rest[:place], *stand_in, *rest[place:]]
+    """What `run` makes of all feeds but those of some places, and of these the outputs in float32."""
+    rest = [feed for i, feed in enumerate(feeds) if i not in places]
+    left = sum(i not in places for i in range(len(feeds) - optional, len(feeds)))
+    return with_stand_ins(_without_optional(run, rest, left), places, plain)
+
+
+def with_stand_ins(outputs: Outputs, places: Collection[int], plain: Outputs | Unsupported) -> Outputs:
+    """Return outputs with others put in at some places, as far as there are both; `plain` has those of all feeds."""
+    found = list(outputs)
+    for place in sorted(places):
+        if not isinstance(plain, Unsupported) and place < len(plain) and place <= len(found):
+            found.insert(place, plain[place])
+    return found
 
 
 def _run(runner: plugin.Runner, source: Source, options: Options, precision: str, feeds: Feeds) -> Outputs:

@@ -83,12 +83,12 @@ class Sides:
         options: Options,
         limits: Limits,
         optional: int = 0,
-        single: int | None = None,
+        deployed: Sequence[int] = (),
     ) -> Any:
         side = self.of[id(which)]
         side.options.append(options)
         return SimpleNamespace(
-            results=lambda: run_all(side, which, feeds, precisions, options, optional, single),  # type: ignore[arg-type]
+            results=lambda: run_all(side, which, feeds, precisions, options, optional, deployed),  # type: ignore[arg-type]
             stop=lambda: setattr(side, "stopped", side.stopped + 1),
         )
 

@@ -57,7 +57,9 @@ def test_runs_in_another_process() -> None:
 @pytest.mark.not_core
 def test_one_set_of_inputs_may_be_run_in_float32_alone() -> None:
     feeds = [{"image": np.full((1, 1, 28, 28), size, np.float32)} for size in (0, 1, 2)]
-    asked = execute(Source("onnx", FIXTURES / "mnist_cnn.onnx"), feeds, ("float32", "float64"), optional=2, single=1)
+    asked = execute(
+        Source("onnx", FIXTURES / "mnist_cnn.onnx"), feeds, ("float32", "float64"), optional=2, deployed=[1]
+    )
     single, double = ([o["log_probs"] for o in outputs] for outputs in map(asked.results().get, ("float32", "float64")))
     assert [o.dtype.itemsize for o in double] == [8, 4, 8]
     np.testing.assert_array_equal(double[1], single[1])

@@ -1,0 +1,123 @@
+"""Sets of inputs on which the target follows the source so closely that a run in float64 would decide nothing.
+
+The target is right if its error is at most four noise floors (`outputs.py`). If it is within three of the source, whose
+own error is at most one, it is right whatever the reference says. So large models are run in float64 on one set, which
+shows the noise floor, and on those where the target does not follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph.tensors import ROUNDOFF, widened_array
+from convert.parity.compare.outputs import FACTOR, OUTLIER, ROUNDINGS, parts_of, same_nonfinite, typical_error
+from convert.parity.compare.randomness import random_outputs
+from convert.parity.evidence import RunOutputs, outputs_of, reference_outputs, without_feed
+from convert.parity.inputs.cost import is_small
+from convert.parity.inputs.feeds import Feed
+from convert.parity.magnitudes import rms
+from convert.runners.process import Outputs
+
+
+def later_sets(graph: ir.Model, feeds: Sequence[Feed]) -> list[int]:
+    """Return the places of the sets that are run in float64 only if the target does not follow the source there.
+
+    These are all but the smallest one of the usual sets, of models that are not small. Random outputs are judged by
+    themselves, so that nothing follows.
+    """
+    usual = [i for i, feed in enumerate(feeds) if not (feed.edge or feed.special or feed.uneven)]
+    if not usual or random_outputs(graph):
+        return []
+    first = min(usual, key=lambda i: sum(array.size for array in feeds[i].arrays.values()))
+    return [i for i, feed in enumerate(feeds) if i != first and not feed.special and not is_small(graph, feed)]
+
+
+def followed_sets(runs: RunOutputs, later: Sequence[int]) -> list[int]:
+    """Return which of the sets `later` the target follows the source on, by every way to run it.
+
+    The other sets are those that have a reference.
+    """
+    sources, (_, references) = outputs_of(runs.source["float32"]), reference_outputs(runs)
+    known = [place for place in range(len(sources)) if place not in later]
+    floors = _relative_floors([references[i] for i in known], [sources[i] for i in known])
+    ways = [runs.target, *runs.others.values()]
+    return [
+        place
+        for place in later
+        if all(_follow(sources[place], outputs[place], floors) for outputs in ways if place < len(outputs))
+    ]
+
+
+def _relative_floors(
+    references: Sequence[Mapping[str, np.ndarray]], sources: Sequence[Mapping[str, np.ndarray]]
+) -> list[float]:
+    """Return the noise floor of each output on these sets, relative to its root mean square."""
+    floors = [
+        [*map(_relative_floor, exact.values(), given.values())]
+        for exact, given in zip(references, sources, strict=True)
+    ]
+    return [max(column) for column in zip(*floors, strict=True)]
+
+
+def _relative_floor(reference: np.ndarray, source: np.ndarray) -> float:
+    least = ROUNDINGS * ROUNDOFF.get(source.dtype.name, 2.0**-24)
+    if source.dtype.kind in "OUSbiu" or reference.shape != source.shape:
+        return least
+    exact, given = widened_array(reference), widened_array(source)
+    finite = np.isfinite(exact) & np.isfinite(given)
+    size = rms(exact[finite])
+    return max(typical_error(given[finite] - exact[finite]) / size, least) if size else least
+
+
+def _follow(source: Mapping[str, np.ndarray], target: Mapping[str, np.ndarray], floors: Sequence[float]) -> bool:
+    if len(source) != len(target) or len(source) != len(floors):
+        return False
+    return all(map(_follows, source.values(), target.values(), floors))
+
+
+def _follows(source: np.ndarray, target: np.ndarray, floor: float) -> bool:
+    """Return whether the target is as near to the source as its error may exceed the source's.
+
+    floor: relative to the root mean square. Far smaller elements, whose floor is not known, have that of roundings.
+    """
+    if source.dtype != target.dtype or source.shape != target.shape:
+        return False
+    if source.dtype.kind in "OUSbiu":
+        return bool(np.array_equal(source, target))
+    given, got = widened_array(source), widened_array(target)
+    if not same_nonfinite(given, got):
+        return False
+    finite, least = np.isfinite(given), ROUNDINGS * ROUNDOFF.get(source.dtype.name, 2.0**-24)
+    for part in parts_of(given):
+        mask, noise = (finite, floor) if part is None else (finite & part, least)
+        right, error = given[mask], np.abs(got[mask] - given[mask])
+        size, largest = rms(right), float(np.abs(right).max(initial=0.0))
+        if rms(error) > (FACTOR - 1) * noise * size:
+            return False
+        if error.max(initial=0.0) > (OUTLIER - 1) * max(noise * size, least * largest):
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class FollowedSets:
+    """Sets of inputs on which the target follows the source, and the outputs of both."""
+
+    feeds: Sequence[Feed] = ()
+    source: Outputs = field(default_factory=list)
+    target: Outputs = field(default_factory=list)
+
+
+def take_followed(feeds: Sequence[Feed], runs: RunOutputs) -> tuple[list[Feed], RunOutputs, FollowedSets]:
+    """Return feeds and runs without the followed sets, and these."""
+    places, single = list(runs.followed), outputs_of(runs.source["float32"])
+    apart = FollowedSets([feeds[i] for i in places], [single[i] for i in places], [runs.target[i] for i in places])
+    rest = replace(runs, followed=())
+    for place in sorted(places, reverse=True):
+        rest = without_feed(rest, place)
+    # The source has no run in float64 on sets at the edge, which are last; none of these is followed.
+    return [feed for i, feed in enumerate(feeds) if i not in places], replace(rest, stand_ins=runs.stand_ins), apart
