@@ -6,6 +6,7 @@ import mmap
 import pickletools
 import re
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -57,6 +58,8 @@ class Pickle:
 
 
 _AGAIN = "get the file again, or save it again"
+_ENDLESS = 1 << 60
+"""Where counting ends: numbers that double with each of a million levels fill the memory themselves."""
 
 _TENSORS = ("torch.Tensor", "torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer")
 _PARAMETERS = _TENSORS[1:]
@@ -116,7 +119,7 @@ class _Machine:
         if of == "frozenset":
             self.hash(items)
         size = 1 + sum(item.size for item in inside) + len(items) - len(inside)
-        return PickledObject(of, items, size=size, depth=depth)
+        return PickledObject(of, items, size=min(size, _ENDLESS), depth=depth)
 
     def hash(self, keys: list[Any]) -> None:
         """Note that whoever loads the pickle hashes these: a tuple costs all that is inside of it, each time.
@@ -337,7 +340,9 @@ def _result_class(function: Any, arguments: Any) -> str:
 
 
 def _plain_items(function: Any, arguments: Any) -> list[Any]:
-    """The pairs of `OrderedDict([(key, value), …])`, the form in which Python 2 pickled it."""
+    """The pairs of `OrderedDict([(key, value), …])`, as Python 2 pickled it; what TorchScript gives a type."""
+    if class_name(function).startswith(_TYPED):
+        return _items(arguments)
     if (
         class_name(function) != "collections.OrderedDict"
         or not isinstance(arguments, PickledObject)
@@ -351,3 +356,75 @@ def _plain_items(function: Any, arguments: Any) -> list[Any]:
         else []
     )
     return [(pair[0], pair[1]) for pair in found if len(pair) == 2]
+
+
+def refuse_unfolding(top: Any) -> None:
+    """Raise `BadInput` for a value whose containers or layers hold one another so often that walking them is endless.
+
+    PyTorch goes through the attributes of a module, as others do through arguments and keys, without remembering what
+    it has seen: thirty tuples that each hold the next one twice have a billion leaves.
+    """
+    objects = _objects_below(top)
+    states = [item.state for item in objects]
+    containers = _leaves_met(objects, _contained)
+    attributes = sum(containers.get(id(value), 1) for value in (top, *states))
+    layers = max(_leaves_met(objects, _parts).values(), default=0)
+    if max(attributes, layers) > limits.PICKLE_OPCODES:
+        most = f"{limits.PICKLE_OPCODES:,}"
+        raise BadInput(
+            f"a pickle whose containers or layers hold one another more than {most} times is no model", hint=_AGAIN
+        )
+
+
+_TYPED = "torch.jit._pickle."
+"""What TorchScript calls for a list or dict of a type, which it is then."""
+_CONTAINERS = ("tuple", "list", "dict", "set", "frozenset", "collections.OrderedDict", "collections.defaultdict")
+
+
+def _inside(item: PickledObject) -> list[PickledObject]:
+    """The objects that an object holds: items, keys and values."""
+    flat = [part for entry in item.items for part in (entry if isinstance(entry, tuple) else (entry,))]
+    return [part for part in flat if isinstance(part, PickledObject)]
+
+
+def _contained(item: PickledObject) -> list[PickledObject]:
+    return _inside(item) if item.of in _CONTAINERS or item.of.startswith(_TYPED) else []
+
+
+def _parts(item: PickledObject) -> list[PickledObject]:
+    """The layers that a layer holds."""
+    entries = [entry for entry in _items(item.state) if isinstance(entry, tuple)]
+    tables = [value for key, value in entries if key == "_modules" and isinstance(value, PickledObject)]
+    return [part for table in tables for part in _inside(table)]
+
+
+def _objects_below(top: Any) -> list[PickledObject]:
+    """All that is reached from `top`, each once."""
+    found: dict[int, PickledObject] = {}
+    pending = [top]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, PickledObject) and id(item) not in found:
+            found[id(item)] = item
+            pending += [*_inside(item), item.state]
+    return list(found.values())
+
+
+def _leaves_met(
+    objects: Sequence[PickledObject], inside: Callable[[PickledObject], list[PickledObject]]
+) -> dict[int, int]:
+    """How many objects a walk meets that begins at each object; one that leads back to itself counts once."""
+    counts: dict[int, int] = {}
+    for start in objects:
+        pending = [(start, False)]
+        while pending:
+            item, is_done = pending.pop()
+            if is_done:
+                held = inside(item)
+                count = 1 + sum(counts[id(part)] for part in held) + max(0, len(item.items) - len(held))
+                counts[id(item)] = min(count, _ENDLESS)
+            elif id(item) not in counts:
+                counts[id(item)] = 1  # until its parts are known
+                pending.append((item, True))
+                pending += [(part, False) for part in inside(item)]
+    return counts

@@ -247,3 +247,31 @@ def leaving_link(link: Path, secret: Path) -> Path:
     link.unlink(missing_ok=True)
     os.symlink(secret, link)
     return link
+
+
+def unfolding_pickles(levels: int = 30) -> dict[str, bytes]:
+    """Modules and checkpoints of few objects that hold one another twice: walked without a memory, they are endless."""
+    layer = imported("torch.nn.modules.linear", "Linear") + EMPTY_TUPLE + NEWOBJ
+    group = imported("torch.nn.modules.container", "Sequential") + EMPTY_TUPLE + NEWOBJ
+    twice = b"2"  # DUP
+    keep, kept = b"q\x01", b"h\x01"
+    tuples = text("a") + (twice + b"\x86") * levels
+    lists = text("a") + (keep + b"0](" + kept + kept + b"e") * levels
+    dicts = text("a") + (keep + b"0}(" + text("a") + kept + text("b") + kept + b"u") * levels
+    ordered = text("a") + (
+        keep + b"0" + imported("collections", "OrderedDict") + b")R(" + text("a") + kept + text("b") + kept + b"u"
+    ) * levels  # fmt: skip
+    mixed = text("a") + (twice + b"\x86" + keep + b"0](" + kept + kept + b"e") * (levels // 2)
+    attributes = {"tuples": tuples, "lists": lists, "dicts": dicts, "ordered dicts": ordered, "tuples in lists": mixed}
+    both = b"}(" + text("0") + kept + text("1") + kept + b"u"
+    parts = (keep + b"0" + group + b"}" + text("_modules") + both + b"s" + BUILD) * levels
+    found = {
+        f"an attribute of {name}": PROTO2 + layer + b"}" + text("extra") + value + b"s" + BUILD + STOP
+        for name, value in attributes.items()
+    }
+    found["layers of layers"] = PROTO2 + layer + parts + STOP
+    found["arguments beside weights"] = (
+        PROTO2 + b"}(" + text("state_dict") + EMPTY_DICT + text("pytorch-lightning_version") + text("2.5.0")
+        + text("hyper_parameters") + b"}" + text("x") + tuples + b"s" + b"u" + STOP
+    )  # fmt: skip
+    return found

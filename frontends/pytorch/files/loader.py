@@ -18,7 +18,7 @@ from convert.extras import install_command
 from convert.files import pickle_scan
 from convert.files.archive_layout import check_checksums
 from convert.files.legacy_storages import check_legacy_storages
-from convert.files.pickle_opcodes import read_pickle
+from convert.files.pickle_opcodes import Pickle, read_pickle, refuse_unfolding
 from convert.files.storages import check_storages
 from convert.options import Options
 from convert.report import Report
@@ -114,9 +114,15 @@ def _load_folder(path: Path, options: Options, report: Report) -> torch.nn.Modul
 # -- pickles ----------------------------------------------------------------------------------------------------------
 
 
+def _read_saved(path: Path) -> Pickle:
+    data = read_pickle(pickle_scan.torch_pickle_bytes(path))
+    refuse_unfolding(data.top)
+    return data
+
+
 def _load_module(source: Source, options: Options, report: Report) -> torch.nn.Module:
     path = source.file
-    data = read_pickle(pickle_scan.torch_pickle_bytes(path))
+    data = _read_saved(path)
     found = list(data.globals)
     unsafe = sorted({*pickle_scan.unsafe_globals(found), *pickle_scan.unsafe_calls(data.called)})
     classes = [_layer_class(name) for name in found if pickle_scan.is_layer(name)] if not unsafe else []
@@ -216,7 +222,7 @@ def _load_checkpoint(
     path = source.file
     if source.kind == "safetensors":
         return [("", _load_safetensors(path))], {}
-    data = read_pickle(pickle_scan.torch_pickle_bytes(path))
+    data = _read_saved(path)
     trusted = options.trust and bool(pickle_scan.unsafe_globals(data.globals))
     thing = _torch_load(path, None if trusted else stand_ins(data))
     found = list(state_dicts(thing))
@@ -227,7 +233,7 @@ def _load_checkpoint(
 
 def _weights_as_data(path: Path) -> list[tuple[str, Mapping[str, torch.Tensor]]]:
     """The dicts of tensors beside a module that cannot be loaded; empty where there are none."""
-    data = read_pickle(pickle_scan.torch_pickle_bytes(path))
+    data = _read_saved(path)
     try:
         return list(state_dicts(_torch_load(path, stand_ins(data))))
     except BadInput:

@@ -17,7 +17,7 @@ from pathlib import Path
 from convert import limits
 from convert.errors import BadInput, ResourceLimit, UnsafeInput
 from convert.files.archives import member, open_archive, read_member, read_members
-from convert.files.pickle_opcodes import read_pickle
+from convert.files.pickle_opcodes import read_pickle, refuse_unfolding
 
 from .script_tokens import script_tokens
 from .setstate_safety import setstate_findings
@@ -96,7 +96,10 @@ def refuse_unsafe(path: Path) -> None:
     for name, code in texts.items():
         for found in _unsafe_findings(code):
             raise _unsafe_error(path, f"{name.partition('code/')[2] or name} {found}")
-    names = [name for data in pickled for name in read_pickle(data).globals]
+    seen = [read_pickle(data) for data in pickled]
+    for data in seen:
+        refuse_unfolding(data.top)
+    names = [name for data in seen for name in data.globals]
     for library in sorted({found for name in names for found in _CLASS.findall(name)} - CLASSES):
         raise _unsafe_error(path, f"it has an object of torch.classes.{library}")
     for found in setstate_findings(texts.values()):

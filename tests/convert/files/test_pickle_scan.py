@@ -227,6 +227,38 @@ def test_deep_and_wide_pickles_end_soon() -> None:
     assert time.process_time() - start < 20
 
 
+@pytest.mark.parametrize("name", hostile.unfolding_pickles())
+def test_pickles_that_unfold_without_end(name: str) -> None:
+    few = pickle_opcodes.read_pickle(hostile.unfolding_pickles(10)[name])
+    pickle_opcodes.refuse_unfolding(few.top)
+    many = pickle_opcodes.read_pickle(hostile.unfolding_pickles(30)[name])
+    with pytest.raises(BadInput, match="hold one another more than 4,000,000 times"):
+        pickle_opcodes.refuse_unfolding(many.top)
+
+
+def test_lists_of_a_type_that_unfold_without_end() -> None:
+    """As TorchScript writes them."""
+    typed = hostile.imported("torch.jit._pickle", "restore_type_tag") + b"(]q\x02(h\x01h\x01e"
+    level = b"q\x010" + typed + hostile.text("List[Any]") + b"t" + hostile.REDUCE
+    data = hostile.PROTO2 + hostile.text("a") + level * 30 + hostile.STOP
+    with pytest.raises(BadInput, match="hold one another"):
+        pickle_opcodes.refuse_unfolding(pickle_opcodes.read_pickle(data).top)
+
+
+def test_values_that_lead_back_to_themselves_are_counted_once() -> None:
+    layer = hostile.imported("torch.nn.modules.linear", "Linear") + hostile.EMPTY_TUPLE + hostile.NEWOBJ
+    back = layer + b"q\x00}" + hostile.text("parent") + b"]h\x00as" + hostile.BUILD
+    circle = b"]q\x00h\x00a"
+    for data in (back, circle):
+        pickle_opcodes.refuse_unfolding(pickle_opcodes.read_pickle(hostile.PROTO2 + data + hostile.STOP).top)
+
+
+def test_sizes_of_tuples_stay_small() -> None:
+    """A count that doubles with each level has as many bits as there are levels."""
+    doubled = hostile.PROTO2 + b"N" + b"2\x86" * 20_000 + hostile.STOP
+    assert pickle_opcodes.read_pickle(doubled).top.size < 1 << 64
+
+
 def test_too_many_opcodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PICKLE_OPCODES", 1000)
     with pytest.raises(BadInput, match="more than 1,000 opcodes"):

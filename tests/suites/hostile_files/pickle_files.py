@@ -24,6 +24,7 @@ from tests.support.hostile import (
     pickles,
     text,
     touch,
+    unfolding_pickles,
     write_torch_legacy,
     write_torch_zip,
 )
@@ -271,7 +272,8 @@ def pickle_files(folder: Path, canary: Canary) -> Iterator[Case]:
     known = {name: data for name, (data, _) in pickles(canary.marker).items()}
     running = known | _running(canary)
     unmade = {name: weights(data) for name, data in made_of_nothing().items()}
-    for name, data in (running | broken_pickles() | _costly() | _out_of_bounds() | unmade | checkpoints()).items():
+    costly = _costly() | unfolding_pickles()
+    for name, data in (running | broken_pickles() | costly | _out_of_bounds() | unmade | checkpoints()).items():
         path = write_torch_zip(folder / f"{file_name(name)}.pt", data, [bytes(16)])
         yield Case(name, path, good=GOOD)
     for name, (data, storages) in sparse_tensors().items():
