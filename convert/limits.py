@@ -30,6 +30,12 @@ ARCHIVE_FREE_BYTES = 100 << 20
 ARCHIVE_FORMAT_BYTES = 1000
 """bytes: of the entry `archive_format` in a .pt2 file, which holds one word"""
 
+WEIGHTS_EXPANSION = 100
+"""times: that a model's weights are larger than its files; from 4 bits to 32 they grow by 8, shared ones by more"""
+
+WEIGHTS_FREE_BYTES = 128 << 20
+"""bytes: of weights that a model may have at any ratio, such as masks of one value"""
+
 FOLDER_ENTRIES = 100_000
 """entries: of a folder that are looked at to tell what it is"""
 

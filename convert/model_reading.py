@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from convert import plugin
 from convert.contradictions import hold_against_file
+from convert.files.output import size_of
 from convert.files.scratch import scratch_folder, temporary_files_in
+from convert.files.weight_files import weight_files
 from convert.options import Options
 from convert.report import Report, Tensor
 from convert.runners.sandbox import in_reading_thread, is_confined
@@ -33,13 +36,20 @@ def read_model(source: Source, options: Options, report: Report) -> ir.Model:
 
 def _read(source: Source, options: Options, report: Report) -> ir.Model:
     """What the frontend reads, looked at as a whole: what is out of proportion is refused, what cannot run is noted."""
-    from convert.graph import dim_counts, mismatches
+    from convert.graph import dim_counts, mismatches, weight_counts
 
     model: ir.Model = plugin.frontend_for(source).read(source, options, report)
     dim_counts.check_dims(model)
+    if source.path is not None and not options.model:  # a factory computes what it likes
+        weight_counts.check_weights(model, _bytes_read(source.path))
     if mismatch := mismatches.first_mismatch(model):
         report.note(f"the model contradicts itself, and may run nowhere: {mismatch}", code="contradiction")
     return model
+
+
+def _bytes_read(path: Path) -> int:
+    """The size of a model's files: a folder's, or a file's with those that its weights lie in."""
+    return size_of(path) + sum(size_of(file) for file in weight_files(path) if file.is_file())
 
 
 def hold_against_read_file(source: Source, options: Options, model: ir.Model) -> AbstractContextManager[None]:

@@ -13,9 +13,9 @@ from typing import Any, TypeGuard
 
 from convert.batch.contents import content_digest
 from convert.batch.storage import Url
-from convert.batch.weight_files import weight_files
 from convert.errors import BadInput
 from convert.files.folders import paths_in
+from convert.files.weight_files import weight_files
 
 Made = dict[str, Any]
 """`bytes` and `sha256` of all, `files`: each one's size and first bytes, by its name from the output's folder on; of a

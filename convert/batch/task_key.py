@@ -15,11 +15,11 @@ from convert import plugin
 from convert.batch.contents import Stamp, are_settled, content_digest, stamps_of
 from convert.batch.local_modules import local_modules
 from convert.batch.plan import Seen, Task, path_options
-from convert.batch.weight_files import weight_files
 from convert.errors import BadInput, ConvertError
 from convert.files.folders import paths_in
 from convert.files.pickle_scan import pickled_globals, torch_pickle_bytes
 from convert.files.sniff import sniff
+from convert.files.weight_files import weight_files
 
 PACKAGES = (
     "convert-models", "torch", "tensorflow", "keras", "onnx", "onnx-ir", "onnxruntime", "ai-edge-litert", "numpy",

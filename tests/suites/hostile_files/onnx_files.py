@@ -78,6 +78,19 @@ def _elsewhere(folder: Path) -> dict[str, onnx.ModelProto]:
     return found
 
 
+def _overlapping(folder: Path) -> onnx.ModelProto:
+    """A sum of 200 weights that all are the same 4 MiB of a file."""
+    with (folder / "model" / "shared.bin").open("wb") as file:
+        file.truncate(1 << 22)
+    held, nodes = {}, []
+    for i in range(200):
+        (weight,) = external("shared.bin", [1 << 20], offset="0").graph.initializer
+        weight.name = f"w{i}"
+        held[weight.name] = weight
+        nodes.append(Node("Add", [f"h{i}" if i else "x", weight.name], [f"h{i + 1}" if i < 199 else "y"]))
+    return model_of(nodes, held, [Info("x", TensorProto.FLOAT, [1 << 20])])
+
+
 def held_inside(location: str) -> dict[str, onnx.ModelProto]:
     """Data in another file, of every tensor that is no initializer of the outermost graph."""
     add, far = Node("Add", ["x", "w"], ["y"]), external(location).graph.initializer[0]
@@ -334,7 +347,8 @@ def onnx_files(folder: Path, canary: Canary) -> Iterator[Case]:
     """All of them, in a folder beside a secret."""
     inside = {f"{name} in {place}": model for place in ("secret", "../secret", "/etc/passwd")
               for name, model in held_inside(place).items()}  # fmt: skip
-    models = _elsewhere(folder) | inside | _sizes() | _worked_on() | _endless() | _others() | _misread() | _growing()
+    models = _elsewhere(folder) | {"weights on the same bytes": _overlapping(folder)} | inside | _sizes()
+    models |= _worked_on() | _endless() | _others() | _misread() | _growing()
     for number, (name, model) in enumerate(models.items()):
         path = folder / "model" / f"{file_name(name)}_{number}.onnx"
         path.write_bytes(model.SerializeToString())

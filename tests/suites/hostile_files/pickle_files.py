@@ -267,6 +267,19 @@ def before_zip() -> dict[str, tuple[bytes, tuple[str, ...], bytes]]:
     }  # fmt: skip
 
 
+def _repeating(folder: Path) -> Iterator[Case]:
+    """Layers whose weight is one number, repeated by a stride of 0."""
+    import torch
+
+    for size in (1 << 13, 1 << 15):
+        with torch.device("meta"):
+            layer = torch.nn.Linear(size, size, bias=False)
+        layer.weight = torch.nn.Parameter(torch.ones(1).expand(size, size))
+        path = folder / f"repeated_{size}.pt"
+        torch.save(layer.eval(), path)
+        yield Case(f"a weight of one number, {size} times {size}", path, ("--input", f"float32[1,{size}]"), GOOD)
+
+
 def pickle_files(folder: Path, canary: Canary) -> Iterator[Case]:
     """As a zip archive each, those that execute code as a file of the old form, too."""
     known = {name: data for name, (data, _) in pickles(canary.marker).items()}
@@ -285,3 +298,4 @@ def pickle_files(folder: Path, canary: Canary) -> Iterator[Case]:
     for name, (data, keys, content) in before_zip().items():
         path = write_torch_legacy(folder / f"old_{file_name(name)}.pth", data, keys, content)
         yield Case(f"{name}, before zip", path, good=GOOD)
+    yield from _repeating(folder)
