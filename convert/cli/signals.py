@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGHUP: one line, and the exit code that shells expect, from the first import on."""
+"""Signals that ask this process to end: one line, and the exit code that shells expect, from the first import on."""
 
 from __future__ import annotations
 
@@ -11,10 +11,25 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
-ENDS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""The signals that ask a process to end."""
+_NAMES = (
+    "SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGALRM", "SIGVTALRM", "SIGPROF",
+    "SIGIO", "SIGPWR", "SIGSTKFLT", "SIGABRT",
+)  # fmt: skip
+ENDS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
+"""The signals whose default is the end of a process, but for those of a fault in it, which come back when it goes on.
 
-_LINES = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "ended: the terminal has gone"}
+Temporary files and the worker are not left behind by any of them.
+"""
+
+ASKED = tuple(number for number in ENDS if signal.Signals(number).name not in ("SIGABRT", "SIGXCPU"))
+"""Those by which a library or a limit does not end a process."""
+
+_LINES = {
+    "SIGINT": "interrupted",
+    "SIGTERM": "terminated",
+    "SIGHUP": "ended: the terminal has gone",
+    "SIGXCPU": "ended: the limit of processor time is reached (ulimit -t)",
+}
 
 
 class Ended(BaseException):
@@ -27,7 +42,8 @@ class Ended(BaseException):
 
 def line_of(number: int) -> str:
     """What is said where a signal ended this."""
-    return _LINES[signal.Signals(number).name]
+    name = signal.Signals(number).name
+    return _LINES.get(name, f"ended by {name}")
 
 
 def leave_at_once() -> None:

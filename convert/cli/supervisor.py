@@ -163,7 +163,7 @@ def _supervise(
     for folder in sorted(worker.folders):
         discard_folder(Path(folder), just_killed=True)
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    if caught or number in signals.ENDS:
+    if caught or number in signals.ASKED:
         raise signals.Ended((caught or [number])[0])
     what = worker.doing or "starting"
     if not in_time:

@@ -420,8 +420,8 @@ def _leaves_met(
         while pending:
             item, is_done = pending.pop()
             if is_done:
-                held = inside(item)
-                count = 1 + sum(counts[id(part)] for part in held) + max(0, len(item.items) - len(held))
+                parts = inside(item)
+                count = 1 + sum(counts[id(part)] for part in parts) + max(0, len(item.items) - len(parts))
                 counts[id(item)] = min(count, _ENDLESS)
             elif id(item) not in counts:
                 counts[id(item)] = 1  # until its parts are known

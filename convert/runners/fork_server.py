@@ -54,6 +54,8 @@ def main(place: str, parent: str, stages: str, idle: str = "") -> Callable[[], N
     die_with_parent(int(parent))
     gc.disable()  # a third of the time that TensorFlow takes to import
     wanted = json.loads(stages)
+    # PyTorch 2.13 makes a folder for its compiler's cache in the temporary folder when torch._dynamo is imported.
+    os.environ["TMPDIR"], tempfile.tempdir = os.path.dirname(place), None
     preload([], [])
     here = os.getpid()
     if not (other := os.fork()):

@@ -30,7 +30,10 @@ from pathlib import Path
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 MARK = "CONVERT_FAULTS"
-SIGNALS = {"KILL": None, "TERM": 143, "INT": 130, "HUP": 129}
+SIGNALS = {
+    "KILL": None, "TERM": 143, "INT": 130, "HUP": 129, "QUIT": 131, "USR1": 138, "USR2": 140, "XCPU": 152, "ALRM": 142,
+    "ABRT": 134,
+}  # fmt: skip
 """Exit codes; SIGKILL has none of its own."""
 GRACE = 10.0
 """Seconds in which the kernel has taken away what dies with its parent, on a busy machine too."""

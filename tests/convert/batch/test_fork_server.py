@@ -9,6 +9,7 @@ import select
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -240,6 +241,21 @@ def test_no_room_starts_a_thread_when_it_is_imported() -> None:
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
     )
     assert done.stdout.split()[-1] == "1"
+
+
+@pytest.mark.not_core
+@pytest.mark.parametrize("kind", ["torch-module", "onnx"])
+def test_what_libraries_write_when_they_are_imported_goes_with_the_warm_process(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Importing torch._dynamo makes a folder for its compiler's cache in the temporary folder."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    with fork_server_socket((kind,), ()) as address:
+        assert address
+        assert all(path.name.startswith("convert-tmp-") for path in tmp_path.iterdir())
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

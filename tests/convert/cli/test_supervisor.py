@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from convert.cli import signals
 from tests.convert.runners.test_sandbox import heed_signals
 
 pytestmark = [
@@ -45,7 +46,13 @@ from convert.cli import main
 main()
 """
 READY = 'Path("ready").touch(); time.sleep(100)'
-LINES = {"INT": "interrupted", "TERM": "terminated", "HUP": "ended: the terminal has gone"}
+LINES = {
+    "INT": "interrupted",
+    "TERM": "terminated",
+    "HUP": "ended: the terminal has gone",
+    "XCPU": "ended: the limit of processor time is reached (ulimit -t)",
+    **{name: f"ended by SIG{name}" for name in ("QUIT", "USR1", "USR2", "ALRM", "ABRT")},
+}
 
 
 def start(folder: Path, body: str, *words: str, **more: Any) -> subprocess.Popen[str]:
@@ -153,6 +160,16 @@ def test_a_signal(tmp_path: Path, name: str, group: bool) -> None:
     assert len(left) == 2
     assert not [pid for pid in left if os.path.exists(f"/proc/{pid}")]
     assert not list((tmp_path / "tmp").iterdir())
+
+
+def test_every_signal_that_ends_a_process_is_one_line() -> None:
+    """Those of a fault, of a pipe and a file size (which Python ignores), and of debuggers are not ours."""
+    others = {"KILL", "STOP", "SEGV", "BUS", "FPE", "ILL", "SYS", "TRAP", "PIPE", "XFSZ"}
+    harmless = {"CHLD", "CONT", "TSTP", "TTIN", "TTOU", "URG", "WINCH"}
+    named = {number.name for number in signal.valid_signals() if isinstance(number, signal.Signals)}
+    wanted = {name for name in named if not name.startswith("SIGRT")} - {f"SIG{n}" for n in others | harmless}
+    assert wanted == {signal.Signals(number).name for number in signals.ENDS}
+    assert all(signals.line_of(number) for number in signals.ENDS)
 
 
 @pytest.mark.parametrize("name", LINES)
