@@ -102,6 +102,9 @@ NODE_OUTPUTS = 32_768
 TENSOR_DIMS = 256
 """dims: of a tensor, and sizes, axes or steps that an operator is given for them; numpy and PyTorch know 64"""
 
+LRN_CHANNELS = 4096
+"""channels: that an LRN sums for each of its own, which is done one by one; AlexNet's have 5"""
+
 COMPUTED_SIZES = 512
 """numbers: of a tensor that a run computes, each of which PyTorch's capture makes a size of; tensors have 64 dims"""
 

@@ -36,10 +36,11 @@ def read_model(source: Source, options: Options, report: Report) -> ir.Model:
 
 def _read(source: Source, options: Options, report: Report) -> ir.Model:
     """What the frontend reads, looked at as a whole: what is out of proportion is refused, what cannot run is noted."""
-    from convert.graph import dim_counts, mismatches, weight_counts
+    from convert.graph import attribute_ranges, dim_counts, mismatches, weight_counts
 
     model: ir.Model = plugin.frontend_for(source).read(source, options, report)
     dim_counts.check_dims(model)
+    attribute_ranges.check_attributes(model)
     if source.path is not None and not options.model:  # a factory computes what it likes
         weight_counts.check_weights(model, _bytes_read(source.path))
     if mismatch := mismatches.first_mismatch(model):

@@ -21,8 +21,11 @@ def first_mismatch(model: ir.Model) -> str:
     Branches are left alone: one that is never taken may hold anything.
     """
     for node in model.graph:
+        if node.domain:
+            continue
         find = _CHECKS.get(node.op_type)
-        if find is not None and not node.domain and (reason := find(node)):
+        reason = (node.op_type in _TAKING_AXIS and _axis(node)) or (find is not None and find(node))
+        if reason:
             return f"{location_of(node)}: {reason}"
     return ""
 
@@ -47,6 +50,23 @@ def _number(node: ir.Node, index: int) -> int | None:
 
 def _differ(one: int | None, other: int | None) -> bool:
     return one is not None and other is not None and one != other
+
+
+_TAKING_AXIS = frozenset((
+    "ArgMax", "ArgMin", "Compress", "Concat", "Flatten", "Gather", "GatherElements", "Hardmax", "LayerNormalization",
+    "LogSoftmax", "LpNormalization", "RMSNormalization", "ScatterElements", "Softmax", "Split", "SplitToSequence",
+    "TopK",
+))  # fmt: skip
+"""Operators whose attribute `axis` is one of the dims of their first input."""
+
+
+def _axis(node: ir.Node) -> str:
+    x, axis = _sizes(node, 0), node.attributes.get_int("axis", None)
+    if not x or axis is None:
+        return ""
+    rank = len(x)
+    most = rank if node.op_type == "Flatten" else rank - 1
+    return "" if -rank <= axis <= most else f"axis {axis} of {rank} dims"
 
 
 def _conv(node: ir.Node) -> str:

@@ -23,6 +23,13 @@ def window_count(size: Size, span: Size, stride: int, before: Size, after: Size)
     return (size + before + after - span) // stride + 1
 
 
+def channel_window(size: int, channels: Size) -> tuple[int, int]:
+    """How many channels before and after its own LRN sums (ONNX LRN-13); those that there are, where that is known."""
+    before = (size - 1) // 2
+    most = max(channels - 1, 0) if isinstance(channels, int) else size
+    return min(before, most), min(size - 1 - before, most)
+
+
 def same_pads(
     size: Size, span: Size, stride: int, auto_pad: str, maximum: Callable[[Any, Any], Any] = max
 ) -> tuple[Size, Size]:

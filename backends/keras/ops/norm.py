@@ -11,6 +11,7 @@ from keras import KerasTensor, layers, ops
 
 from convert.errors import Unsupported
 from convert.graph.values import is_used
+from convert.semantics.windows import channel_window
 
 from ..constants import Constant
 from ..emitter import Emitter, Value
@@ -145,10 +146,10 @@ def lp_normalization(k, x, *, axis, p):
 @channels_last("LRN")
 @halves_in_float32
 def local_response_normalization(k, x, *, alpha, beta, bias, size):
-    before, after = (size - 1) // 2, size // 2
-    square = ops.pad(ops.square(x), [[0, 0]] * (len(x.shape) - 1) + [[before, after]])
     channels = x.shape[-1]
     if channels is None:
         raise Unsupported("channels of dynamic number")
-    total = sum((square[..., i : i + channels] for i in range(1, size)), square[..., :channels])
+    before, after = channel_window(size, channels)
+    square = ops.pad(ops.square(x), [[0, 0]] * (len(x.shape) - 1) + [[before, after]])
+    total = sum((square[..., i : i + channels] for i in range(1, before + 1 + after)), square[..., :channels])
     return x / ops.power(bias + np.float32(alpha / size).item() * total, beta)

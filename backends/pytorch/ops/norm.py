@@ -7,6 +7,8 @@ import math
 import torch
 import torch.nn.functional as F
 
+from convert.semantics.windows import channel_window
+
 from ..common import along, halves_in_float32, in_float32
 from ..rules import onnx_op
 from ..torch_internals import statically_known_true
@@ -77,11 +79,11 @@ def group_normalization(t, x, scale, bias, *, epsilon, num_groups, stash_type):
 @halves_in_float32
 def lrn(t, x, *, alpha, beta, bias, size):
     squares = torch.square(x)
-    before = (size - 1) // 2
-    pads = [0, 0] * (x.dim() - 2) + [before, size - 1 - before]
+    before, after = channel_window(size, x.shape[1])
+    pads = [0, 0] * (x.dim() - 2) + [before, after]
     rows = F.pad(squares, pads)
     total = rows.narrow(1, 0, x.shape[1])
-    for i in range(1, size):
+    for i in range(1, before + 1 + after):
         total = total + rows.narrow(1, i, x.shape[1])
     return x / torch.pow(bias + alpha / size * total, beta)
 

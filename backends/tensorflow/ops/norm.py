@@ -6,6 +6,7 @@ import onnx_ir as ir
 import tensorflow as tf
 
 from convert.errors import Unsupported
+from convert.semantics.windows import channel_window
 
 from ..constants import tf_dtype
 from ..rules import channels_last, onnx_op
@@ -99,9 +100,9 @@ def lp_normalization(t, x, *, axis, p):
 @channels_last("LRN")
 @halves_in_float32
 def local_response_normalization(t, x, *, alpha, beta, bias, size):
-    before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
-    square = tf.pad(tf.square(x), [[0, 0]] * (t.rank(x) - 1) + [[before, after]])
     channels = t.shape(x)[-1]
-    total = tf.add_n([square[..., i : i + channels] for i in range(size)])
+    before, after = channel_window(size, channels)
+    square = tf.pad(tf.square(x), [[0, 0]] * (t.rank(x) - 1) + [[before, after]])
+    total = tf.add_n([square[..., i : i + channels] for i in range(before + 1 + after)])
     base = tf.constant(bias, x.dtype) + tf.constant(alpha / size, x.dtype) * total
     return x / tf.pow(base, tf.constant(beta, x.dtype))
