@@ -69,6 +69,9 @@ OPERATOR_LIST_BYTES = 1 << 20
 BATCH_FOLDERS = 100_000
 """folders: that `convert batch` goes through below one that is named; links may lead to each by many names"""
 
+BATCH_LINKED_ENTRIES = 20_000
+"""entries: behind a link out of a folder of `convert batch`; a link to / has millions, each of which is looked at"""
+
 MANIFEST_KEY_PARTS = 100
 """parts: of a key of a manifest, a.b.c; its reader goes over them once more for each"""
 

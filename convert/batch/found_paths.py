@@ -5,20 +5,36 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from convert import limits
 from convert.errors import BadInput
+from convert.files.folders import real_path
+
+
+@dataclass
+class PassedOver:
+    """What of a folder was left out: files that are no models, links to too much, what cannot be read and why."""
+
+    files: list[Path] = field(default_factory=list)
+    links: list[Path] = field(default_factory=list)
+    unreadable: dict[Path, str] = field(default_factory=dict)
 
 
 def paths_below(
-    folder: Path, is_leaf: Callable[[Path], bool], closed: Collection[Path] = ()
+    folder: Path, is_leaf: Callable[[Path], bool], closed: Collection[Path] = (), passed: PassedOver | None = None
 ) -> Iterator[tuple[Path, bool]]:
     """Every entry below a folder whose name begins with no point, sorted, with what `is_leaf` says of it.
 
-    A folder that is no leaf is gone into after it, unless it is one of `closed` or one that leads there. Raises
-    `BadInput` for a folder that cannot be read, and for more folders than `BATCH_FOLDERS`, each counted at every name.
+    A folder that is no leaf is gone into after it, unless it is one of `closed` or one that leads there. Links are not
+    gone into that lead to a folder around `folder`, or to more entries elsewhere than `BATCH_LINKED_ENTRIES`; `passed`
+    has them, and the folders that cannot be read. Raises `BadInput` if `folder` itself cannot be read, and for more
+    folders than `BATCH_FOLDERS`, each counted at every name.
     """
+    passed = PassedOver() if passed is None else passed
+    real = real_path(folder)
+    outside = frozenset(map(_identity, real.parents))
     around = [frozenset(map(_identity, closed))]
     pending = [iter(_entries(folder, around[0]))]
     count = 0
@@ -32,14 +48,33 @@ def paths_below(
         leaf = is_leaf(path)
         yield path, leaf
         if not leaf and path.is_dir():
+            if path.is_symlink() and (_identity(path) in outside or _leads_to_much(path, real)):
+                passed.links.append(path)
+                continue
             count += 1
             if count > limits.BATCH_FOLDERS:
                 raise BadInput(
                     f"{folder} has more than {limits.BATCH_FOLDERS:,} folders, those behind links included",
                     hint="name the folders with models in them",
                 )
-            pending.append(iter(_entries(path, around[-1])))
+            try:
+                pending.append(iter(_entries(path, around[-1])))
+            except BadInput as error:
+                passed.unreadable[path] = error.message
+                continue
             around.append(around[-1] | {_identity(path)})
+
+
+def _leads_to_much(link: Path, folder: Path) -> bool:
+    """Whether a link leads out of `folder`, to more entries than are looked at for one link."""
+    if real_path(link).is_relative_to(folder):
+        return False
+    count = 0
+    for _, folders, files in os.walk(link):
+        count += len(folders) + len(files)
+        if count > limits.BATCH_LINKED_ENTRIES:
+            return True
+    return False
 
 
 def matching_paths(pattern: str) -> list[Path]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from convert import limits, plugin
 from convert.batch.contents import Stamp
-from convert.batch.found_paths import matching_paths, paths_below
+from convert.batch.found_paths import PassedOver, matching_paths, paths_below
 from convert.batch.storage import Url
 from convert.destination import format_named, names_format
 from convert.errors import BadInput, ConvertError, UsageError
@@ -78,11 +78,11 @@ def plan_tasks(
     options: Mapping[str, Any],
     seconds: float,
     memory: int | None,
-    others: list[Path] | None = None,
+    passed: PassedOver | None = None,
 ) -> list[Task]:
     """The tasks that `what` stands for: manifests (`.toml`), folders, globs and files, for each format in `to`.
 
-    others: files of folders that are no models are added to it.
+    passed: what was left out of folders is added to it.
 
     Models are called as their files are, without the suffix where no other has the name. What a manifest says itself
     comes before what is given here. Raises `UsageError` for a format or option that there is not, for two tasks with
@@ -92,12 +92,13 @@ def plan_tasks(
     base = Task("", Path(), "", output, dict(options), seconds, memory)
     tasks: list[Task] = []
     found: list[tuple[str, Path]] = []
+    passed = PassedOver() if passed is None else passed
     for item in what:
         path = Path(item)
         if path.suffix == ".toml":
-            tasks += _manifest_tasks(path, base, list(to))
+            tasks += _manifest_tasks(path, base, list(to), passed)
         else:
-            found += _named_models(item, path, output, [] if others is None else others)
+            found += _named_models(item, path, output, passed)
     count = Counter(name for name, _ in found)
     for name, source in found:
         tasks += _tasks_per_format(base, name if count[name] == 1 else name + source.suffix, source, list(to))
@@ -145,11 +146,11 @@ def _check_inside(output: Path, tasks: list[Task]) -> None:
             )
 
 
-def _named_models(item: str, path: Path, output: Path | Url, others: list[Path]) -> list[tuple[str, Path]]:
+def _named_models(item: str, path: Path, output: Path | Url, passed: PassedOver) -> list[tuple[str, Path]]:
     """Models and what they are called: in a folder, by their place in it."""
     written = _written_folders(output, path)
     if os.path.isdir(path) and not _is_model(path):
-        found = [(str(p.relative_to(path).with_suffix("")), p) for p in _models(path, written, others)]
+        found = [(str(p.relative_to(path).with_suffix("")), p) for p in _models(path, written, passed)]
     elif os.path.exists(path):
         found = [(path.stem, path)]
     else:
@@ -170,12 +171,12 @@ def _written_folders(output: Path | Url, asked: Path) -> set[Path]:
     return {real_path(output)}
 
 
-def _models(folder: Path, closed: set[Path], others: list[Path]) -> Iterator[Path]:
-    for path, is_model in paths_below(folder, _is_model, closed):
+def _models(folder: Path, closed: set[Path], passed: PassedOver) -> Iterator[Path]:
+    for path, is_model in paths_below(folder, _is_model, closed, passed):
         if is_model:
             yield path
         elif not path.is_dir():
-            others.append(path)
+            passed.files.append(path)
 
 
 def _is_model(path: Path) -> bool:
@@ -205,7 +206,7 @@ def _tasks_per_format(base: Task, name: str, source: Path, to: list[str]) -> lis
 # -- manifests --------------------------------------------------------------------------------------------------------
 
 
-def _manifest_tasks(path: Path, base: Task, to: list[str]) -> list[Task]:
+def _manifest_tasks(path: Path, base: Task, to: list[str], passed: PassedOver) -> list[Task]:
     try:
         if path.exists() and not path.is_file():
             raise ValueError("it is no file")
@@ -228,7 +229,7 @@ def _manifest_tasks(path: Path, base: Task, to: list[str]) -> list[Task]:
             raise BadInput(f"{where} has no source", hint='add source = "model.pt"')
         own = _with_row(base, {k: v for k, v in row.items() if k not in ("source", "name")}, path, where)
         given = row.get("to", defaults.get("to", to))
-        for name, source in _sources(row, path.parent, own.output, where):
+        for name, source in _sources(row, path.parent, own.output, where, passed):
             tasks += _tasks_per_format(own, name, source, [given] if isinstance(given, str) else list(given))
     return tasks
 
@@ -258,7 +259,9 @@ def _is_table(part: object) -> bool:
     return isinstance(part, dict)
 
 
-def _sources(row: Mapping[str, Any], folder: Path, output: Path | Url, where: str) -> list[tuple[str, Path]]:
+def _sources(
+    row: Mapping[str, Any], folder: Path, output: Path | Url, where: str, passed: PassedOver
+) -> list[tuple[str, Path]]:
     """The model of a row, or those of the folder or glob that it names."""
     source = folder / row["source"]
     pattern = not os.path.exists(source) and glob.has_magic(row["source"])  # a name that is too long is none
@@ -266,7 +269,7 @@ def _sources(row: Mapping[str, Any], folder: Path, output: Path | Url, where: st
         return [(_inner_path(row.get("name", source.stem), where), source)]
     if "name" in row:
         raise BadInput(f"{where}: one name for all that {row['source']} stands for", hint="leave out the name")
-    return _named_models(str(source), source, output, [])
+    return _named_models(str(source), source, output, passed)
 
 
 _OWN_TYPES: dict[str, type | tuple[type, ...]] = {

@@ -90,6 +90,7 @@ def batch(
 
     def work() -> None:
         from convert.batch import run, show, storage
+        from convert.batch.found_paths import PassedOver
         from convert.batch.journal import NAME as journal_name
         from convert.batch.plan import plan_tasks
         from convert.batch.ray_engine import Cluster
@@ -117,14 +118,20 @@ def batch(
         if isinstance(where, Path) and os.path.exists(where) and not where.is_dir():
             raise UsageError(f"{output} is a file, and outputs go to a folder", hint="give another -o")
         folder = journal or (where if isinstance(where, Path) else Path(storage.local_name(where)))
-        others: list[Path] = []
-        tasks = plan_tasks(names, to, where, options, seconds, size, others)
+        passed = PassedOver()
+        tasks = plan_tasks(names, to, where, options, seconds, size, passed)
         check_apart(folder / journal_name, sources := [task.source for task in tasks], "give another --journal or -o")
         if report is not None:
             check_side_file(report, is_page, "--report", sources)
-        if others and not quiet:
-            first = ", ".join(map(str, others[:5])) + (" …" if others[5:] else "")
-            echo(f"note: {counted(len(others), 'file')} passed over, not a model: {first}", err=True)
+        for word, reason, paths in (
+            ("file", "not a model", passed.files),
+            ("link", "to a large folder elsewhere", passed.links),
+        ):
+            if paths and not quiet:
+                first = ", ".join(map(str, paths[:5])) + (" …" if paths[5:] else "")
+                echo(f"note: {counted(len(paths), word)} passed over, {reason}: {first}", err=True)
+        for message in passed.unreadable.values():
+            echo(f"note: {message}; its models are left out", err=True)
         with show.output_view(len(tasks), as_json, quiet) as view:
             if dry_run:
                 records = run.dry_run(
@@ -149,7 +156,7 @@ def batch(
                 echo(f"report: {report}")
             if not dry_run:
                 echo(f"journal: {folder / journal_name}")
-        sys.exit(0 if answer["ok"] else 1)
+        sys.exit(0 if answer["ok"] and not passed.unreadable else 1)
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # Schedulers ask for an end by SIGTERM: what runs is killed then, as on Ctrl-C.

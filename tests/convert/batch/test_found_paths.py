@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from convert import limits
-from convert.batch.found_paths import matching_paths, paths_below
+from convert.batch.found_paths import PassedOver, matching_paths, paths_below
 from convert.errors import BadInput
 
 
@@ -76,3 +78,44 @@ def test_links_that_cross_are_counted(tmp_path: Path, monkeypatch: pytest.Monkey
         list(paths_below(tmp_path, lambda path: False))
     with pytest.raises(BadInput, match="more than 1,000 folders"):
         matching_paths(f"{tmp_path}/**/*.onnx")
+
+
+def test_links_that_lead_out_to_too_much_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link to / has all files of the machine below it; one to models elsewhere is gone into."""
+    zoo, few, many = tmp_path / "zoo", tmp_path / "few", tmp_path / "many"
+    for folder, count in ((zoo, 1), (few, 3), (many, 30)):
+        (folder / "inner").mkdir(parents=True)
+        for number in range(count):
+            (folder / "inner" / f"{number}.onnx").touch()
+    for name, place in (("root", Path("/")), ("above", tmp_path), ("few", few), ("many", many), ("own", zoo / "inner")):
+        (zoo / name).symlink_to(place)
+    monkeypatch.setattr(limits, "BATCH_LINKED_ENTRIES", 10)
+    passed = PassedOver()
+    began = time.process_time()
+    found = [path for path, leaf in paths_below(zoo, lambda path: path.suffix == ".onnx", (), passed) if leaf]
+    assert time.process_time() - began < 5
+    assert [path.relative_to(zoo).as_posix() for path in found] == [
+        "few/inner/0.onnx", "few/inner/1.onnx", "few/inner/2.onnx", "inner/0.onnx", "own/0.onnx"
+    ]  # fmt: skip
+    assert [path.name for path in passed.links] == ["above", "many", "root"]
+    assert not passed.unreadable
+
+
+def test_a_folder_that_cannot_be_read_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "m.onnx").touch()
+    listed = Path.iterdir
+
+    def iterdir(self: Path) -> Iterator[Path]:  # modes bind no root
+        if self.name == "b":
+            raise PermissionError(errno.EACCES, "Permission denied", str(self))
+        return listed(self)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    passed = PassedOver()
+    found = [path for path, leaf in paths_below(tmp_path, Path.is_file, (), passed) if leaf]
+    assert [path.parent.name for path in found] == ["a", "c"]
+    assert passed.unreadable == {tmp_path / "b": f"{tmp_path / 'b'} cannot be read: Permission denied"}
+    with pytest.raises(BadInput, match="cannot be read"):
+        list(paths_below(tmp_path / "b", Path.is_file))

@@ -272,6 +272,24 @@ def _endless() -> dict[str, onnx.ModelProto]:
     }  # fmt: skip
 
 
+def _counted() -> dict[str, onnx.ModelProto]:
+    """Attributes that count loops, or name an element type that there is not."""
+    picture = [Info("x", 1, [1, 4, 8, 8])]
+    held = {"w": np.ones((4, 4, 3, 3), "f4"), "s": np.ones(4, "f4"), "r": np.ones((1, 4), "f4"), "n": np.zeros(1, "i8")}
+    operators = {
+        "LRN": ("size", []), "Conv": ("group", ["w"]), "DepthToSpace": ("blocksize", []), "Cast": ("to", []),
+        "SpaceToDepth": ("blocksize", []), "LpNormalization": ("p", []), "GroupNormalization": ("num_groups", ["s", "s"]),
+        "RoiAlign": ("sampling_ratio", ["r", "n"]), "Bernoulli": ("dtype", []), "Softmax": ("axis", []),
+    }  # fmt: skip
+    return {
+        f"{operator} with {name} of {number}": model_of(
+            [Node(operator, ["x", *more], ["y"], **{name: number})], {key: held[key] for key in more}, picture
+        )
+        for operator, (name, more) in operators.items()
+        for number in (99, -1, (1 << 31) - 1, 1 << 40)
+    }
+
+
 def _misread() -> dict[str, onnx.ModelProto]:
     """Attributes over which ONNX's inference ends the process, or hangs."""
     most, index = (1 << 63) - 1, {"i": np.array([[0]])}
@@ -348,7 +366,7 @@ def onnx_files(folder: Path, canary: Canary) -> Iterator[Case]:
     inside = {f"{name} in {place}": model for place in ("secret", "../secret", "/etc/passwd")
               for name, model in held_inside(place).items()}  # fmt: skip
     models = _elsewhere(folder) | {"weights on the same bytes": _overlapping(folder)} | inside | _sizes()
-    models |= _worked_on() | _endless() | _others() | _misread() | _growing()
+    models |= _worked_on() | _endless() | _others() | _misread() | _growing() | _counted()
     for number, (name, model) in enumerate(models.items()):
         path = folder / "model" / f"{file_name(name)}_{number}.onnx"
         path.write_bytes(model.SerializeToString())
@@ -356,7 +374,7 @@ def onnx_files(folder: Path, canary: Canary) -> Iterator[Case]:
         if not good.exists():
             good.write_bytes(model_of([Node("Neg", ["x"], ["y"])]).SerializeToString())
         yield Case(name, path, good=good)
-        if "computed" in name or "sizes of" in name:
+        if "computed" in name or "sizes of" in name or name.startswith("LRN"):
             for form in ("torch", "torch-code", "tf-frozen", "keras", "caffe2"):
                 words = ("--to", form, "-o", {"keras": "m.keras", "torch": "m.pt2"}.get(form, "m"))
                 yield Case(f"{name}, to {form}", path, words, good, verbs=("convert",))

@@ -62,7 +62,13 @@ def place_files(folder: Path, canary: Canary) -> Iterator[Case]:
 def manifest_files(folder: Path, canary: Canary) -> Iterator[Case]:
     """Manifests, which only a batch reads."""
     outside = canary.marker.parent / "outside"
+    zoo = folder / "zoo"
+    zoo.mkdir()
+    shutil.copy(GOOD, zoo / "m.onnx")
+    for name, place in (("root", "/"), ("above", ".."), ("system", "/usr"), ("processes", "/proc")):
+        (zoo / name).symlink_to(place)
     models = {
+        "a folder with links to all of the disk": {"source": str(zoo)},
         "a name that goes up": {"name": "../../up"},
         "an absolute name": {"name": str(outside)},
         "a name with a line break": {"name": "a\nb\x1b[31m"},
