@@ -278,8 +278,9 @@ def _counted() -> dict[str, onnx.ModelProto]:
     held = {"w": np.ones((4, 4, 3, 3), "f4"), "s": np.ones(4, "f4"), "r": np.ones((1, 4), "f4"), "n": np.zeros(1, "i8")}
     operators = {
         "LRN": ("size", []), "Conv": ("group", ["w"]), "DepthToSpace": ("blocksize", []), "Cast": ("to", []),
-        "SpaceToDepth": ("blocksize", []), "LpNormalization": ("p", []), "GroupNormalization": ("num_groups", ["s", "s"]),
-        "RoiAlign": ("sampling_ratio", ["r", "n"]), "Bernoulli": ("dtype", []), "Softmax": ("axis", []),
+        "SpaceToDepth": ("blocksize", []), "LpNormalization": ("p", []), "Bernoulli": ("dtype", []),
+        "GroupNormalization": ("num_groups", ["s", "s"]), "RoiAlign": ("sampling_ratio", ["r", "n"]),
+        "Softmax": ("axis", []),
     }  # fmt: skip
     return {
         f"{operator} with {name} of {number}": model_of(
