@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from convert.batch import machine
 from convert.batch.fork_server_pool import fork_server_socket, kinds_and_formats
 from convert.batch.plan import Task
 from convert.batch.processes import kill_orphans
+from convert.batch.ray_here import own_cluster
 from convert.batch.task_key import versions
 from convert.batch.worker import PASSING, TaskResult, run
 from convert.errors import ConvertError, UsageError
@@ -67,13 +69,15 @@ def run_all(
     waiting = [_SentTask(task) for task in reversed(tasks)]
     running: dict[Any, _SentTask] = {}
     seen: set[Any] = set()
-    with _ray_connection(cluster) as ray:
+    with _DeferredSignals() as signals, _ray_connection(cluster) as ray:
+        signals.hold()
         if tasks and not _task_slots(ray, cluster):
             raise UsageError(f"no machine of the cluster has {cluster.cpus:g} CPUs", hint="give fewer --cpus")
         remote = ray.remote(_run_task)
         plan = (*kinds_and_formats(tasks), warm and len(tasks) > 1)
         try:
             while waiting or running:
+                signals.heed()
                 room = _task_slots(ray, cluster) if jobs is None else min(jobs, _task_slots(ray, cluster))
                 while waiting and len(running) < max(room, 1):
                     sent = replace(waiting.pop(), since=time.monotonic())
@@ -148,21 +152,62 @@ def _ray_connection(cluster: Cluster) -> Iterator[Any]:
         raise ConvertError("the Ray engine needs Ray", hint="pip install 'convert-models[ray]'")
     # A cluster that is started here would report its use to Ray's makers, once a minute is over.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if not cluster.address:  # on Linux, too: a node of a cluster that others may join has another address than loopback
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     ray: Any = importlib.import_module("ray")  # an optional dependency, whose types mypy does not need
     if ray.is_initialized():
         yield ray
         return
-    try:
-        # Without an address Ray would join whatever cluster it finds here.
-        more = {} if cluster.address else {"include_dashboard": False}
-        ray.init(address=cluster.address or "local", log_to_driver=False, logging_level="ERROR", **more)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        text = " ".join(str(error).split())[:300]
-        raise UsageError(f"no Ray cluster answers at {cluster.address}: {text}", hint="ray start --head") from None
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
+    here: AbstractContextManager[dict[str, Any]] = nullcontext({}) if cluster.address else own_cluster()
+    with here as more:
+        try:
+            # Without an address Ray would join whatever cluster it finds here.
+            ray.init(address=cluster.address or "local", log_to_driver=False, logging_level="ERROR", **more)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            text = " ".join(str(error).split())[:300]
+            raise UsageError(f"no Ray cluster answers at {cluster.address}: {text}", hint="ray start --head") from None
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
+
+
+class _DeferredSignals:
+    """Inside, signals that have a handler wait for `heed`: an exception within Ray's own code becomes a SystemError.
+
+    `hold` is called once more when Ray is connected: its handler of SIGTERM prints a stack and ends the process.
+    """
+
+    def __init__(self) -> None:
+        self.caught: list[int] = []
+        self.handlers: dict[int, Any] = {}
+
+    def __enter__(self) -> _DeferredSignals:
+        if threading.current_thread() is threading.main_thread():
+            found = {number: signal.getsignal(number) for number in signal.valid_signals()}
+            self.handlers = {number: handler for number, handler in found.items() if callable(handler)}
+        self.hold()
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        for number, handler in self.handlers.items():
+            if signal.getsignal(number) == self._note:
+                signal.signal(number, handler)
+        if kind is None:
+            self.heed()
+
+    def hold(self) -> None:
+        for number in self.handlers:
+            signal.signal(number, self._note)
+
+    def heed(self) -> None:
+        """Do what the first of the signals asks for, which is to raise."""
+        if self.caught:
+            number = self.caught.pop(0)
+            self.handlers[number](number, None)
+
+    def _note(self, number: int, frame: object) -> None:
+        self.caught.append(number)
 
 
 # -- on the machines of the cluster -----------------------------------------------------------------------------------

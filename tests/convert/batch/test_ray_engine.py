@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
 from collections import Counter
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -42,6 +46,54 @@ def test_a_cluster_that_is_started_here_reports_to_nobody(
     with ray_engine._ray_connection(Cluster()) as found:
         assert found is stand_in
     assert seen == [wanted]
+
+
+def _listening(mark: str) -> set[str]:
+    """The addresses, as the kernel writes them, that processes listen on whose marks begin so."""
+    sockets = set()
+    for pid in (name for name in os.listdir("/proc") if name.isdigit() and mark_of(int(name)).startswith(mark)):
+        with contextlib.suppress(OSError):
+            sockets |= {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+    rows = [row.split() for name in ("tcp", "tcp6") for row in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+    return {row[1].rpartition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets}
+
+
+@pytest.mark.slow
+@pytest.mark.not_core
+@pytest.mark.parametrize("end", ["", "KILL", "TERM"])
+def test_a_cluster_that_is_started_here_leaves_nothing(end: str, tmp_path: Path) -> None:
+    """Neither at home nor in the temporary folder nor among the processes; and it listens on loopback only."""
+    pytest.importorskip("ray", reason="Ray is an extra")
+    for name in ("zoo", "t", "home"):
+        (tmp_path / name).mkdir()
+    bad, source = rules(tmp_path / "rules"), tiny(tmp_path / "zoo" / "a.onnx")
+    words = [str(source), "--to", "onnx", "-o", "out", "--engine", "ray", "--no-verify"]
+    manifest = tmp_path / "m.toml"
+    manifest.write_text(f'[[models]]\nsource = "{source}"\nto = "onnx"\nverify = false\nrules = ["{bad["hang"]}"]\n')
+    words = [str(manifest) if end else str(source), *words[1:]]
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "t"), "HOME": str(tmp_path / "home")}
+    process = subprocess.Popen([sys.executable, "-m", "convert", "batch", *words], cwd=tmp_path, env=environment)
+    mark = f"{process.pid:010d}-"
+    if end:
+        journal = tmp_path / "out" / "journal.jsonl"
+        until = time.monotonic() + 120
+        while time.monotonic() < until and not (journal.exists() and "started" in journal.read_text()):
+            time.sleep(0.1)
+        loopback = {"0100007F", "0000000000000000FFFF00000100007F"}
+        assert _listening(mark)
+        assert _listening(mark) <= loopback
+        process.send_signal(getattr(signal, f"SIG{end}"))
+    assert process.wait(120) == {"": 0, "KILL": -9, "TERM": 143}[end]
+    until = time.monotonic() + 30
+    while time.monotonic() < until and (any((tmp_path / "t").iterdir()) or _marked(mark)):
+        time.sleep(0.1)
+    assert not _marked(mark)
+    assert not list((tmp_path / "t").iterdir())
+    assert not list((tmp_path / "home").rglob("*"))
+
+
+def _marked(mark: str) -> list[str]:
+    return [name for name in os.listdir("/proc") if name.isdigit() and mark_of(int(name)).startswith(mark)]
 
 
 @pytest.fixture
