@@ -10,6 +10,7 @@ from typing import Any
 from convert import plugin
 from convert.errors import UsageError
 from convert.fixed_values import fixed_value_of, parse_fixed_value, without_fixed_places
+from convert.nearest import did_you_mean
 from convert.nested_inputs import Structure, holds_arrays, leaves_of, parameter_names
 from convert.options import InputSpec, Options, parse_input
 from convert.rules.user_files import load_rules
@@ -44,7 +45,10 @@ def make_options(
     known = own | {*declared}
     unknown = sorted(set(options) - known)
     if unknown:
-        raise UsageError(f"there is no option {unknown[0]!r}", hint=f"options: {', '.join(sorted(known))}")
+        raise UsageError(
+            f"there is no option {unknown[0]!r}",
+            hint=f"{did_you_mean(unknown[0], known)}options: {', '.join(sorted(known))}",
+        )
     for name, value in options.items():
         # Which ways to store numbers there are, the format says that is asked for.
         if name in declared and not declared[name].stores:

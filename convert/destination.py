@@ -7,6 +7,7 @@ from pathlib import Path
 from convert import plugin
 from convert.elsewhere import ROUTES, route_by_name, route_by_suffix
 from convert.errors import UsageError
+from convert.nearest import did_you_mean
 from convert.source import Source, check_path_text
 
 
@@ -112,9 +113,8 @@ def _ends_in(output: str | Path, suffix: str) -> bool:
 
 
 def _near(plain: str) -> str:
-    from difflib import get_close_matches
-
     forms = plugin.formats().values()
     names = [name for form in forms for name in (form.name, *form.aliases)]
-    near = get_close_matches(plain, [*names, *(n for r in ROUTES for n in r.names)], 1)
-    return f"did you mean {near[0]!r}? " if near else ""
+    # `onnx:13` is onnx with something behind it.
+    asked = next((part for part in (plain, plain.partition(":")[0]) if part in names), plain)
+    return did_you_mean(asked, [*names, *(n for r in ROUTES for n in r.names)], "'")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from convert.errors import UsageError
+from convert.nearest import did_you_mean
 
 DTYPES = [
     "float32",
@@ -145,7 +146,10 @@ def parse_input(text: str) -> InputSpec:
     name, dtype, shape = match["name"], match["dtype"], match["shape"]
     if dtype is not None and dtype not in DTYPES:
         if name is not None or shape is not None:
-            raise UsageError(f"{dtype!r} in {text!r} is not a dtype", hint=f"dtypes are {', '.join(DTYPES)}")
+            raise UsageError(
+                f"{dtype!r} in {text!r} is not a dtype",
+                hint=f"{did_you_mean(dtype, DTYPES)}dtypes are {', '.join(DTYPES)}",
+            )
         name, dtype = dtype, None
     dims = None
     if shape is not None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from convert.errors import ConvertError, UsageError
 from convert.naming import ANY, TargetNames
+from convert.nearest import did_you_mean
 from convert.source import Source
 
 if TYPE_CHECKING:
@@ -255,7 +256,9 @@ def frontend_named(name: str) -> Frontend:
     found = frontends()
     rooms = [room for room, backend in backends().items() if name in backend.FORMATS and room in found]
     if name not in found and not rooms:
-        raise UsageError(f"there is no frontend {name!r}", hint=f"frontends: {', '.join(found)}")
+        raise UsageError(
+            f"there is no frontend {name!r}", hint=f"{did_you_mean(name, found)}frontends: {', '.join(found)}"
+        )
     return found[name if name in found else rooms[0]]
 
 
@@ -360,7 +363,8 @@ def backend_for(name: str) -> Backend:
     for backend in backends().values():
         if name in backend.FORMATS:
             return backend
-    raise UsageError(f"there is no format {name!r}", hint=f"formats: {', '.join(sorted(formats()))}")
+    known = sorted(formats())
+    raise UsageError(f"there is no format {name!r}", hint=f"{did_you_mean(name, known)}formats: {', '.join(known)}")
 
 
 def differences(source_kind: str, target_kind: str) -> list[Difference]:

@@ -19,10 +19,12 @@ from convert.batch.found_paths import PassedOver, matching_paths, paths_below
 from convert.batch.storage import Url
 from convert.destination import format_named, names_format
 from convert.errors import BadInput, ConvertError, UsageError
-from convert.files.folders import real_path
+from convert.files.folders import listed_names, real_path
 from convert.files.letter_case import place_of
+from convert.files.missing import missing_path_error
 from convert.files.own_folders import is_own_name
 from convert.files.sniff import plugged_kind, sniff
+from convert.nearest import did_you_mean
 from convert.options import parse_size
 
 SUFFIXES = frozenset(
@@ -64,6 +66,8 @@ class Task:
     seconds: float = 3600.0
     memory: int | None = None
     seen: Seen | None = field(default=None, compare=False)
+    problem: BadInput | None = field(default=None, compare=False)
+    """Why it cannot be begun: what was named is not there, or is no model."""
 
     @property
     def label(self) -> str:
@@ -86,22 +90,37 @@ def plan_tasks(
 
     Models are called as their files are, without the suffix where no other has the name. What a manifest says itself
     comes before what is given here. Raises `UsageError` for a format or option that there is not, for two tasks with
-    one output, and for an output that a link leads out of the folder; `BadInput` for a manifest that is broken or what
-    names no model.
+    one output, and for an output that a link leads out of the folder; `BadInput` for a manifest that is broken. What
+    names no model is a task with a `problem`, and raises `BadInput` where nothing else is named.
     """
     base = Task("", Path(), "", output, dict(options), seconds, memory)
     tasks: list[Task] = []
     found: list[tuple[str, Path]] = []
     passed = PassedOver() if passed is None else passed
+    problems: dict[str, BadInput] = {}
     for item in what:
         path = Path(item)
         if path.suffix == ".toml":
             tasks += _manifest_tasks(path, base, list(to), passed)
         else:
-            found += _named_models(item, path, output, passed)
+            try:
+                found += _named_models(item, path, output, passed)
+            except BadInput as error:
+                problems[item] = error
     count = Counter(name for name, _ in found)
     for name, source in found:
         tasks += _tasks_per_format(base, name if count[name] == 1 else name + source.suffix, source, list(to))
+    for item, problem in problems.items():
+        tasks += _failed_tasks(base, item, problem, list(to))
+    failed = [task for task in tasks if task.problem is not None]
+    if failed and len(failed) == len(tasks) and failed[0].problem is not None:
+        raise failed[0].problem
+    _check_places([task for task in tasks if task.problem is None], output)
+    return tasks
+
+
+def _check_places(tasks: list[Task], output: Path | Url) -> None:
+    """Raise `UsageError` where outputs are one place, lie in each other or in sources, or out of the output folder."""
     places: dict[str, list[str]] = {}
     for task in tasks:
         places.setdefault(_place(task.output), []).append(str(task.output))
@@ -112,7 +131,6 @@ def plan_tasks(
     _check_apart(tasks)
     if not isinstance(output, Url):
         _check_inside(output, tasks)
-    return tasks
 
 
 def _check_apart(tasks: list[Task]) -> None:
@@ -158,9 +176,13 @@ def _named_models(item: str, path: Path, output: Path | Url, passed: PassedOver)
         found = [(p.stem, p) for p in every if not written & {*real_path(p).parents}]
     if not found:
         if names_format(item):
-            raise BadInput(f"{item} names no model", hint=f"as the format it is --to {item}")
+            raise UsageError(f"{item} names no model", hint=f"as the format it is --to {item}")
+        if not os.path.exists(path) and not glob.has_magic(item):
+            raise missing_path_error(path, hub=False)
         ends = sorted({*SUFFIXES, *(s for kind in plugin.kinds() for s in kind.suffixes)})
-        raise BadInput(f"{item} names no model", hint=f"models are folders, or end in {', '.join(ends)}")
+        folder = next(p for p in (path, *path.parents) if not glob.has_magic(str(p)))
+        inside = f"in {folder} there is {listed_names(folder)}" if folder.is_dir() else f"there is no folder {folder}"
+        raise BadInput(f"{item} names no model", hint=f"{inside}; models are folders, or end in {', '.join(ends)}")
     return found
 
 
@@ -191,6 +213,12 @@ def _is_model(path: Path) -> bool:
         return bool(sniff(path))
     except ConvertError:
         return False
+
+
+def _failed_tasks(base: Task, item: str, problem: BadInput, to: list[str]) -> list[Task]:
+    """A task for each format that fails before it begins: `item` stands for no model. Its output is never written."""
+    name = re.sub(r"[/\\:]+", "_", item)
+    return [replace(task, problem=problem) for task in _tasks_per_format(base, name, Path(item), to)]
 
 
 def _tasks_per_format(base: Task, name: str, source: Path, to: list[str]) -> list[Task]:
@@ -229,8 +257,12 @@ def _manifest_tasks(path: Path, base: Task, to: list[str], passed: PassedOver) -
             raise BadInput(f"{where} has no source", hint='add source = "model.pt"')
         own = _with_row(base, {k: v for k, v in row.items() if k not in ("source", "name")}, path, where)
         given = row.get("to", defaults.get("to", to))
-        for name, source in _sources(row, path.parent, own.output, where, passed):
-            tasks += _tasks_per_format(own, name, source, [given] if isinstance(given, str) else list(given))
+        formats = [given] if isinstance(given, str) else list(given)
+        found = _sources(row, path.parent, own.output, where, passed)
+        if isinstance(found, BadInput):
+            tasks += _failed_tasks(own, row["source"], found, formats)
+        else:
+            tasks += [task for name, source in found for task in _tasks_per_format(own, name, source, formats)]
     return tasks
 
 
@@ -261,15 +293,18 @@ def _is_table(part: object) -> bool:
 
 def _sources(
     row: Mapping[str, Any], folder: Path, output: Path | Url, where: str, passed: PassedOver
-) -> list[tuple[str, Path]]:
-    """The model of a row, or those of the folder or glob that it names."""
+) -> list[tuple[str, Path]] | BadInput:
+    """Return the model of a row, or those of the folder or glob that it names; the error where these are none."""
     source = folder / row["source"]
     pattern = not os.path.exists(source) and glob.has_magic(row["source"])  # a name that is too long is none
     if not pattern and not (os.path.isdir(source) and not _is_model(source)):
         return [(_inner_path(row.get("name", source.stem), where), source)]
     if "name" in row:
         raise BadInput(f"{where}: one name for all that {row['source']} stands for", hint="leave out the name")
-    return _named_models(str(source), source, output, passed)
+    try:
+        return _named_models(str(source), source, output, passed)
+    except BadInput as error:
+        return error
 
 
 _OWN_TYPES: dict[str, type | tuple[type, ...]] = {
@@ -303,7 +338,9 @@ def _with_row(base: Task, row: Mapping[str, Any], path: Path, where: str) -> Tas
                 raise BadInput(f"{where}: {key} = {value!r} is of the wrong type", hint="see README.md")
         else:
             known = sorted({*types, "to", "output", "timeout", "memory", "source", "name"})
-            raise BadInput(f"{where}: there is no {key!r}", hint=f"known are {', '.join(known)}")
+            raise BadInput(
+                f"{where}: there is no {key!r}", hint=f"{did_you_mean(key, known)}known are {', '.join(known)}"
+            )
     return replace(
         base,
         options=options,

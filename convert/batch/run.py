@@ -16,7 +16,8 @@ from convert.batch.ray_engine import Cluster
 from convert.batch.show import LineView
 from convert.batch.storage import Url
 from convert.batch.task_key import compute_key, look_at, versions
-from convert.batch.worker import GOOD, TaskResult
+from convert.batch.worker import GOOD, OUTCOMES, TaskResult
+from convert.errors import ConvertError
 from convert.files.scratch import sweep_scratch
 
 KEPT = ("kind", "inputs", "outputs", "operators", "parameters", "weight_bytes", "output_bytes", "seconds", "verdict",
@@ -62,6 +63,10 @@ def run(
 
         by = versions()
         for task in tasks:
+            if task.problem is not None:
+                keys[task.output] = ""
+                finish(task, _result_of_problem(task.problem), note=False)
+                continue
             try:
                 task = replace(task, seen=(seen := look_at(task, by)))
                 keys[task.output] = seen.key
@@ -156,6 +161,9 @@ def dry_run(
 
     known, by = history(folder), versions()
     for task in tasks:
+        if task.problem is not None:
+            finish(task, _result_of_problem(task.problem))
+            continue
         try:
             before = None if force else _reusable_record(known, compute_key(task, by), task, redo_failed)
         except OSError as error:
@@ -168,6 +176,13 @@ def dry_run(
             view.ended(before)
     _run_engine(asked, jobs, view.started, finish, local_engine.RETRIES, warm, on)
     return [records[task.output] for task in tasks]
+
+
+def _result_of_problem(problem: ConvertError) -> TaskResult:
+    """How a task ended that could not begin, told as a worker tells its errors."""
+    report = {"error": {"type": type(problem).__name__, "code": problem.code, "message": problem.message,
+                        "hint": problem.hint}}  # fmt: skip
+    return TaskResult(OUTCOMES[problem.exit_code], problem.message, report=report)
 
 
 def _record(task: Task, key: str, ending: TaskResult) -> dict[str, Any]:

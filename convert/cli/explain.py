@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import textwrap
 from dataclasses import asdict
-from difflib import get_close_matches
 
 import click
 
@@ -13,6 +12,7 @@ from convert.cli.output_options import exit_on_error
 from convert.cli.verb_command import VerbCommand
 from convert.error_codes import ERRORS, ErrorCode
 from convert.errors import UsageError
+from convert.nearest import did_you_mean
 from convert.note_codes import ACTION, CODES, INFO, NoteCode
 from convert.terminal import echo, echo_json
 
@@ -50,9 +50,7 @@ def _row_of(code: str) -> NoteCode | ErrorCode:
     """Return the row of a code. Raises `UsageError` for one that does not exist."""
     if code in _ALL:
         return _ALL[code]
-    near = get_close_matches(code.lower(), _ALL, 1)
-    suggestion = f"did you mean {near[0]}? " if near else ""
-    raise UsageError(f"there is no code {code!r}", hint=f"{suggestion}`convert explain` lists all codes")
+    raise UsageError(f"there is no code {code!r}", hint=f"{did_you_mean(code, _ALL)}`convert explain` lists all codes")
 
 
 def _kind(row: NoteCode | ErrorCode) -> dict[str, object]:

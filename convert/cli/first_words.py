@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection
 
 from convert.errors import UsageError
+from convert.nearest import nearest
 
 MODEL = "model"
 """The verb that is not written: `convert model.pt --to tf`."""
@@ -75,12 +76,9 @@ def _may_be_model(word: str) -> bool:
 
 def _near(word: str) -> str:
     """The verb that was meant by a word; empty if none is near."""
-    from difflib import get_close_matches
-
-    word = word.lower()
     known = ["verify", "batch", "inspect", "formats", "ops", "explain", "help"]
-    near = get_close_matches(word, [*known, *_MEANT], 1, 0.75)
-    return _MEANT.get(near[0], near[0]) if near else ""
+    near = nearest(word, [*known, *_MEANT], 0.75)
+    return _MEANT.get(near, near)
 
 
 def _no_verb_error(word: str, verbs: Collection[str]) -> UsageError:

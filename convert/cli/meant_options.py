@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from difflib import get_close_matches
+
+from convert.nearest import nearest
 
 MEANT: dict[str, str] = {
     **dict.fromkeys(("--format", "--target", "--target-format", "--output-format", "--dest", "--type"), "--to FORMAT"),
@@ -62,11 +63,11 @@ MEANT: dict[str, str] = {
 def meant_by(option: str, known: Collection[str]) -> str:
     """A sentence on what to type in the place of `option` to a verb with the options `known`, or nothing."""
     plain = option.partition("=")[0].replace("_", "-")
-    near = [plain] if plain in MEANT else get_close_matches(plain, [*known, *MEANT], 1, 0.7)
-    found = MEANT.get(near[0], near[0]) if near else ""
+    near = plain if plain in MEANT else nearest(plain, [*known, *MEANT])
+    found = MEANT.get(near, near)
     word = found.partition(" ")[0].rstrip(",")
     if not found or (word.startswith("-") and word not in known):
         return ""
-    if near[0] in known:
+    if near in known:
         return f"did you mean {found}?"
     return found if found.startswith("leave") else f"use {found}"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import click
 
 from convert import plugin
 from convert.errors import UsageError
+from convert.nearest import nearest
 
 COMMON = "Used most"
 SECTIONS = ("Input", "Output", "Verification", "Safety", "Work", "Advanced")
@@ -124,11 +125,25 @@ def _usage_error(error: click.UsageError, command: click.Command) -> UsageError:
         return UsageError(f"convert{verb} {what}", hint=more)
     if isinstance(error, click.BadParameter) and isinstance(getattr(error.param, "type", None), click.Choice):
         choices = [str(choice) for choice in error.param.type.choices]  # type: ignore[union-attr]
-        near = get_close_matches(error.message.split("'")[1].lower() if "'" in error.message else "", choices, 1)
-        more = f"did you mean {near[0]}?" if near else more
+        near = nearest(error.message.split("'")[1] if "'" in error.message else "", choices)
+        more = f"did you mean {near}?" if near else more
+    if isinstance(error, click.BadParameter) and error.message.endswith("does not exist."):
+        from convert.files.missing import missing_path_error
+
+        missing = missing_path_error(Path(error.message.split("'")[1]), hub=False)
+        return UsageError(f"{error.param.opts[0] if error.param else 'it'}: {missing.message}", hint=missing.hint)
+    if isinstance(error, click.BadParameter) and (span := _span(error.param)):
+        more = f"give a number {span}"
     text = error.format_message().strip().rstrip(".")
     text = text.replace("a valid integer range", "a whole number").replace("a valid float range", "a number")
     return UsageError(text[:1].lower() + text[1:], hint=more)
+
+
+def _span(param: click.Parameter | None) -> str:
+    """The numbers that an option takes, `from 7 to 28`; nothing where they have no limits."""
+    low, high = (getattr(getattr(param, "type", None), side, None) for side in ("min", "max"))
+    parts = [f"{word} {limit}" for word, limit in (("from", low), ("to", high)) if limit is not None]
+    return " ".join(parts)
 
 
 def _context(error: click.UsageError, command: click.Command) -> click.Context:

@@ -82,7 +82,11 @@ class VerifyOptions:
         if self.arrays is None:
             return None
         if not self.arrays.exists():
-            hint = "--inputs gives arrays to verify on; to name or describe an input of the model, --input NAME"
+            from convert.files.missing import near_path
+
+            near = near_path(self.arrays)
+            hint = f"did you mean {near}? " if near else ""
+            hint += "--inputs gives arrays to verify on; to name or describe an input of the model, --input NAME"
             raise UsageError(f"there is no file or folder {self.arrays}", hint=hint)
         from convert.parity.inputs.given_arrays import load_inputs
 

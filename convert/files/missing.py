@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from itertools import islice
 from pathlib import Path
 
 from convert.errors import BadInput
 from convert.files.folders import listed_names
+from convert.nearest import nearest
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+]*):/{1,2}(?=[^/])", re.IGNORECASE)
 """The beginning of an address; `Path` makes one slash of two."""
@@ -20,11 +22,14 @@ _FETCH = {
 
 _HUB_PART = r"[A-Za-z0-9][\w.-]*"
 _ENDS = (".onnx", ".pt", ".pth", ".pt2", ".pb", ".h5", ".keras", ".tflite", ".safetensors", ".bin", ".ckpt", ".py")
+_MOST_NAMES = 10_000
+"""Entries of a folder that are looked at for a name that is near."""
+
 _LIBRARIES = ("torchvision", "timm", "transformers", "torch", "keras", "tensorflow", "diffusers")
 
 
-def missing_path_error(path: Path) -> BadInput:
-    """The error for a path that is not there, with what the user may have meant."""
+def missing_path_error(path: Path, *, hub: bool = True) -> BadInput:
+    """The error for a path that is not there, with what the user may have meant; hub: a model's name, too."""
     if str(path) == "-":
         return BadInput(
             "a model is read from a file, not from standard input",
@@ -47,8 +52,37 @@ def missing_path_error(path: Path) -> BadInput:
         hint = "write it without quotes: the shell puts the folder in its place"
         return BadInput(f"there is no file or folder {path}", hint=hint)
     beside = listed_names(path.parent) if path.parent.is_dir() else "nothing, for that folder does not exist"
-    hint = _hub_hint(path) or f"in {path.parent} there is {beside}"
+    near = near_path(path)
+    hint = (
+        f"did you mean {shlex.quote(near)}?"
+        if near
+        else (hub and _hub_hint(path)) or f"in {path.parent} there is {beside}"
+    )
     return BadInput(f"there is no file or folder {path}", hint=hint)
+
+
+def near_path(path: Path) -> str:
+    """Return the path in the same folder that `path` was most likely meant to be, empty where none is near.
+
+    It has nearly the same stem, or the same stem and another suffix.
+    """
+    try:
+        with os.scandir(path.parent) as entries:
+            names = sorted(entry.name for entry in islice(entries, _MOST_NAMES) if not entry.name.startswith("."))
+    except OSError:
+        return ""
+    stem, suffix = _parts(path.name)
+    alike = [name for name in names if _parts(name)[1] == suffix]
+    other = [name for name in names if _parts(name)[0] == stem]
+    by_stem = {_parts(name)[0]: name for name in reversed(alike)}
+    near = by_stem.get(nearest(stem, by_stem), "") or nearest(path.name, [n for n in names if n not in alike])
+    near = near or next(iter(other), "")
+    return str(path.with_name(near)) if near else ""
+
+
+def _parts(name: str) -> tuple[str, str]:
+    stem, point, suffix = name.rpartition(".")
+    return (stem.lower(), suffix.lower()) if point and stem else (name.lower(), "")
 
 
 def _address_error(scheme: str, rest: str) -> BadInput:

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from convert.errors import UsageError
 from convert.graph import Dim, Graph
 from convert.graph.tensors import SHORT_NAMES, dtype_name
+from convert.nearest import names_hint
 from convert.options import DimSpec, InputSpec
 
 Bounds = dict[str, list[int | None]]
@@ -27,7 +28,7 @@ def match_specs(names: Sequence[str], specs: Sequence[InputSpec]) -> dict[str, I
         elif spec.name is not None and spec.name.removesuffix(":0") in names:
             found[spec.name.removesuffix(":0")] = spec
         else:
-            raise UsageError(f"the model has no input for {str(spec)!r}", hint=f"its inputs are {', '.join(names)}")
+            raise UsageError(f"the model has no input for {str(spec)!r}", hint=names_hint(spec.name or "", names))
     return found
 
 

@@ -20,6 +20,7 @@ from convert.errors import ConvertError, Unsupported, UsageError
 from convert.graph import OPSET, location_of
 from convert.graph.shape_inference import subgraphs
 from convert.graph.tensors import dims_of, numpy_dtype
+from convert.nearest import names_hint
 from convert.reference import control, kernels  # noqa: F401  (importing the kernels fills the table)
 from convert.reference.fallback import fallback
 from convert.reference.table import kernel
@@ -208,7 +209,7 @@ def input_arrays(graph: ir.Graph, feeds: Mapping[str, np.ndarray]) -> list[Array
     unknown, missing = [n for n in feeds if n not in names], [n for n in names if n not in feeds]
     if unknown or missing:
         which = f"no input {unknown[0]!r}" if unknown else f"no value for its input {missing[0]!r}"
-        raise UsageError(f"the model has {which}", hint=f"inputs: {', '.join(names)}")
+        raise UsageError(f"the model has {which}", hint=names_hint(unknown[0] if unknown else "", names))
     return [_cast_to_declared(_array(feeds[n]), v) for n, v in zip(names, graph.inputs, strict=True)]
 
 

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from convert.errors import BadInput
+from convert.files.missing import near_path
 from convert.rules.rule_errors import last_line
 
 
@@ -22,7 +23,11 @@ def load_rules(files: Iterable[str | Path]) -> tuple[str, ...]:
     for file in files:
         path = Path(file).resolve()
         if not path.is_file():
-            raise BadInput(f"there is no rules file {file}")
+            near = near_path(Path(file))
+            raise BadInput(
+                f"there is no rules file {file}",
+                hint=f"did you mean {near}?" if near else "name a Python file that registers rules: --rules FILE.py",
+            )
         _run_file(str(path), path.stat().st_mtime_ns)
         found.append(str(path))
     return tuple(found)

@@ -16,6 +16,7 @@ import numpy as np
 from convert.activity import advance
 from convert.errors import ConvertError, Unsupported, UsageError
 from convert.files.scratch import scratch_folder
+from convert.nearest import names_hint
 from convert.options import Options
 from convert.source import Source
 
@@ -128,7 +129,7 @@ def run_file(path: Path, feeds: Feeds) -> Outputs:
     for feed in feeds:
         unknown = [n for n in feed if n not in inputs]
         if unknown:
-            raise UsageError(f"the model has no input {unknown[0]!r}", hint=f"inputs: {', '.join(inputs)}")
+            raise UsageError(f"the model has no input {unknown[0]!r}", hint=names_hint(unknown[0], inputs))
         try:
             results = _run_session(session, names, {n: _cast_feed(v, inputs[n].type) for n, v in feed.items()})
         except Exception as error:  # onnxruntime raises classes of its own, all directly under Exception

@@ -15,6 +15,7 @@ from convert.graph.metadata import DIMS_KEY
 from convert.graph.shape_inference import infer_facts
 from convert.graph.tensors import SHORT_NAMES, dtype_name
 from convert.graph.values import Dim, dims, known_dims
+from convert.nearest import names_hint
 from convert.options import InputSpec, Options
 from convert.passes.opset.convert import convert_opset
 from convert.report import Report
@@ -116,7 +117,7 @@ def fix_values(model: ir.Model, options: Options, report: Report) -> None:
     for name, given in options.fixed.items():
         value = values.get(str(name))
         if value is None:
-            raise UsageError(f"the model has no input {name!r}", hint=f"its inputs are {', '.join(values)}")
+            raise UsageError(f"the model has no input {name!r}", hint=names_hint(str(name), values))
         if value.dtype is None or value.is_graph_output():
             raise UsageError(f"the input {name!r} cannot have a fixed value", hint="describe its dims instead")
         content = ir.tensor(tensor_of_value(str(name), given, value.dtype.numpy(), known_dims(value)))
@@ -176,7 +177,7 @@ def _find_input(values: dict[str, ir.Value], spec: InputSpec, position: int) -> 
         return list(values.values())[position]
     if spec.name not in values:
         asked = repr(spec.name) if spec.name else f"number {position + 1}"
-        raise UsageError(f"the model has no input {asked}", hint=f"its inputs are {', '.join(values)}")
+        raise UsageError(f"the model has no input {asked}", hint=names_hint(spec.name or "", values))
     return values[spec.name]
 
 

@@ -16,6 +16,7 @@ import torch.fx
 from torch.export import ExportedProgram
 
 from convert.errors import ConvertError, Unsupported, UsageError
+from convert.nearest import names_hint
 from convert.options import DimSpec, InputSpec, Options
 from convert.report import Report
 from convert.source import Source
@@ -342,7 +343,7 @@ def _dims_of_specs(program: ExportedProgram, options: Options) -> dict[tuple[str
     for i, spec in enumerate(options.inputs):
         name = spec.name or (names[i] if i < len(names) else None)
         if name is None or name not in places:
-            raise UsageError(f"the program has no input {name!r}", hint=f"its inputs are {', '.join(names)}")
+            raise UsageError(f"the program has no input {name!r}", hint=names_hint(str(name), names))
         fake = places[name]
         if isinstance(fake, torch.Tensor):
             _check_spec(spec, name, fake)

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from convert.errors import UsageError
+from convert.nearest import names_hint
 from convert.options import InputSpec, Options
 from convert.report import Report
 
@@ -125,7 +126,7 @@ def given_names(module: nn.Module, options: Options) -> list[str]:
         n for n in named if n not in known and n not in inside and not (variadic and n.startswith(f"{variadic}_"))
     ]
     if unknown:
-        raise UsageError(f"forward has no input {unknown[0]!r}", hint=f"its inputs are {', '.join(known)}")
+        raise UsageError(f"forward has no input {unknown[0]!r}", hint=names_hint(str(unknown[0]), known))
     places = [i for i, s in enumerate(options.inputs) if s.name is None] + [
         k for k in options.examples if isinstance(k, int)
     ]

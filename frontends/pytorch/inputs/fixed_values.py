@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 
 from convert.errors import UsageError
 from convert.fixed_values import shown_value
+from convert.nearest import names_hint
 from convert.nested_inputs import Structure
 from convert.options import Options
 from convert.report import Report
@@ -28,7 +29,7 @@ def fixed_by_name(names: Sequence[str], fixed: Mapping[str | int, Any], variadic
         name = key if isinstance(key, str) else names[key] if key < len(names) else None
         if name is None or (name not in names and not variadic):
             raise UsageError(
-                f"forward has no input {key!r} to take {shown_value(value)}", hint=f"its inputs are {', '.join(names)}"
+                f"forward has no input {key!r} to take {shown_value(value)}", hint=names_hint(str(key), names)
             )
         found[name] = value
     return found

@@ -19,6 +19,7 @@ from convert.activity import doing
 from convert.errors import ResourceLimit, UsageError
 from convert.files.archives import member, open_archive, read_member
 from convert.graph import Dim
+from convert.nearest import names_hint
 from convert.options import DimSpec, InputSpec
 from convert.report import Report
 from convert.runners.process import NO_MEMORY
@@ -140,7 +141,7 @@ def described_inputs(
     arrays = {names[k] if isinstance(k, int) and k < len(names) else k: torch.as_tensor(a) for k, a in examples.items()}
     for name in [*named, *arrays]:
         if name not in names:
-            raise UsageError(f"forward has no input {name!r}", hint=f"its inputs are {', '.join(names)}")
+            raise UsageError(f"forward has no input {name!r}", hint=names_hint(str(name), names))
     known = dict(zip(names, recorded, strict=False)) if len(recorded) <= len(names) else {}
     inputs: dict[str, Input] = {}
     measured: dict[str, Input] = {}

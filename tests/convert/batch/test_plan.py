@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from convert.batch import task_key
+from convert.batch import run, show, task_key
 from convert.batch.plan import Task, plan_tasks, task_arguments
 from convert.errors import BadInput, UsageError
 from convert.files import letter_case
@@ -348,3 +348,41 @@ def test_what_the_next_run_sweeps_is_no_name_of_a_model(tmp_path: Path) -> None:
     (tmp_path / "jobs.toml").write_text(row)
     with pytest.raises(BadInput, match="is no path inside of the output folder"):
         plan_tasks([str(tmp_path / "jobs.toml")], [], tmp_path / "out", {}, 60, None)
+
+
+# -- what is not there ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lost", ["gone.onnx", "gone/*.onnx", "*.keras", "gone/"])
+def test_what_is_not_there_fails_by_itself_and_the_rest_is_planned(lost: str, tmp_path: Path) -> None:
+    """A word of the command line, a line of standard input, or a row of a manifest; alone it is an error at once."""
+    tiny(tmp_path / "a.onnx")
+    planned = tasks_of(str(tmp_path / lost), tmp_path / "a.onnx", to=("onnx", "caffe2"), output=tmp_path / "out")
+    assert [t.problem is None for t in planned] == [True, True, False, False]
+    assert len({t.output for t in planned}) == 4
+    with pytest.raises(BadInput):
+        tasks_of(str(tmp_path / lost))
+
+
+def test_a_row_that_names_no_model_leaves_the_other_rows(tmp_path: Path) -> None:
+    tiny(tmp_path / "a.onnx")
+    (tmp_path / "zoo.toml").write_text('[[models]]\nsource = "gone/*.onnx"\n[[models]]\nsource = "a.onnx"\n')
+    lost, found = tasks_of(tmp_path / "zoo.toml", output=tmp_path / "out")
+    assert lost.problem is not None
+    assert "gone/*.onnx names no model" in lost.problem.message
+    assert found.name == "a"
+    assert found.problem is None
+
+
+def test_what_is_not_there_is_recorded_with_its_hint(tmp_path: Path) -> None:
+    """Nothing is started for it, and the journal does not hold it: the file may be there the next time."""
+    tiny(tmp_path / "net.onnx")
+    planned = tasks_of(tmp_path / "nett.onnx", tmp_path / "net.onnx", output=tmp_path / "out")
+    lost = [task for task in planned if task.problem is not None]
+    view = show.LineView(len(lost), True, True)
+    for run_all in (run.run, run.dry_run):
+        (record,) = run_all(lost, tmp_path / "out", view, jobs=1, force=False)
+        assert record["outcome"] == "bad input"
+        assert record["reason"].startswith("there is no file or folder")
+        assert record["report"]["error"]["hint"] == f"did you mean {tmp_path / 'net.onnx'}?"
+    assert "nett" not in (tmp_path / "out/journal.jsonl").read_text()

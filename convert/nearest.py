@@ -1,0 +1,40 @@
+"""Names that are near to one that is not there, for hints: typing what a hint suggests has to lead on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_LIKE = 0.7
+"""How alike two names have to be (`difflib`); below that a suggestion is a guess."""
+
+
+def nearest(word: str, known: Iterable[str], like: float = _LIKE) -> str:
+    """Return the name in `known` that `word` was most likely meant to be, empty where none is near.
+
+    Case, leading dashes and the choice of `-`, `_` or a space do not count.
+    """
+    from difflib import get_close_matches
+
+    plain = {_plain(name): name for name in reversed(list(known))}
+    near = get_close_matches(_plain(word), plain, 1, like) if _plain(word) else []
+    return plain[near[0]] if near else ""
+
+
+def did_you_mean(word: str, known: Iterable[str], quote: str = "") -> str:
+    """Return `did you mean NAME? ` for the name that is near, with a space behind; else nothing."""
+    near = nearest(word, known)
+    return f"did you mean {quote}{near}{quote}? " if near else ""
+
+
+def names_hint(asked: str, names: Iterable[str], what: str = "its inputs are") -> str:
+    """Return a hint that lists the inputs (or `what` else) of a model, and the one that `asked` was meant to be.
+
+    The only one is meant however it is spelled.
+    """
+    known = list(names)
+    near = known[0] if len(known) == 1 else nearest(asked, known) if asked else ""
+    return (f"did you mean {near}? " if near else "") + f"{what} {', '.join(known) or 'none'}"
+
+
+def _plain(word: str) -> str:
+    return word.strip().lstrip("-").lower().replace("_", "-").replace(" ", "-")
