@@ -20,7 +20,7 @@ from convert.files.output_place import check_apart, check_replaceable
 from convert.files.scratch import scratch_folder
 from convert.files.sniff import sniff
 from convert.interpreter import paused_garbage_collection
-from convert.model_reading import hold_against_read_file, list_weights, read_model
+from convert.model_reading import hold_against_read_file, list_weights, read_model, target_options
 from convert.options import Options
 from convert.parts import convert_parts
 from convert.report import Report, Tensor
@@ -309,6 +309,7 @@ def verify(
     describe(graph, report)
     _note_differences(graph, report, right.kind)
     method = method or VerifyMethod(arrays=dict(chosen.examples) or None, target=Options(trust=chosen.trust))
+    method = replace(method, target=target_options(right, method.target, chosen))
     report.verdict = verify_two(left, right, graph, chosen, method, report)
     return report
 

@@ -13,11 +13,16 @@ from convert.fixed_values import fixed_value_of, parse_fixed_value, without_fixe
 from convert.nearest import did_you_mean
 from convert.nested_inputs import Structure, holds_arrays, leaves_of, parameter_names
 from convert.options import InputSpec, Options, parse_input
-from convert.rules.user_files import load_rules
+from convert.rules.user_files import load_code, load_rules
 from convert.source import Source
 
-READ_OPTIONS = ("model", "outputs", "signature", "trace")
-"""Options of sources, each of which some kinds only have a use for: those that a frontend's `READS` names."""
+READ_OPTIONS = {
+    "model": "--model", "model_args": "--model-arg", "code": "--code", "outputs": "--outputs",
+    "signature": "--signature", "trace": "--trace",
+}  # fmt: skip
+"""Options of sources, each of which some kinds only have a use for: those that a frontend's `READS` names.
+
+By the fields of `Options`, each with the option of the command line."""
 
 _NOT_KEYWORDS = {
     "inputs", "examples", "fixed", "structures", "rules", "dump_passes", "widen", "narrow", "one_size_way", "extra",
@@ -39,7 +44,8 @@ def make_options(
     fixing: the model's inputs may have fixed values; numbers of Python are arrays without. `assigned`: as text only.
     source: what the inputs are those of; one that holds others is called as its forward calls it.
     options: by the names of `Options`, and of what frontends and backends declare.
-    rules: files of the user's, which are loaded; `BadInput` if one is missing or fails.
+    rules: files of the user's, which are loaded, as those of the option `code` are; `BadInput` if one is missing or
+    fails.
     """
     declared, own = plugin.options(), {f.name for f in fields(Options)} - _NOT_KEYWORDS
     known = own | {*declared}
@@ -55,6 +61,9 @@ def make_options(
             declared[name].check(value)
     extra = {name: value for name, value in options.items() if name not in own}
     options = {name: value for name, value in options.items() if name in own}
+    options["code"] = load_code(options.get("code", ()))
+    if (args := options.get("model_args")) and not isinstance(args, Mapping):
+        raise UsageError(f"model_args is a {type(args).__name__}", hint="give them by name: {'num_classes': 9}")
     specs: list[InputSpec] = []
     examples: dict[Any, Any] = {}
     fixed: dict[Any, Any] = {}
@@ -136,4 +145,4 @@ def unread_options(options: Options, source: Source) -> list[str]:
     if reads is None:  # it does not say
         return []
     names = [name for name in READ_OPTIONS if getattr(options, name) and source.kind not in reads.get(name, ())]
-    return [f"--{name} changes nothing in what is read from {source.kind}" for name in names]
+    return [f"{READ_OPTIONS[name]} changes nothing in what is read from {source.kind}" for name in names]

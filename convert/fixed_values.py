@@ -42,13 +42,33 @@ def parse_fixed_value(text: str) -> tuple[str, Any] | None:
 
 
 def _value_of(text: str) -> Any:
+    found = _literal(text)
+    return found if is_fixed_value(found) else text
+
+
+def parse_model_args(texts: Sequence[str]) -> dict[str, Any]:
+    """The keyword arguments of `num_classes=9`, `pretrained=false`, `sizes=[3,4]`: literals of Python, else text.
+
+    Raises `UsageError` for what assigns nothing, and for a name that is given twice.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        assignment = _ASSIGNMENT.fullmatch(text)
+        if assignment is None:
+            raise UsageError(f"--model-arg {text!r} is not NAME=VALUE", hint="for instance --model-arg num_classes=9")
+        if assignment["name"] in found:
+            raise UsageError(f"--model-arg gives {assignment['name']} twice", hint="leave one of them out")
+        found[assignment["name"]] = _literal(assignment["value"])
+    return found
+
+
+def _literal(text: str) -> Any:
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     try:
-        found = ast.literal_eval(text)
+        return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
-    return found if is_fixed_value(found) else text
 
 
 def is_fixed_value(given: Any) -> bool:

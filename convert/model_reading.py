@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -71,12 +72,28 @@ def list_weights(source: Source, options: Options, report: Report) -> list[Tenso
     return None if listing is None else _apart(source, options, lambda: listing(source, options, report))
 
 
+def target_options(target: Source, own: Options, options: Options) -> Options:
+    """Return the options that the target of a comparison is read with: those of its `own`, and the code of the source.
+
+    A file of weights that names no factory of its own is one of the source's network.
+    """
+    own = replace(own, code=own.code or options.code)
+    if own.model or not options.model or not holds_weights_only(target):
+        return own
+    return replace(own, model=options.model, model_args=options.model_args)
+
+
+def holds_weights_only(source: Source) -> bool:
+    """Whether a file holds weights and no code, so that a factory has to build what they belong to."""
+    return list_weights(source, Options(), Report("inspect")) is not None
+
+
 def _apart(source: Source, options: Options, work: Callable[[], _T]) -> _T:
     """What `work` gives, in a thread of its own unless the user's code takes part, or all of the process is confined.
 
     A model in memory is the user's, as factories and files of rules are, and what is trusted.
     """
-    if source.path is None or options.trust or options.model or options.rules or is_confined():
+    if source.path is None or options.trust or options.model or options.rules or options.code or is_confined():
         return work()
     getattr(plugin.frontend_for(source), "prepare", lambda source, options: None)(source, options)
     more = [] if options.dump_passes is None else [options.dump_passes]

@@ -83,6 +83,8 @@ class Options:
     structures: classes of inputs that hold others (`nested_inputs.Structure`), by the parameters of forward.
     without_inputs: the model takes none (`inputs=()`).
     model: `pkg.mod:factory` (or `file.py:factory`) that builds the module for a file that holds weights only.
+    model_args: keyword arguments that the factory of `model` is called with.
+    code: Python files, by their whole paths, which define classes that the model's file names.
     outputs: names of the tensors to keep, for graphs that do not say (frozen graphs).
     signature: which signature of a SavedModel.
     layout: layout of inputs and outputs to present, `nchw` or `nhwc`; empty keeps the source's.
@@ -105,6 +107,8 @@ class Options:
     structures: Mapping[str, Any] = field(default_factory=dict)
     without_inputs: bool = False
     model: str = ""
+    model_args: Mapping[str, Any] = field(default_factory=dict)
+    code: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     signature: str = ""
     layout: str = ""

@@ -37,7 +37,8 @@ _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _QUOTED = re.compile(r'"[^"\n]*"|\'[^\'\n]*\'')
 _BITS = 4000
 _OPTIONS: dict[str, type | tuple[type, ...]] = {
-    "input": list, "model": str, "outputs": (str, list), "signature": str, "layout": str, "inputs": str, "seeds": int,
+    "input": list, "model": str, "model_arg": list, "code": list,
+    "outputs": (str, list), "signature": str, "layout": str, "inputs": str, "seeds": int,
     "rtol": float, "atol": float, "trust": bool, "trace": bool, "verify": bool, "rules": list,
 }  # fmt: skip
 
@@ -360,7 +361,7 @@ def _option_types() -> dict[str, type | tuple[type, ...]]:
 def path_options() -> list[str]:
     """The options whose values are paths of files that a result depends on."""
     declared = plugin.options().values()
-    return [*(o.name for o in declared if o.file or isinstance(o.default, dict)), "inputs", "rules"]
+    return [*(o.name for o in declared if o.file or isinstance(o.default, dict)), "inputs", "rules", "code"]
 
 
 def _inner_path(name: Any, where: str) -> str:

@@ -125,8 +125,8 @@ def _modules(task: Task) -> Sequence[Path]:
     """The user's own modules that a task imports; those that the plan has found, where they are on this machine."""
     if task.seen is not None and all(map(Path.is_file, task.seen.modules)):
         return task.seen.modules
-    rules = [Path(file) for file in task.options.get("rules", [])]
-    names, files = [], [file for file in rules if file.is_file()]
+    own = [Path(file) for option in ("rules", "code") for file in task.options.get(option, [])]
+    names, files = [], [file for file in own if file.is_file()]
     place = str(task.options.get("model", "")).rpartition(":")[0]
     if place.endswith(".py"):
         files += [Path(place)] if os.path.isfile(place) else []

@@ -141,7 +141,7 @@ def convert_model(
             **read_options.options(),
         )
 
-    given = [path for path in (*declared.values(), *read_options.rules) if isinstance(path, Path)]
+    given = [path for path in (*declared.values(), *read_options.rules, *read_options.code) if isinstance(path, Path)]
     written = read_options.written_by([source], [output or Path("m"), *([dump_passes] if dump_passes else [])])
     run(report, work, output_options, limit_options, verify_options, [source, *given], written)
 

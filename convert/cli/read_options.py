@@ -18,6 +18,8 @@ class ReadOptions:
 
     inputs: tuple[str, ...]
     model: str
+    model_args: tuple[str, ...]
+    code: tuple[Path, ...]
     outputs: tuple[str, ...]
     signature: str
     trust: bool
@@ -29,14 +31,18 @@ class ReadOptions:
 
         sources: the models that it reads. A factory is one that is no file.
         """
-        own = self.trust or self.rules or self.model or not all(map(os.path.exists, sources))
+        own = self.trust or self.rules or self.code or self.model or not all(map(os.path.exists, sources))
         return None if own else list(written)
 
     def options(self) -> dict[str, Any]:
         """Arguments of the functions of `convert.api` that read a model, all but the files of rules."""
+        from convert.fixed_values import parse_model_args
+
         return {
             "inputs": list(self.inputs) or None,  # an empty list says that the model takes none
             "model": self.model,
+            "model_args": parse_model_args(self.model_args),
+            "code": self.code,
             "outputs": self.outputs,
             "signature": self.signature,
             "trust": self.trust,
@@ -50,6 +56,10 @@ _OPTIONS = [
                  "graph begins; repeatable."),
     click.option("--model", metavar="PKG.MOD:FACTORY",
                  help="The factory that builds the module for a file of weights."),
+    click.option("--model-arg", "model_args", multiple=True, metavar="NAME=VALUE",
+                 help="An argument of the factory, e.g. num_classes=9; repeatable."),
+    click.option("--code", multiple=True, type=click.Path(path_type=Path), metavar="FILE.py",
+                 help="Python file with classes that the model's file names; repeatable."),
     click.option("--outputs", metavar="NAME,…", help="Names of the tensors to keep, for a frozen graph."),
     click.option("--signature", default="", metavar="NAME", help="Which signature of a SavedModel."),
     click.option("--trust", is_flag=True, help="Allow executing what the model file contains."),
@@ -67,6 +77,8 @@ def with_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
         *args: Any,
         inputs: tuple[str, ...],
         model: str | None,
+        model_args: tuple[str, ...],
+        code: tuple[Path, ...],
         outputs: str | None,
         signature: str,
         trust: bool,
@@ -75,7 +87,7 @@ def with_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
         **rest: Any,
     ) -> Any:
         names = tuple(n for n in (outputs or "").split(",") if n)
-        read_options = ReadOptions(inputs, model or "", names, signature, trust, trace, rules)
+        read_options = ReadOptions(inputs, model or "", model_args, code, names, signature, trust, trace, rules)
         return command(*args, read_options=read_options, **rest)
 
     for option in reversed(_OPTIONS):

@@ -16,7 +16,7 @@ from convert.nearest import nearest
 COMMON = "Used most"
 SECTIONS = ("Input", "Output", "Verification", "Safety", "Work", "Advanced")
 _SECTION_OF = {
-    "Input": ("inputs", "model", "outputs", "signature", "trace", "rules", "names", "origin"),
+    "Input": ("inputs", "model", "model_args", "code", "outputs", "signature", "trace", "rules", "names", "origin"),
     "Output": ("to", "output", "layout", "skip_existing", "force", "dry_run"),
     "Verification": ("verify", "arrays", "images", "image_as", "save_inputs", "page", "report", "seeds", "rtol",
                      "atol", "pairs"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from convert import plugin
-from convert.errors import BadInput, ConvertError, UnsafeInput
+from convert.errors import BadInput, BrokenPackage, ConvertError, UnsafeInput, UsageError
 from convert.graph.names import names_in_target
 from convert.interpreter import paused_garbage_collection
 from convert.model_reading import read_model
@@ -80,6 +80,8 @@ def _read_right(
     own = replace(method.target, rules=method.target.rules or options.rules)
     try:
         return read_model(right, own, reading or Report("verify"))
+    except (UsageError, BrokenPackage):
+        raise  # what is lacking is no difference between two models
     except ConvertError as error:
         trusted = isinstance(error, UnsafeInput) and own.trust
         if method.pairs or (isinstance(error, BadInput) and not error.doubtful and not trusted):

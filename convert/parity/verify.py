@@ -13,7 +13,7 @@ import onnx_ir as ir
 from convert import plugin
 from convert import stored as stored_as
 from convert.activity import doing, limited_time
-from convert.errors import BadInput, ConvertError, ResourceLimit, Unsupported
+from convert.errors import BadInput, BrokenPackage, ConvertError, ResourceLimit, Unsupported, UsageError
 from convert.graph.metadata import MODE_KEY
 from convert.graph.mismatches import first_mismatch
 from convert.graph.names import names_in_target
@@ -280,6 +280,8 @@ def _run_everything(pair: _Pair, feeds: Sequence[Feed]) -> RunOutputs:
         raise limited
     if isinstance(graph_outputs, ConvertError) and not isinstance(graph_outputs, Unsupported):
         raise RunFailure("frontend", graph_outputs)
+    if isinstance(got, (UsageError, BrokenPackage)):
+        raise got  # what is lacking is no difference between two models
     if isinstance(got, ConvertError):
         raise RunFailure("backend", got)
     assert isinstance(expected, dict)

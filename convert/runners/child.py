@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> None:
 
 def _run_job(folder: Path) -> None:
     from convert import plugin
-    from convert.rules.user_files import load_rules
+    from convert.rules.user_files import load_code, load_rules
     from convert.runners.arrays import load_arrays, save_arrays
     from convert.runners.done import tell_parent
     from convert.runners.process import failed_run, run_all
@@ -39,6 +39,7 @@ def _run_job(folder: Path) -> None:
     tell_parent(folder)
     try:
         load_rules(how[1].rules)
+        load_code(how[1].code)
         runner = plugin.runner_for(source.kind)
         if runner is None:
             raise Unsupported(f"no runner executes a {source.kind}")

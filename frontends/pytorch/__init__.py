@@ -38,7 +38,12 @@ KINDS = {
     "torch-export-object": "an ExportedProgram in memory",
 }
 
-READS = {"model": tuple(KINDS), "trace": tuple(KINDS)}
+READS = {
+    "model": tuple(KINDS),
+    "model_args": ("torch-state-dict", "safetensors", "torch-module"),
+    "code": ("torch-module", "torch-state-dict"),
+    "trace": tuple(KINDS),
+}
 FIXED_VALUES = True
 OPTIONS = (TASK, PART)
 

@@ -31,6 +31,7 @@ KINDS = {
     "graphdef-object": "a GraphDef in memory",
 }
 READS = {
+    "code": ("keras", "keras-h5"),
     "outputs": ("frozen-graph", "tf-meta", "graphdef-object"),
     "signature": ("savedmodel", "tf-meta", "tflite"),
 }

@@ -50,7 +50,12 @@ def _keras_file_program(source: Source, options: Options, report: Report) -> Pro
     from .files.in_memory import program_from_keras
     from .runner.keras_archive import with_keras_model
 
-    return with_keras_model(source.file, lambda model: program_from_keras(model, options, report), trust=options.trust)
+    return with_keras_model(
+        source.file,
+        lambda model: program_from_keras(model, options, report),
+        trust=options.trust,
+        code=options.code,
+    )
 
 
 def _keras_program(source: Source, options: Options, report: Report) -> Program:

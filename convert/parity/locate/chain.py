@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from convert.errors import ConvertError, UsageError
+from convert.files.sniff import sniff
+from convert.model_reading import holds_weights_only
 from convert.options import Options
 from convert.parity.method import VerifyMethod
 from convert.report import ChainStep, Report
+from convert.source import Source
 from convert.verdict import PASS
 
 
@@ -73,19 +76,25 @@ def verify_chain(
 ) -> Report:
     """Compare each artefact with the next by `verify` (`convert.verify`), and say which step breaks first.
 
-    inputs, and the options `model`, `outputs`, `signature` and `layout`, describe the first artefact. A step that
-    cannot be read or run is an ERROR in the table of a chain; with two artefacts the error is raised.
+    inputs, and the options `outputs`, `signature` and `layout`, describe the first artefact; `model` is its factory and
+    that of each file of weights that has none of its own. A step that cannot be read or run is an ERROR in the table of
+    a chain; with two artefacts the error is raised.
     """
-    trust = bool(options.get("trust"))
+    trust, default, args = bool(options.get("trust")), options.get("model", ""), options.get("model_args", {})
     if method.pairs and len(chain) > 2:
         raise UsageError("--map is for two artefacts, and a chain has more", hint="verify the steps one by one")
     for i, (left, right) in enumerate(pairwise(chain)):
-        own = {**options, "model": left.model or (options.get("model", "") if i == 0 else "")}
+        own = {**options, "model": left.model or (default if not i or _lacks_code(left, default) else "")}
+        own["model_args"] = args if own["model"] else {}
         if i:
             own |= {"outputs": (), "signature": "", "trace": False, "layout": ""}
         step = Report("verify", progress=report.progress)
         whole = all(s.status == PASS for s in report.steps)  # the page and the inputs are those of the first break
-        their = replace(method, target=Options(model=right.model, trust=trust), profile=method.profile and whole)
+        their = replace(
+            method,
+            target=Options(model=right.model, model_args=args if right.model else {}, trust=trust),
+            profile=method.profile and whole,
+        )
         their = their if whole else replace(their, save=None)
         given = inputs if i == 0 else None
         if len(chain) == 2:
@@ -101,6 +110,14 @@ def verify_chain(
     report.verdict = (broken or report.steps)[0 if broken else -1].verdict
     report.target, report.format = str(chain[-1].path), step.format
     return report
+
+
+def _lacks_code(artifact: Artifact, factory: str) -> bool:
+    """Whether an artefact is a file of weights, which `factory` is to build the module for."""
+    try:
+        return bool(factory) and holds_weights_only(Source(sniff(artifact.path), artifact.path))
+    except ConvertError:
+        return False  # the step itself says why it cannot be read
 
 
 def _merge_step(report: Report, step: Report, *, first: bool) -> None:

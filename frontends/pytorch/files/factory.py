@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import runpy
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +16,9 @@ from typing import Any
 import torch
 
 from convert.errors import BadInput, ConvertError, UsageError
+from convert.files.missing import near_path
+from convert.fixed_values import parse_model_args
+from convert.nearest import names_hint, nearest
 from convert.options import Options
 from convert.report import Report
 from convert.source import Source
@@ -57,28 +62,53 @@ def build_with_factory(
     except RuntimeError as error:
         raise BadInput(
             f"the weights in {source.label} do not fit {options.model}: {' '.join(str(error).split())[:600]}",
-            hint="check that --model builds the same architecture",
+            hint=f"check that --model builds the same architecture{_arguments_hint(options)}",
         ) from error
     return module
 
 
 def _made_module(make: Callable[..., Any], arguments: Mapping[str, Any], options: Options, report: Report) -> Any:
-    """What the factory gives. Raises `UsageError` where it asks for arguments that the file does not hold."""
-    try:
-        parameters = inspect.signature(make).parameters.values()
-    except (TypeError, ValueError):
-        return _called(make, {}, options)
+    """What the factory gives, called with the user's arguments and those that the file holds.
+
+    Raises `UsageError` where it asks for others.
+    """
+    parameters = _parameters(make)
+    if parameters is None:
+        return _called(make, options.model_args, options)
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    given = {p.name: arguments[p.name] for p in named if p.name in arguments}
+    names = [p.name for p in named]
+    unknown = [name for name in options.model_args if name not in names]
+    if unknown and not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        raise UsageError(
+            f"--model {options.model} takes no argument {unknown[0]!r}",
+            hint=names_hint(unknown[0], names, "it takes") if names else "leave out --model-arg",
+        )
+    found = {p.name: arguments[p.name] for p in named if p.name in arguments and p.name not in options.model_args}
+    given = {**found, **options.model_args}
     if lacking := [p.name for p in named if p.default is p.empty and p.name not in given]:
         raise UsageError(
             f"--model {options.model} takes {', '.join(lacking)}, of which the file says nothing",
-            hint="name a function without parameters that builds the module",
+            hint=f"add {' '.join(f'--model-arg {name}=VALUE' for name in lacking)}",
         )
-    if given:
-        listed = ", ".join(f"{name}={value!r:.60}" for name, value in given.items())
+    if found:
+        listed = ", ".join(f"{name}={value!r:.60}" for name, value in found.items())
         report.note(f"{options.model} is called with the file's hyper_parameters: {listed}", code="loaded-as")
     return _called(make, given, options)
+
+
+def _parameters(make: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    """The parameters of a callable, None where Python cannot tell."""
+    try:
+        return list(inspect.signature(make).parameters.values())
+    except (TypeError, ValueError):
+        return None
+
+
+def _arguments_hint(options: Options) -> str:
+    """What a hint adds where the factory has parameters, which may make the architecture another one."""
+    parameters = _parameters(factory(options.model)) or []
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    return f", or give its arguments: --model-arg {names[0]}=VALUE (it takes {', '.join(names[:12])})" if names else ""
 
 
 def _called(make: Callable[..., Any], given: Mapping[str, Any], options: Options) -> Any:
@@ -144,7 +174,7 @@ def _unfit_error(source: Source, options: Options, match: Match) -> BadInput:
     ]
     return BadInput(
         f"the weights in {source.label} do not fit {options.model}; {'; '.join(parts)}",
-        hint="check that --model builds the same architecture",
+        hint=f"check that --model builds the same architecture{_arguments_hint(options)}",
     )
 
 
@@ -191,9 +221,19 @@ def named_code(text: str) -> tuple[Callable[..., Any], Mapping[str, Any]]:
 
     Raises `UsageError` if it cannot be found.
     """
-    place, colon, name = text.rpartition(":")
+    place, colon, name = text.partition("(")[0].rpartition(":")
     if not colon or not place or not name:
         raise UsageError(f"--model {text!r} does not name a function", hint="write pkg.mod:factory or file.py:factory")
+    if "(" in text:
+        call = text.removeprefix(f"{place}:")
+        raise UsageError(f"--model {text!r} calls a function, and names none", hint=_without_call(place, call))
+    if place.endswith(".py") and not Path(place).is_file():
+        near = near_path(Path(place))
+        raise UsageError(
+            f"--model {text}: there is no file {place}",
+            hint=f"did you mean --model {near}:{name}?" if near else f"name the file: --model FILE.py:{name}",
+        )
+    names: Mapping[str, Any] = {}
     try:
         if place.endswith(".py"):
             names = runpy.run_path(place)
@@ -205,9 +245,12 @@ def named_code(text: str) -> tuple[Callable[..., Any], Mapping[str, Any]]:
         for part in name.split(".")[1:]:
             found = getattr(found, part)
     except (ImportError, OSError, KeyError, AttributeError) as error:
+        near = nearest(name, [n for n in names if not n.startswith("_")])
         raise UsageError(
             f"--model {text}: {type(error).__name__}: {error}",
-            hint="check the spelling, and that the module can be imported from here",
+            hint=f"did you mean --model {place}:{near}?"
+            if near
+            else "check the spelling, and that the module can be imported from here",
         ) from error
     except MemoryError:
         raise
@@ -217,6 +260,25 @@ def named_code(text: str) -> tuple[Callable[..., Any], Mapping[str, Any]]:
         text = f"--model {text} is a {type(found).__name__}, and nothing to call"
         raise UsageError(text, hint="name a function or class")
     return found, names
+
+
+def _without_call(place: str, call: str) -> str:
+    """The hint for `net.py:Net(num_classes=9)`: the same as options."""
+    name = call.partition("(")[0]
+    try:
+        tree = ast.parse(call, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = None
+    options = [f"--model {place}:{name}"]
+    for keyword in tree.keywords if isinstance(tree, ast.Call) else ():
+        if keyword.arg is not None:
+            value = keyword.value
+            bare = isinstance(value, ast.Constant) and parse_model_args([f"x={value.value}"]) == {"x": value.value}
+            text = str(value.value) if isinstance(value, ast.Constant) and bare else ast.unparse(value)
+            options.append(f"--model-arg {shlex.quote(f'{keyword.arg}={text}')}")
+    if len(options) == 1 and not call.endswith("()"):
+        options.append("--model-arg NAME=VALUE")
+    return f"give its arguments as options: {' '.join(options)}"
 
 
 def _own_code_error(what: str, error: Exception) -> UsageError:

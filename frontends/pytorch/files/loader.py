@@ -37,7 +37,7 @@ from .hugging_face import is_hugging_face, load_folder, with_plain_forward
 from .hugging_face_counts import check_counts
 from .hugging_face_safety import check_folder, pickled_weights
 from .legacy import is_legacy, load_legacy
-from .pickled_modules import DAMAGED, chosen_module, missing_class_hint, script_hint, unpickler
+from .pickled_modules import DAMAGED, chosen_module, code_hint, missing_class_hint, unpickler
 from .pt2_archive import read_exported
 from .torchscript_safety import custom_operators, refuse_damaged_debug_info, refuse_unsafe
 
@@ -130,14 +130,15 @@ def _load_module(source: Source, options: Options, report: Report) -> torch.nn.M
     if refused and options.model and not options.trust and (states := _weights_as_data(path)):
         return build_with_factory(source, states, {}, options, report)
     if refused and not options.trust:
+        own = code_hint(found, options)
         raise UnsafeInput(
             f"{path} is a pickle that needs {', '.join(refused[:12])}{' …' if len(refused) > 12 else ''}; "
             "loading it would execute code of the file's choice",
-            hint=f"if you trust it, add --trust{script_hint(found, options, ' and')}; else save the weights alone "
+            hint=f"if you trust it, add --trust{own and f' and {own}'}; else save the weights alone "
             "(module.state_dict()) and give --model pkg.mod:factory",
         )
     extra = [(kind, name) for name, kind in classes if kind is not None] + _known_functions(found)
-    code = unpickler(options.model) if refused and options.model else pickle
+    code = unpickler(options) if refused and (options.model or options.code) else pickle
     thing = _torch_load(path, None if refused else extra, code, lambda error: missing_class_hint(error, found, options))
     module = chosen_module(path, thing, options, report)
     if not options.trust:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import pickle
+import sys
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +14,7 @@ from typing import Any
 import torch
 
 from convert.errors import BadInput, UsageError
+from convert.extras import install_command
 from convert.options import Options
 from convert.report import Report
 
@@ -22,21 +26,24 @@ _SCRIPT = "__main__"
 """Where pickles look for the classes of the script that wrote them."""
 
 
-def unpickler(model: str) -> Any:
-    """Return a stand-in for Python's module `pickle` that finds the classes of a script in the file of `--model`.
+def unpickler(options: Options) -> Any:
+    """Return a stand-in for Python's module `pickle` that finds classes in the files of `--model` and `--code`.
 
-    Classes of `__main__`, and of the module that the file is called like, are those of the file.
-    Raises `UsageError` where `model` names nothing.
+    Classes of `__main__`, and of a module that a file is called like, are those of the file. Raises `UsageError` where
+    `--model` names nothing.
     """
-    _, names = named_code(model)
-    places = {_SCRIPT, Path(model.rpartition(":")[0]).stem}
+    files = {Path(file).stem: vars(sys.modules[Path(file).stem]) for file in options.code}
+    if options.model:
+        files[Path(options.model.rpartition(":")[0]).stem] = dict(named_code(options.model)[1])
 
     class Unpickler(pickle.Unpickler):
         def find_class(self, place: str, name: str, /) -> Any:
             first, *rest = name.split(".")
-            if place not in places or first not in names:
+            # A script that lies in a package, too: `project.nets` is the file nets.py.
+            own = [*files.values()] if place == _SCRIPT else [files.get(place.rpartition(".")[2], {})]
+            found = next((names[first] for names in own if first in names), None)
+            if found is None:
                 return super().find_class(place, name)
-            found = names[first]
             for part in rest:
                 found = getattr(found, part)
             return found
@@ -46,27 +53,60 @@ def unpickler(model: str) -> Any:
     )
 
 
-def script_hint(needed: Sequence[str], options: Options, before: str = "") -> str:
-    """Return the words of a hint that name the script whose classes a file needs; "" where there is none to name."""
+def code_hint(needed: Sequence[str], options: Options) -> str:
+    """Return the options that name the files whose classes a pickle needs; "" where they are given, or none is needed.
+
+    needed: the names in the pickle. Classes of a script are found by `--model`, which chooses among several modules,
+    and those of a module that cannot be imported here by `--code`.
+    """
     own = [name.removeprefix(f"{_SCRIPT}.") for name in needed if name.startswith(f"{_SCRIPT}.")]
-    if not own or options.model:
+    if own and not options.model and not options.code:
+        return f"--model FILE.py:{own[-1]}, where FILE.py is the script that defines {', '.join(own[:4])}"
+    given = {Path(file).stem for file in options.code} | {Path(options.model.rpartition(":")[0]).stem}
+    lacking = [name for name in needed if _is_lacking(name) and _module_of(name).rpartition(".")[2] not in given]
+    if not lacking:
         return ""
-    return f"{before} --model FILE.py:{own[-1]}, where FILE.py is the script that defines {', '.join(own[:4])}"
+    stems = dict.fromkeys(_module_of(name).rpartition(".")[2] for name in lacking)
+    files = " ".join(f"--code {_existing_file(stem)}" for stem in stems)
+    return f"{files}, which defines {', '.join(lacking[:4])}"
 
 
-DAMAGED = "the file may be damaged, or need a module that is not installed"
+def _is_lacking(name: str) -> bool:
+    """Whether a class is one of a module that is not installed; no module is imported for it."""
+    top = name.partition(".")[0]
+    if top == _SCRIPT or "." not in name:
+        return False
+    try:
+        return top not in sys.modules and importlib.util.find_spec(top) is None
+    except (ImportError, ValueError):
+        return False
+
+
+def _module_of(name: str) -> str:
+    """The module in the name of a class, which may lie in another one: `train` of `train.Scorer.Head`."""
+    parts = name.split(".")
+    return ".".join(takewhile(lambda part: not part[:1].isupper(), parts[:-1])) or parts[0]
+
+
+def _existing_file(stem: str) -> str:
+    """The file of a module, as it is to be typed."""
+    return f"{stem}.py" if Path(f"{stem}.py").is_file() else f"FOLDER/{stem}.py"
+
+
+DAMAGED = "the file may be damaged: get it again"
 
 
 def missing_class_hint(error: Exception, needed: Sequence[str], options: Options) -> str:
     """Return the hint for a trusted file of which PyTorch loads nothing: what defines the classes that it `needed`."""
-    if isinstance(error, AttributeError) and (script := script_hint(needed, options)):
-        return f"add{script}"
-    absent = str(error.name) if isinstance(error, ModuleNotFoundError) else ""
-    lacking = next((n for n in needed if absent and n.startswith(f"{absent}.")), "")
-    if not lacking or options.model:
-        return DAMAGED
-    place, _, name = lacking.rpartition(".")
-    return f"install {absent}, or go to the folder that holds it and add --model {place}:{name}"
+    if isinstance(error, (AttributeError, ImportError)):
+        if hint := code_hint(needed, options):
+            return f"add {hint}"
+        absent = str(error.name) if isinstance(error, ModuleNotFoundError) else ""
+        lacking = [name for name in needed if absent and name.startswith(f"{absent}.")]
+        if absent:
+            return f"{install_command(absent)}, which {', '.join(lacking[:4]) or 'its code'} needs"
+        return "the code here is not that which saved the file: name the file of that one with --code FILE.py"
+    return DAMAGED
 
 
 def chosen_module(path: Path, thing: Any, options: Options, report: Report) -> torch.nn.Module:

@@ -119,7 +119,7 @@ def _check_inputs(feed: Mapping[str, np.ndarray], inputs: Any) -> None:
 def _keras_ways(source: Source, feeds: Feeds, options: Options) -> dict[str, Outputs]:
     import tensorflow as tf
 
-    model = _attempt("loaded by Keras", lambda: load_keras(source.file, trust=options.trust))
+    model = _attempt("loaded by Keras", lambda: load_keras(source.file, trust=options.trust, code=options.code))
     inputs, outputs = keras_names(model)
 
     def call(run: Callable[[Any], Any], feed: Mapping[str, np.ndarray], make: Callable[..., Any]) -> dict[str, Any]:

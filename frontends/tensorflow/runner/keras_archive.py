@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,19 +56,20 @@ _TRAINERS = ("keras.optimizers", "keras.losses", "keras.metrics", "keras.src.opt
              "keras.src.metrics")  # fmt: skip
 
 
-def load_keras(path: Path, *, trust: bool = False) -> Any:
+def load_keras(path: Path, *, trust: bool = False, code: Sequence[str] = ()) -> Any:
     """The Keras model in a `.keras` or `.h5` file, uncompiled, for a process that is confined already.
 
+    code: files that `convert.rules.user_files.load_code` has imported, whose classes and functions the file may name.
     Raises `UnsafeInput` for a file that holds code or classes that are not Keras's own (unless `trust`) or that reaches
     for other files, `BadInput` for one that is broken.
     """
     config = _checked_config(path, trust)
     if not trust:
         close_programs()
-    return _load(path, config, trust)
+    return _load(path, config, trust, code)
 
 
-def with_keras_model(path: Path, work: Callable[[Any], _T], *, trust: bool = False) -> _T:
+def with_keras_model(path: Path, work: Callable[[Any], _T], *, trust: bool = False, code: Sequence[str] = ()) -> _T:
     """What `work` makes of the model in a file; raises as `load_keras` and `work` do.
 
     Keras runs what a configuration says when it loads it and again when it is traced: both happen in a thread that can
@@ -75,10 +77,10 @@ def with_keras_model(path: Path, work: Callable[[Any], _T], *, trust: bool = Fal
     """
     config = _checked_config(path, trust)
     if trust:
-        return work(_load(path, config, trust))
+        return work(_load(path, config, trust, code))
     import_tensorflow()  # with its threads, which stay free
     with scratch_folder() as folder, _unpacked_into(folder):
-        return in_confined_thread(lambda: work(_load(path, config, trust)), folder)
+        return in_confined_thread(lambda: work(_load(path, config, trust, code)), folder)
 
 
 @contextmanager
@@ -108,14 +110,18 @@ def _checked_config(path: Path, trust: bool) -> Any:
     return config
 
 
-def _load(path: Path, config: Any, trust: bool) -> Any:
+def _load(path: Path, config: Any, trust: bool, code: Sequence[str]) -> Any:
     import_tensorflow()
     import keras
 
     try:
         # Keras recurses over what lies behind one another.
         deep = raised_recursion_limit(sum(1 for _ in _class_entries(config)))
-        with deep, nullcontext() if trust else bounded_by_file(path):
+        with (
+            deep,
+            keras.saving.custom_object_scope(_defined_in(code)),
+            nullcontext() if trust else bounded_by_file(path),
+        ):
             translated = translate(config, _writer(path), str(path))
             if not zipfile.is_zipfile(path):
                 return _load_h5(path, translated, safe=not trust)
@@ -127,8 +133,28 @@ def _load(path: Path, config: Any, trust: bool) -> Any:
     except Exception as error:
         raise BadInput(
             f"Keras cannot load {path}: {_error_summary(error)}",
-            hint="was it written by another version of Keras, or with functions of the user's that the file lacks?",
+            hint=_loading_hint(config, _defined_in(code)),
         ) from error
+
+
+def _own_classes(config: Any) -> list[str]:
+    """The classes in a configuration that are not Keras's own, by name."""
+    entries = [entry for entry in _class_entries(config) if _refusal_reason(entry)]
+    return list(dict.fromkeys(str(e["class_name"]) for e in entries if str(e["class_name"]) not in _REFUSED))
+
+
+def _defined_in(code: Sequence[str]) -> dict[str, Any]:
+    """What files of the user's define, by name: Keras finds by itself what they register only."""
+    stems = [Path(file).stem for file in code]
+    found = [(name, thing) for stem in stems for name, thing in vars(sys.modules[stem]).items()]
+    return {name: thing for name, thing in found if getattr(thing, "__module__", "") in stems and callable(thing)}
+
+
+def _loading_hint(config: Any, known: Container[str]) -> str:
+    """What to do where Keras cannot load what was allowed: name the code of the classes that are not Keras's own."""
+    if own := [name for name in _own_classes(config) if name not in known]:
+        return f"add --code FILE.py, where FILE.py is the script that defines {', '.join(own[:6])}"
+    return "was it written by another version of Keras, or with functions of the user's that the file lacks?"
 
 
 def _writer(path: Path) -> Writer:
@@ -194,8 +220,14 @@ def check_config(config: Any, label: str) -> None:
     if found:
         raise UnsafeInput(
             f"{label} holds classes that are not Keras's own or that run code: {', '.join(found)}",
-            hint="--trust loads it all the same, if you know where it comes from",
+            hint="--trust loads it all the same, if you know where it comes from" + _code_hint(config),
         )
+
+
+def _code_hint(config: Any) -> str:
+    """What a hint adds for classes that the file does not hold."""
+    own = _own_classes(config)
+    return f"; add --code FILE.py, where FILE.py is the script that defines {', '.join(own[:6])}" if own else ""
 
 
 def _read_config(path: Path) -> Any:

@@ -215,7 +215,7 @@ def _call_flat(concrete: Any, tensors: Sequence[Any]) -> list[Any]:
 def _keras_file_runnable(source: Source, options: Options) -> RunnableModel:
     from .keras_archive import load_keras
 
-    return _keras_runnable(load_keras(source.file, trust=options.trust))
+    return _keras_runnable(load_keras(source.file, trust=options.trust, code=options.code))
 
 
 def _keras_object_runnable(source: Source, options: Options) -> RunnableModel:

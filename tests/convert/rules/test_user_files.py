@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import convert
-from convert.errors import BadInput
+from convert.errors import BadInput, UsageError
 from convert.reference.table import kernel
-from convert.rules.user_files import load_rules
+from convert.rules.user_files import load_code, load_rules
 
 RULES = """
 from convert.runners.reference_rules import kernel
@@ -76,3 +77,44 @@ def test_both_sides_of_a_verification_have_them(rules: Path, tmp_path: Path) -> 
     assert (same.status, other.status) == ("PASS", "FAIL")
     assert same.outputs[0].twin == 0
     assert np.isfinite(other.outputs[0].error)
+
+
+# -- files of code ----------------------------------------------------------------------------------------------------
+
+
+def test_a_file_of_code_is_a_module_of_its_stem(tmp_path: Path) -> None:
+    """A module beside it is found as well, and a file that has changed is run again."""
+    (tmp_path / "beside_own_nets.py").write_text("WIDTH = 3\n")
+    file = tmp_path / "own_nets.py"
+    file.write_text("from beside_own_nets import WIDTH\nclass Net: pass\n")
+    assert load_code([file]) == (str(file),)
+    try:
+        assert sys.modules["own_nets"].WIDTH == 3
+        assert sys.modules["own_nets"].Net.__module__ == "own_nets"
+        file.write_text("WIDTH = 41\n")
+        os.utime(file, ns=(1, 1))
+        load_code([file])
+        assert sys.modules["own_nets"].WIDTH == 41
+    finally:
+        del sys.modules["own_nets"], sys.modules["beside_own_nets"]
+        sys.path.remove(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["json.py", "numpy.py", "convert.py"])
+def test_a_file_of_code_hides_no_installed_module(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("")
+    before = sys.modules.get(name.removesuffix(".py"))
+    with pytest.raises(UsageError, match="would hide the module") as error:
+        load_code([tmp_path / name])
+    assert "another name" in error.value.hint
+    assert sys.modules.get(name.removesuffix(".py")) is before
+
+
+def test_a_file_of_code_that_fails_leaves_no_module(tmp_path: Path) -> None:
+    (tmp_path / "own_broken.py").write_text("x = 1\nraise ValueError('on purpose')\n")
+    with pytest.raises(BadInput, match=r"file of code .*own_broken\.py, line 2, failed: ValueError: on purpose"):
+        load_code([tmp_path / "own_broken.py"])
+    assert "own_broken" not in sys.modules
+    with pytest.raises(BadInput, match="there is no file of code") as error:
+        load_code([tmp_path / "own_brokn.py"])
+    assert error.value.hint == f"did you mean --code {tmp_path / 'own_broken.py'}?"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +90,36 @@ def test_without_its_script_a_module_leads_on(pickled: tuple[Path, nn.Module]) -
     with pytest.raises(BadInput) as error:
         load(folder / "False.pt", trust=True)
     main = "__main__" in error.value.message
-    assert ("--model FILE.py:Scorer" if main else "--model train:Scorer") in error.value.hint
+    assert (
+        "--model FILE.py:Scorer" if main else "--code FOLDER/train.py, which defines train.Scorer"
+    ) in error.value.hint
     with pytest.raises(UnsafeInput) as refused:
         load(folder / "False.pt")
     assert "--trust" in refused.value.hint
-    assert not main or "--trust and --model FILE.py:Scorer" in refused.value.hint
+    assert f"--trust and --{'model FILE.py:Scorer' if main else 'code FOLDER/train.py'}" in refused.value.hint
     with pytest.raises(UnsafeInput, match="execute code"):
         load(folder / "False.pt", model=f"{folder / 'train.py'}:Scorer")
+
+
+@pytest.fixture
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Take what `--code` imports out of the modules again, so that other tests do not find it."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield
+    sys.modules.pop("train", None)
+
+
+@pytest.mark.usefixtures("forgotten")
+@pytest.mark.parametrize("file", ["False.pt", "True.pt", "checkpoint.pt"])
+def test_classes_are_found_in_a_file_of_code(pickled: tuple[Path, nn.Module], file: str, tmp_path: Path) -> None:
+    """Whatever the process that saved the module called the file's module; the processes that run it find it, too."""
+    folder, module = pickled
+    code = (str(folder / "train.py"),)
+    report = convert.convert(folder / file, "onnx", tmp_path / "m.onnx", trust=True, code=code)
+    assert report.verdict is not None
+    assert report.verdict.status == "PASS"
+    x = torch.randn(2, 5)
+    assert torch.equal(load(folder / file, trust=True, code=code)(x), module(x))
 
 
 def test_a_script_without_the_class_is_told(pickled: tuple[Path, nn.Module]) -> None:
