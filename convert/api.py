@@ -20,7 +20,7 @@ from convert.files.output_place import check_apart, check_replaceable
 from convert.files.scratch import scratch_folder
 from convert.files.sniff import sniff
 from convert.interpreter import paused_garbage_collection
-from convert.model_reading import hold_against_read_file, list_weights, read_model, target_options
+from convert.model_reading import hold_against_read_file, list_nodes, list_weights, read_model, target_options
 from convert.options import Options
 from convert.parts import convert_parts
 from convert.report import Report, Tensor
@@ -320,14 +320,18 @@ def inspect(
     *,
     inputs: Any = None,
     rules: Sequence[str | Path] = (),
+    nodes: str = "",
     report: Report | None = None,
     **options: Any,
 ) -> Report:
     """What a model is: its kind, inputs, outputs, operators of the shared graph and weights. Executes nothing.
 
     Of a file of weights without the code that uses them (`model=`), the tensors are listed.
+    nodes: a part of a name, or a glob: only the nodes that are called so are listed, as `outputs` takes their names.
 
     >>> import convert
+    >>> [node.operator for node in convert.inspect("mnist_cnn.onnx", nodes="pool").nodes]
+    ['MaxPool', 'MaxPool']
     >>> report = convert.inspect("mnist_cnn.onnx")
     >>> report.kind, report.operators["Conv"], report.parameters
     ('onnx', 2, 38298)
@@ -337,6 +341,10 @@ def inspect(
     chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(opened), opened)
     report.source, report.kind = opened.label, opened.kind
     _note_unread_options(chosen, opened, report)
+    if nodes:
+        with report.stage("read", _size(opened)):
+            report.nodes = list_nodes(opened, chosen, report, nodes)
+        return report
     tensors = None if chosen.model else list_weights(opened, chosen, report)
     if tensors is not None:
         report.weights = tensors

@@ -30,6 +30,13 @@ _ROWS = (
         "The hint names the command that installs it. Example: `pip install 'convert-models[tf]'` before `--to tf`.",
     ),
     ErrorCode(
+        "not-loaded",
+        1,
+        "A runtime does not load the model.",
+        "No inputs make such a model run, so it cannot be verified. Example: an ONNX file with an operator of its own "
+        "runs with a kernel in `--rules FILE.py`; `--no-verify` writes the output without running anything.",
+    ),
+    ErrorCode(
         "usage-error",
         2,
         "The arguments contradict each other, the model or the file system.",

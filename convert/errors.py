@@ -174,6 +174,12 @@ class BrokenPackage(ConvertError):
     code = "broken-package"
 
 
+class NotLoaded(ConvertError):
+    """A runtime does not load the model: no inputs make it run."""
+
+    code = "not-loaded"
+
+
 class BadInput(ConvertError):
     """A file that is broken, truncated, or not what it was said to be.
 

@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from convert import plugin
 from convert.contradictions import hold_against_file
+from convert.errors import UsageError
 from convert.files.output import size_of
 from convert.files.scratch import scratch_folder, temporary_files_in
 from convert.files.weight_files import weight_files
+from convert.nearest import did_you_mean
 from convert.options import Options
-from convert.report import Report, Tensor
+from convert.report import Node, Report, Tensor
 from convert.runners.sandbox import in_reading_thread, is_confined
 from convert.source import Source
 
@@ -70,6 +73,33 @@ def list_weights(source: Source, options: Options, report: Report) -> list[Tenso
     """The tensors in a file of weights without code, None of any other. Raises as `list_weights` of a frontend does."""
     listing = getattr(plugin.frontend_for(source), "list_weights", None)
     return None if listing is None else _apart(source, options, lambda: listing(source, options, report))
+
+
+def list_nodes(source: Source, options: Options, report: Report, pattern: str) -> list[Node]:
+    """The nodes whose names, or those of their tensors, match a pattern: a part of the name, or a glob.
+
+    They are those of the file where a frontend lists them, which has to be no more than well formed; else those of the
+    shared graph. Raises `UsageError` where none matches.
+    """
+    listing = getattr(plugin.frontend_for(source), "list_nodes", lambda source, options: None)
+    rows = _apart(source, options, lambda: listing(source, options))
+    rows = _nodes_of(read_model(source, options, report)) if rows is None else rows
+    glob = (pattern if any(c in pattern for c in "*?[") else f"*{pattern}*").lower()
+    found = [row for row in rows if any(fnmatchcase(n.lower(), glob) for n in (row.name, *row.outputs))]
+    if not found:
+        near = did_you_mean(pattern, (row.name for row in rows))
+        raise UsageError(f"no node is called like {pattern!r}", hint=f"{near}--nodes '*' lists all {len(rows):,}")
+    return found
+
+
+def _nodes_of(model: ir.Model) -> list[Node]:
+    """The nodes of the shared graph and of the graphs in it."""
+    rows = []
+    for node in model.graph.all_nodes():
+        outputs = tuple(str(value.name) for value in node.outputs if value.name)
+        name = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        rows.append(Node(node.name or outputs[0] if outputs else "", name, outputs))
+    return rows
 
 
 def target_options(target: Source, own: Options, options: Options) -> Options:

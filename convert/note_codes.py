@@ -62,6 +62,14 @@ _ROWS = (
         "the logits and drops the Softmax behind them.",
     ),
     NoteCode(
+        "guessed-outputs",
+        ACTION,
+        "The outputs of a frozen graph were guessed, and there is more than one way to.",
+        "A graph with several unread nodes or several inputs may hold a loss or a metric besides the model. "
+        "`convert inspect FILE --nodes '*'` lists the names, `--outputs NAME,…` chooses. Example: `--outputs prob` "
+        "keeps the probabilities, and drops the accuracy and the labels that it takes.",
+    ),
+    NoteCode(
         "single-graph",
         ACTION,
         "A model of several parts became one graph.",

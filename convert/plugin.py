@@ -156,10 +156,11 @@ class Frontend(Protocol):
     of `Option`; one whose files the core cannot tell from others has `SNIFF`, a sequence of `Kind`. One whose `read`
     and runner look at `Options.fixed` has `FIXED_VALUES = True`, or `"assigned"` where numbers of Python are examples
     and only text (`sr=16000`) fixes a value. One that reads files of weights without their code lists these in
-    `list_weights(source, options, report)`, which gives None for other files. `READS`: kinds by option. What a library
-    starts threads for that are all of the program's, or writes while it is imported, is done before a file is read, in
-    `prepare(source, options)`: reading is confined, and so are the threads that it starts. `find_contradiction(source)`
-    says what is wrong in a file that a rule has stumbled over, or "".
+    `list_weights(source, options, report)`, which gives None for other files; one whose graphs have names that
+    `--outputs` takes lists their nodes in `list_nodes(source, options)`, alike. `READS`: kinds by option. What a
+    library starts threads for that are all of the program's, or writes while it is imported, is done before a file is
+    read, in `prepare(source, options)`: reading is confined, and so are the threads that it starts.
+    `find_contradiction(source)` says what is wrong in a file that a rule has stumbled over, or "".
     """
 
     KINDS: Mapping[str, str]

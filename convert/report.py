@@ -68,6 +68,15 @@ class ChainStep:
         return {**fields, "verdict": None if self.verdict is None else self.verdict.to_dict()}
 
 
+@dataclass(frozen=True)
+class Node:
+    """A node inside of a model, with the names of the tensors that it gives."""
+
+    name: str
+    operator: str
+    outputs: tuple[str, ...]
+
+
 @dataclass
 class Report:
     """The outcome of one `convert`, `verify` or `inspect`.
@@ -77,8 +86,9 @@ class Report:
     `conditions` what else sizes have to meet; `verdict` is None where nothing was verified, and `unverified` then says
     why. Of a chain of more than two artefacts `steps` has each pair, and `verdict` is that of the first one that
     breaks. `reproduce` is the command that does this again. `renamed` are the inputs and outputs that the
-    artefact calls otherwise. `weights` are the tensors in a file that holds nothing else. `graph` is the shared graph
-    that `inspect` read (not in the JSON). In a notebook a report is shown as a table.
+    artefact calls otherwise. `weights` are the tensors in a file that holds nothing else, and `nodes` those that were
+    asked for. `graph` is the shared graph that `inspect` read (not in the JSON). In a notebook a report is shown as a
+    table.
 
     >>> import convert
     >>> report = convert.convert("mnist_cnn.onnx", "caffe2", verify=False)
@@ -97,6 +107,7 @@ class Report:
     outputs: list[Tensor] = field(default_factory=list)
     operators: dict[str, int] = field(default_factory=dict)
     weights: list[Tensor] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
     parameters: int = 0
     weight_bytes: int = 0
     output_bytes: int = 0
@@ -160,7 +171,7 @@ class Report:
         shown = {
             k: getattr(self, k) for k in self.__dataclass_fields__ if k not in ("progress", "graph", "verdict", "steps")
         }
-        for key in ("inputs", "outputs", "weights"):
+        for key in ("inputs", "outputs", "weights", "nodes"):
             shown[key] = [asdict(t) for t in shown[key]]
         shown["notes"] = [as_note(note).to_dict() for note in self.notes]
         shown["verdict"] = None if self.verdict is None else self.verdict.to_dict()
@@ -176,6 +187,7 @@ class Report:
         made += notebook.rows("output", [self.contract(tensor) for tensor in self.outputs])
         made += notebook.rows("for", self.conditions)
         made += notebook.rows("tensor", [str(tensor) for tensor in self.weights])
+        made += notebook.rows("node", [f"{node.name}: {node.operator}" for node in self.nodes])
         if self.operators:
             made.append(notebook.row("nodes", ", ".join(f"{count} {name}" for name, count in self.operators.items())))
             weights = f"{self.parameters:,} parameters, {bytes_text(self.weight_bytes)}"

@@ -215,17 +215,21 @@ def verify(
         "convert inspect model.onnx",
         "convert inspect model.onnx --report out.html",
         "convert inspect weights.pt --model pkg.mod:factory --json",
+        "convert inspect frozen.pb --nodes prob           # names for --outputs",
     ),
 )
 @click.argument("source", metavar="MODEL", type=click.Path(path_type=Path))
 @click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE.html",
               help="Write a page with the graph as a drawing, its operators and weights.")  # fmt: skip
+@click.option("--nodes", default="", metavar="PATTERN",
+              help="List the inner nodes and tensors called so instead: a part of a name, or a glob.")  # fmt: skip
 @with_read_options
 @with_limit_options
 @with_output_options
 def inspect(
     source: Path,
     page: Path | None,
+    nodes: str,
     read_options: ReadOptions,
     limit_options: LimitOptions,
     output_options: OutputOptions,
@@ -239,6 +243,7 @@ def inspect(
         return api.inspect(
             source,
             rules=read_options.rules,
+            nodes=nodes,
             report=report,
             **values(declared),
             **read_options.options(),

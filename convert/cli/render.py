@@ -242,6 +242,9 @@ def _failure(verdict: Verdict) -> None:
 
 def _inspection(done: Report) -> None:
     echo(f"{done.source}: {done.kind}")
+    if done.nodes:
+        echo_table([(", ".join((n.name, *(o for o in n.outputs if o != n.name))), n.operator) for n in done.nodes])
+        return
     _contract(done)
     echo(f"  {counted(done.parameters, 'parameter')}, {bytes_text(done.weight_bytes)} of weights")
     if done.weights:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convert.activity import advance
-from convert.errors import ConvertError, Unsupported, UsageError
+from convert.errors import ConvertError, NotLoaded, Unsupported, UsageError
 from convert.files.scratch import scratch_folder
 from convert.nearest import names_hint
 from convert.options import Options
@@ -217,8 +217,21 @@ def _session(path: Path) -> Any:
         text = _one_line(error)
         if _LACKING.search(text):
             raise Unsupported(f"onnxruntime lacks a kernel for {path.name}: {text}") from error
-        hint = "convert with a lower --opset" if "opset" in text.lower() or "implementation for" in text else ""
-        raise ConvertError(f"onnxruntime does not load {path.name}: {text}", hint=hint) from error
+        raise NotLoaded(f"onnxruntime does not load {path.name}: {text}", hint=_loading_hint(text)) from error
+
+
+def _loading_hint(text: str) -> str:
+    """What to do where onnxruntime does not load a model, by what it says."""
+    if "is not a registered function/op" in text:
+        return (
+            "say what the operator computes in a file of rules, with a kernel: --rules FILE.py (see Custom "
+            "operators in README.md); --no-verify leaves out the run"
+        )
+    if "opset" in text.lower() or "implementation for" in text:
+        return "convert with a lower --opset"
+    return (
+        "onnx.checker.check_model(path, full_check=True) says what is wrong in the file; --no-verify leaves out the run"
+    )
 
 
 def _cast_feed(value: np.ndarray, kind: str) -> Any:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from convert.options import Options
-    from convert.report import Report
+    from convert.report import Node, Report
     from convert.source import Source
 
     from .rules import tf_op as tf_op  # as type checkers do not see through __getattr__
@@ -73,6 +73,15 @@ def skeleton(operator: str) -> str:
     found = opdefs.find(operator)
     signature = "" if found is None else f"{operator}({', '.join(a.name for a in found.inputs)})"
     return written(tf_op, operator, opdefs.schema(operator), signature, __name__, "tf_op")
+
+
+def list_nodes(source: Source, options: Options) -> list[Node] | None:
+    """The nodes of a frozen graph or a checkpoint's, by the names that `--outputs` takes; None of any other kind."""
+    if source.kind not in READS["outputs"]:
+        return None
+    from .files.listing import list_nodes
+
+    return list_nodes(source, options)
 
 
 def prepare(source: Source, options: Options) -> None:

@@ -6,6 +6,7 @@ table of positions, halves that have to be whole. What the graph's own constants
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, islice, product, takewhile
 from math import isqrt, prod
@@ -68,7 +69,7 @@ def search_sizes(
     tried = list(islice(_that_fit(graph, _candidates(graph, usual)), _MOST_TRIED))
     runs = _probe(source, graph, tried, options, limits, PROBE_FIRST, spans)
     if True not in runs:
-        raise type(error)(_refusal(error, tried, free), hint=_remedy(graph, free))
+        raise type(error)(_refusal(error, tried, free), hint=error.hint or _remedy(error, graph, free))
     first = tried[runs.index(True)]
     others = list(islice(_that_fit(graph, _variants(graph, first)), _MOST_TRIED))
     inner = [n for n in free if not free[n]]
@@ -98,7 +99,17 @@ def _refusal(error: ConvertError, tried: Sequence[Sizes], free: Iterable[str]) -
     return f"{error.sentence}; it runs at none of the sizes that were tried: {sizes}{more}"
 
 
-def _remedy(graph: ir.Model, free: Iterable[str]) -> str:
+OTHER_INPUTS = "give inputs that the model takes with --inputs data.npz"
+_OUT_OF_RANGE = re.compile(
+    r"out of (data )?(bounds|range)|out-of-bounds|is not in \[|indices? .*must be", re.IGNORECASE
+)
+"""What runtimes say of an index that a table has no row for."""
+
+
+def _remedy(error: ConvertError, graph: ir.Model, free: Iterable[str]) -> str:
+    """What the user can say so that the source runs, by what it said of the inputs that were tried."""
+    if _OUT_OF_RANGE.search(error.message):
+        return f"it looks up numbers that its tables do not have: {OTHER_INPUTS}"
     specs = []
     for value in graph.graph.inputs:
         dims = known_dims(value)

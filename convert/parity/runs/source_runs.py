@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from convert.errors import BrokenPackage, ConvertError, ResourceLimit, Unsupported, UsageError
+from convert.errors import BrokenPackage, ConvertError, NotLoaded, ResourceLimit, Unsupported, UsageError
 from convert.notes import Note
 from convert.options import Options
 from convert.parity.evidence import RunOutputs
@@ -22,7 +22,7 @@ from convert.parity.inputs.feeds import (
     size_facts,
 )
 from convert.parity.inputs.size_guards import broken_guards, fit_sizes
-from convert.parity.inputs.size_search import describe_search, search_sizes
+from convert.parity.inputs.size_search import OTHER_INPUTS, describe_search, search_sizes
 from convert.parity.method import VerifyMethod
 from convert.source import Source
 
@@ -110,7 +110,7 @@ def run_where_it_runs(
             refused = refusal.error
     given = [feed for feed in feeds if feed.label == GIVEN]
     if not given:
-        raise refused
+        raise refused if refused.hint else type(refused)(refused.message, hint=OTHER_INPUTS)
     if integers := _with_integers_of(given[0], graph, draw):
         note = Note(
             "the source runs on no integers that were drawn: compared with the example's (--inputs gives others)",
@@ -198,7 +198,7 @@ def _run(run: Run, feeds: Sequence[Feed]) -> tuple[RunOutputs, list[Feed]]:
         if ran + 1 < len(taken) and taken[ran].uneven:
             return _run(run, [feed for feed in feeds if feed is not taken[ran]])
         return runs, taken[:ran]
-    except (RunFailure, Unsupported, ResourceLimit, UsageError, BrokenPackage):
+    except (RunFailure, Unsupported, ResourceLimit, UsageError, BrokenPackage, NotLoaded):
         raise
     except ConvertError as error:
         raise _SourceRefusal(error) from error

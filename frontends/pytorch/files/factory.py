@@ -273,8 +273,9 @@ def _without_call(place: str, call: str) -> str:
     for keyword in tree.keywords if isinstance(tree, ast.Call) else ():
         if keyword.arg is not None:
             value = keyword.value
-            bare = isinstance(value, ast.Constant) and parse_model_args([f"x={value.value}"]) == {"x": value.value}
-            text = str(value.value) if isinstance(value, ast.Constant) and bare else ast.unparse(value)
+            content = value.value if isinstance(value, ast.Constant) else None
+            bare = isinstance(content, str) and parse_model_args([f"x={content}"]) == {"x": content}
+            text = str(content) if bare else ast.unparse(value)
             options.append(f"--model-arg {shlex.quote(f'{keyword.arg}={text}')}")
     if len(options) == 1 and not call.endswith("()"):
         options.append("--model-arg NAME=VALUE")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from convert.errors import BadInput, ConvertError, UsageError
+from convert.nearest import did_you_mean
 from convert.options import Options
+from convert.report import Node as ListedNode
 from convert.report import Report
 
 from ..graph import opdefs
@@ -21,11 +24,13 @@ from ..program import Program, ProgramInput, lower
 from ..runner.allowed import check_graph
 from ..runner.graph_signature import PLACEHOLDERS, unread_nodes
 
+_IN_MEMORY = "the GraphDef"
+
 
 def read_frozen(path: Path, options: Options, report: Report) -> Program:
     """The program in a `.pb` file. Raises `BadInput` if it is not a GraphDef, `UsageError` for unknown tensor names."""
     buffer = open_buffer(path)
-    graph = _parse_graph(buffer, str(path))
+    graph = parse_graph(buffer, str(path))
     if not options.trust:
         check_graph(graph, path, options, unknown=False)
     return program_between(graph, graph.node, path.stem, str(path), options, report, buffer)
@@ -33,12 +38,13 @@ def read_frozen(path: Path, options: Options, report: Report) -> Program:
 
 def program_from_message(graph: Any, options: Options, report: Report) -> Program:
     """The program in a GraphDef in memory."""
-    buffer, label = memoryview(graph.SerializeToString()), "the GraphDef"
-    message = _parse_graph(buffer, label)
+    buffer, label = memoryview(graph.SerializeToString()), _IN_MEMORY
+    message = parse_graph(buffer, label)
     return program_between(message, message.node, "graph", label, options, report, buffer)
 
 
-def _parse_graph(buffer: memoryview, label: str) -> Any:
+def parse_graph(buffer: memoryview, label: str) -> Any:
+    """The GraphDef in a buffer. Raises `BadInput` where there is none."""
     graph = parse_message(buffer, "GraphDef", label)
     if not graph.node or any(not n.op or not n.name for n in graph.node):
         raise BadInput(f"{label} is not a GraphDef with nodes", hint="is it a SavedModel? then give its folder")
@@ -51,10 +57,12 @@ def program_between(
     """The program between the tensors that the user names; what is not named is found by the shape of `candidates`."""
     whole = body_from_graph(graph, name, [], [])
     functions = {f.signature.name: f for f in graph.library.function}
-    outputs = [_parse_reference(whole, o) for o in options.outputs] or list(_unread_tensors(candidates, functions))
+    outputs = [_parse_reference(whole, o, label) for o in options.outputs] or list(
+        _unread_tensors(candidates, functions)
+    )
     if not outputs:
         raise BadInput(f"{label} has no node that could be an output", hint="name them with --outputs")
-    named = [_parse_reference(whole, s.name) for s in options.inputs if s.name]
+    named = [_parse_reference(whole, s.name, label) for s in options.inputs if s.name]
     bodies: dict[str, FunctionBody] = {}
     whole = structure_control_flow(FunctionBody(name, whole.nodes, [r.node for r in named], outputs), bodies)
     starts = _input_nodes(whole, named, whole.results)
@@ -70,19 +78,58 @@ def program_between(
         found = _outputs_as_inputs(Program(name, before, sources, cut, functions, buffer=buffer, bodies=bodies))
         inputs = [found.get(i.name, i) for i in inputs]
     if not options.outputs:
+        # With one of each, there is no choice.
+        plain = len(outputs) == 1 and len(inputs) == 1
         report.note(
-            f"outputs found by the graph's shape: {', '.join(map(_ref_name, outputs))} (--outputs names others)",
-            code="found-outputs",
+            f"outputs found by the graph's shape: {', '.join(map(_ref_name, outputs))} (--outputs names others, "
+            f"{_listing(label)} lists all)",
+            code="found-outputs" if plain else "guessed-outputs",
         )
     tables = filled_tables(body_from_graph(graph, name, [], []), functions, [], buffer)
     names = [_ref_name(o) for o in outputs]
-    return Program(name, body, inputs, names, functions, buffer=buffer, bodies=bodies, tables=tables, cuttable=True)
+    return Program(
+        name,
+        body,
+        inputs,
+        names,
+        functions,
+        _values_elsewhere(label),
+        buffer=buffer,
+        bodies=bodies,
+        tables=tables,
+        cuttable=True,
+    )
 
 
-def _parse_reference(body: FunctionBody, text: str) -> Ref:
+def _listing(label: str) -> str:
+    """The command that lists the nodes of a graph."""
+    if label == _IN_MEMORY:
+        return "convert.inspect(graph, nodes='*')"
+    return f"`convert inspect {shlex.quote(label)} --nodes '*'`"
+
+
+def _values_elsewhere(label: str) -> Callable[[str, str], Any]:
+    """What asks for the value of a variable, which a graph that is not frozen has in another file."""
+
+    def refuse(node: str, shared: str) -> Any:
+        folder = Path(label).parent
+        beside = sorted(p for p in folder.glob("*.meta")) if label != _IN_MEMORY else []
+        raise BadInput(
+            f"{label} is not frozen: the value of its variable {shared or node!r} is in another file",
+            hint=f"name the checkpoint that it belongs to: {beside[0]}"
+            if beside
+            else "name the SavedModel, or the .meta file of the checkpoint, that it was saved with; or freeze it: "
+            "tf.compat.v1.graph_util.convert_variables_to_constants",
+        )
+
+    return refuse
+
+
+def _parse_reference(body: FunctionBody, text: str, label: str) -> Ref:
     ref = Ref.parse(text)
     if ref.node not in body.nodes:
-        raise UsageError(f"the graph has no node {ref.node!r}", hint="`convert inspect` lists inputs and outputs")
+        near = did_you_mean(ref.node, body.nodes)
+        raise UsageError(f"the graph has no node {ref.node!r}", hint=f"{near}{_listing(label)} lists all")
     return ref
 
 
@@ -105,6 +152,15 @@ def _output_count(node: Any, functions: dict[str, Any]) -> int:
         return len(called.signature.output_arg)
     counts = {n: v.i if v.WhichOneof("value") == "i" else v.list.type for n, v in node.attr.items()}
     return sum(arg.count(counts) for arg in op.outputs)
+
+
+def node_rows(graph: Any) -> list[ListedNode]:
+    """The nodes of a GraphDef, each with its tensors as `--outputs` names them."""
+    functions = {f.signature.name: f for f in graph.library.function}
+    return [
+        ListedNode(n.name, n.op, tuple(_ref_name(Ref(n.name, "", i)) for i in range(_output_count(n, functions))))
+        for n in graph.node
+    ]
 
 
 def _input_nodes(body: FunctionBody, named: list[Ref], outputs: list[Ref]) -> list[Node]:

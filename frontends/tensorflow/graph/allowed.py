@@ -33,6 +33,10 @@ REASONS = {
 }
 UNKNOWN = "is not known to do nothing but compute"
 HINT = "if you trust the file, add --trust; else export the model for inference, without its input pipeline"
+PROGRAM_HINT = (
+    "no conversion reads such a program: export the model with TensorFlow's own operators "
+    "(from JAX: jax2tf.convert(f, native_serialization=False))"
+)
 
 
 def _is_inner_source(source: bytes) -> bool:
@@ -83,7 +87,17 @@ def refuse_effects(
 def refuse_listed(label: str, problems: Sequence[Problem]) -> None:
     """Raise `UnsafeInput` with every one of `problems`, if there are any."""
     if problems:
-        raise UnsafeInput(f"{label} holds operators that may do more than compute:", hint=HINT, items=problems)
+        compiled = any(is_compiled(problem.at.operator) for problem in problems)
+        raise UnsafeInput(
+            f"{label} holds operators that may do more than compute:",
+            hint=PROGRAM_HINT if compiled else HINT,
+            items=problems,
+        )
+
+
+def is_compiled(operator: str) -> bool:
+    """Whether an operator runs a program of XLA's or MLIR's: no rule reads that, trusted or not."""
+    return effects().get(operator) == "program" and any(name in operator for name in ("Xla", "Mlir"))
 
 
 def operator_problem(operator: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from convert.errors import Location, Problem, UnsafeInput, Unsupported
 
-from .allowed import unsafe_operators
+from .allowed import PROGRAM_HINT, is_compiled, operator_problem, unsafe_operators
 
 UNSAFE = frozenset(unsafe_operators()) | {"BigQueryReader", "GenerateBigQueryReaderPartitions"}
 """Operators that read or write files, talk to other machines or call Python when the graph is run, and their like."""
@@ -54,9 +54,9 @@ def refuse_unsafe(operators: Iterable[tuple[str, Location]]) -> None:
         if operator in UNSAFE:
             found.setdefault(operator, []).append(at)
     if found:
-        why = "touches files, other machines or Python"
+        compiled = any(map(is_compiled, found))
         raise UnsafeInput(
             "the model holds operators that a conversion never follows:",
-            items=[Problem(why, places[0], len(places)) for places in found.values()],
-            hint="export the model for inference, without its input pipeline",
+            items=[Problem(operator_problem(name), places[0], len(places)) for name, places in found.items()],
+            hint=PROGRAM_HINT if compiled else "export the model for inference, without its input pipeline",
         )

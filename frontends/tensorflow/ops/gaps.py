@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from ..graph.allowed import operator_problem
 from ..graph.refused import CHANGES, STATE, UNSAFE
 from ..rules import tf_op
 
 tf_op.gap("trains the model, or changes a table or a queue: variables alone can be state", *sorted(STATE - CHANGES))
-tf_op.gap("touches files, other machines or Python", *sorted(UNSAFE))
+for _name in sorted(UNSAFE):
+    tf_op.gap(operator_problem(_name), _name)
 tf_op.gap(
     "ONNX has no such operator on strings",
     "StringLength", "StringNGrams",
