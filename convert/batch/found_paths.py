@@ -15,9 +15,10 @@ from convert.files.folders import real_path
 
 @dataclass
 class PassedOver:
-    """What of a folder was left out: files that are no models, links to too much, what cannot be read and why."""
+    """What is left out: files that are no models, excluded ones, links to too much, and why folders are unreadable."""
 
     files: list[Path] = field(default_factory=list)
+    excluded: list[Path] = field(default_factory=list)
     links: list[Path] = field(default_factory=list)
     unreadable: dict[Path, str] = field(default_factory=dict)
 

@@ -47,6 +47,11 @@ class History:
         """What a task that has ended has made at `output`, whatever its key was; None where no record tells."""
         return self._ended.get(self._place(output), {}).get("made")
 
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """The last records of all tasks that have ended."""
+        return list(self._ended.values())
+
     def is_ours(self, output: Path | Url) -> bool:
         """True if a run of this journal has begun to write `output`, which may hence be replaced."""
         return self._place(output) in self._begun

@@ -8,8 +8,9 @@ import re
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +85,11 @@ def plan_tasks(
     seconds: float,
     memory: int | None,
     passed: PassedOver | None = None,
+    exclude: Sequence[str] = (),
 ) -> list[Task]:
     """The tasks that `what` stands for: manifests (`.toml`), folders, globs and files, for each format in `to`.
 
-    passed: what was left out of folders is added to it.
+    passed: what was left out is added to it. exclude: patterns of names and paths whose models are left out.
 
     Models are called as their files are, without the suffix where no other has the name. What a manifest says itself
     comes before what is given here. Raises `UsageError` for a format or option that there is not, for two tasks with
@@ -113,11 +115,29 @@ def plan_tasks(
         tasks += _tasks_per_format(base, name if count[name] == 1 else name + source.suffix, source, list(to))
     for item, problem in problems.items():
         tasks += _failed_tasks(base, item, problem, list(to))
+    tasks = _without_excluded(tasks, exclude, passed)
     failed = [task for task in tasks if task.problem is not None]
     if failed and len(failed) == len(tasks) and failed[0].problem is not None:
         raise failed[0].problem
     _check_places([task for task in tasks if task.problem is None], output)
     return tasks
+
+
+def _without_excluded(tasks: list[Task], exclude: Sequence[str], passed: PassedOver) -> list[Task]:
+    """Return the tasks whose source no pattern matches: its name, its path or a folder that it lies in.
+
+    Raises `UsageError` where none is left.
+    """
+
+    def is_excluded(path: Path) -> bool:
+        names = (path.name, *(parent.name for parent in path.parents), str(path))
+        return any(fnmatchcase(name, pattern.rstrip("/")) for pattern in exclude for name in names)
+
+    kept = [task for task in tasks if not is_excluded(task.source)]
+    passed.excluded += dict.fromkeys(task.source for task in tasks if is_excluded(task.source))
+    if tasks and not kept:
+        raise UsageError("--exclude leaves out every model", hint="leave it out, or give a narrower pattern")
+    return kept
 
 
 def _check_places(tasks: list[Task], output: Path | Url) -> None:

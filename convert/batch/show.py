@@ -20,13 +20,14 @@ from convert.text import visible
 Record = dict[str, Any]
 
 _LONG = 200  # characters of a cause
+_SHOWN = 20  # changes of one kind
 
 
 class LineView:
     """Results on stdout: a line for each task that ends, plain or JSON."""
 
-    def __init__(self, total: int, as_json: bool, quiet: bool) -> None:
-        self.total, self.as_json, self.quiet = total, as_json, quiet
+    def __init__(self, total: int, as_json: bool, quiet: bool, verbose: bool = False) -> None:
+        self.total, self.as_json, self.quiet, self.verbose = total, as_json, quiet, verbose
         self.done = 0
 
     def started(self, task: Task) -> None:
@@ -38,13 +39,17 @@ class LineView:
             echo_json(json.dumps(record, ensure_ascii=False))
         elif not self.quiet or record["outcome"] not in GOOD:
             echo(f"[{self.done}/{self.total}] {record_line(record)}")
+            for line in detail_lines(record) if self.verbose else ():
+                echo(f"      {line}")
+        if os.environ.get("GITHUB_ACTIONS") == "true" and record["outcome"] not in GOOD:
+            echo(annotation(record), err=True)
 
 
 class TableView(LineView):
     """The tasks that are running, the last that ended, how far it is and how long it will take, on a terminal."""
 
-    def __init__(self, total: int, console: Any) -> None:
-        super().__init__(total, False, False)
+    def __init__(self, total: int, console: Any, verbose: bool = False) -> None:
+        super().__init__(total, False, False, verbose)
         self.console = console
         self.running: dict[str, tuple[str, float]] = {}
         self.counts: Counter[str] = Counter()
@@ -65,6 +70,8 @@ class TableView(LineView):
         line = Text(visible(record_line(record)))
         line.stylize(_outcome_color(record["outcome"]), 0, len(record["outcome"]))
         self.console.print(line, soft_wrap=True)
+        for detail in detail_lines(record) if self.verbose else ():
+            self.console.print(Text(f"      {visible(detail)}"), soft_wrap=True)
         self.done += 1
 
     def seconds_left(self) -> float | None:
@@ -103,15 +110,15 @@ def _outcome_color(outcome: str) -> str:
 
 
 @contextmanager
-def output_view(total: int, as_json: bool, quiet: bool) -> Iterator[LineView]:
-    """The view that fits where stdout goes."""
+def output_view(total: int, as_json: bool, quiet: bool, verbose: bool = False) -> Iterator[LineView]:
+    """The view that fits where stdout goes. verbose: with the verdict's numbers and the notes of each task."""
     if as_json or quiet or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
-        yield LineView(total, as_json, quiet)
+        yield LineView(total, as_json, quiet, verbose)
         return
     from rich.console import Console
     from rich.live import Live
 
-    view = TableView(total, Console())
+    view = TableView(total, Console(), verbose)
     with Live(console=view.console, get_renderable=view.render, refresh_per_second=4, transient=True):
         yield view
 
@@ -132,6 +139,31 @@ def record_line(record: Record) -> str:
     return (
         f"{record['outcome']:<12} {record['name']} → {record['format']} ({record['seconds']:.1f} s{again}{before}){why}"
     )
+
+
+def detail_lines(record: Record) -> list[str]:
+    """Return what a line leaves out: what the verdict says of each output, and the notes."""
+    report = record.get("report", {})
+    outputs = (report.get("verdict") or {}).get("outputs", [])
+    numbers = [
+        f"{o['name']}: error {o['error']:.1e}, noise floor {o['floor']:.1e}"
+        for o in outputs
+        if isinstance(o.get("error"), (int, float)) and isinstance(o.get("floor"), (int, float))
+    ]
+    notes = [note if isinstance(note, str) else f"{note['text']}  [{note['code']}]" for note in report.get("notes", [])]
+    return [*numbers, *(f"note: {text}" for text in notes)]
+
+
+def annotation(record: Record) -> str:
+    """Return a line that GitHub's workflows show at the file, as they escape it."""
+
+    def escaped(text: str, more: str = "") -> str:
+        for sign in "%\r\n" + more:
+            text = text.replace(sign, f"%{ord(sign):02X}")
+        return text
+
+    place, title = escaped(str(record["source"]), ":,"), escaped(_label(record), ":,")
+    return f"::error file={place},title={title}::{record['outcome']}: {escaped(reason(record))}"
 
 
 def reason(record: Record) -> str:
@@ -245,6 +277,12 @@ def show_summary(totals: dict[str, Any]) -> None:
         echo("unsupported, by the number of conversions that need it:")
         for operator, count in list(totals["unsupported"].items())[:20]:
             echo(f"  {count:>4}  {operator}")
+    for kind, lines in totals.get("changes", {}).items():
+        echo(f"{kind}: {len(lines)}")
+        for line in lines[:_SHOWN]:
+            echo(f"  {line}")
+        if lines[_SHOWN:]:
+            echo(f"  and {len(lines) - _SHOWN} more")
     if found := totals.get("coverage"):
         echo(
             f"operators: {found['operators']} kinds in {found['nodes']} nodes"

@@ -7,12 +7,15 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from convert.cli.limit_options import LimitOptions
 from convert.cli.verb_command import VerbCommand, complete_formats
+
+if TYPE_CHECKING:
+    from convert.batch.found_paths import PassedOver
 
 
 @click.command(
@@ -55,8 +58,14 @@ from convert.cli.verb_command import VerbCommand, complete_formats
     metavar="FILE.html",
     help="Write a page of all results, and one for each model beside it.",
 )
+@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE.xml",
+              help="Write the results as JUnit's XML, for CI.")  # fmt: skip
+@click.option("--compare-with", type=click.Path(path_type=Path), metavar="JOURNAL",
+              help="Tell what has changed since another batch: failures, sizes, errors.")  # fmt: skip
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out models by their names or paths; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each task, and one for the summary.")
 @click.option("-q", "--quiet", is_flag=True, help="Lines for failures only.")
+@click.option("-v", "--verbose", is_flag=True, help="Errors of each output, and the notes.")
 def batch(
     what: Sequence[str],
     to: Sequence[str],
@@ -77,8 +86,12 @@ def batch(
     redo_failed: bool,
     dry_run: bool,
     report: Path | None,
+    junit: Path | None,
+    compare_with: Path | None,
+    exclude: Sequence[str],
     as_json: bool,
     quiet: bool,
+    verbose: bool,
 ) -> None:
     """Convert many models, each in its own process; go on where a run was ended.
 
@@ -89,7 +102,9 @@ def batch(
     from convert.cli.signals import raise_in_main_thread
 
     def work() -> None:
+        from convert.batch import junit as junit_results
         from convert.batch import run, show, storage
+        from convert.batch.changes import changes, earlier_records
         from convert.batch.found_paths import PassedOver
         from convert.batch.journal import NAME as journal_name
         from convert.batch.plan import plan_tasks
@@ -98,7 +113,6 @@ def batch(
         from convert.files.output_place import check_apart
         from convert.files.side_files import check_side_file, is_page
         from convert.terminal import echo, echo_json
-        from convert.text import counted
 
         names = list(what)
         if not names and not sys.stdin.isatty():
@@ -118,21 +132,15 @@ def batch(
         if isinstance(where, Path) and os.path.exists(where) and not where.is_dir():
             raise UsageError(f"{output} is a file, and outputs go to a folder", hint="give another -o")
         folder = journal or (where if isinstance(where, Path) else Path(storage.local_name(where)))
-        passed = PassedOver()
-        tasks = plan_tasks(names, to, where, options, seconds, size, passed)
+        passed, before = PassedOver(), None if compare_with is None else earlier_records(compare_with)
+        tasks = plan_tasks(names, to, where, options, seconds, size, passed, exclude)
         check_apart(folder / journal_name, sources := [task.source for task in tasks], "give another --journal or -o")
         if report is not None:
             check_side_file(report, is_page, "--report", sources)
-        for word, reason, paths in (
-            ("file", "not a model", passed.files),
-            ("link", "to a large folder elsewhere", passed.links),
-        ):
-            if paths and not quiet:
-                first = ", ".join(map(str, paths[:5])) + (" …" if paths[5:] else "")
-                echo(f"note: {counted(len(paths), word)} passed over, {reason}: {first}", err=True)
-        for message in passed.unreadable.values():
-            echo(f"note: {message}; its models are left out", err=True)
-        with show.output_view(len(tasks), as_json, quiet) as view:
+        if junit is not None:
+            check_side_file(junit, junit_results.is_results, "--junit", sources)
+        _tell_passed_over(passed, quiet)
+        with show.output_view(len(tasks), as_json, quiet, verbose) as view:
             if dry_run:
                 records = run.dry_run(
                     tasks, folder, view, jobs=jobs, force=force, redo_failed=redo_failed, warm=not cold, on=on
@@ -144,21 +152,42 @@ def batch(
                         warm=not cold, on=on,
                     )  # fmt: skip
         answer = show.summary(records) | ({"coverage": show.coverage(records)} if dry_run else {})
+        if before is not None:
+            answer["changes"] = changes(records, before)
         if report is not None:
             from convert.pages import zoo
 
             zoo.write(report, records, answer, command_line())
+        if junit is not None:
+            junit_results.write(junit, records)
         if as_json:
             echo_json(json.dumps({"summary": answer}, ensure_ascii=False))
         else:
             show.show_summary(answer)
-            if report is not None:
-                echo(f"report: {report}")
-            if not dry_run:
-                echo(f"journal: {folder / journal_name}")
+            places = {"report": report, "junit": junit, "journal": None if dry_run else folder / journal_name}
+            for word, place in places.items():
+                if place is not None:
+                    echo(f"{word}: {place}")
         sys.exit(0 if answer["ok"] and not passed.unreadable else 1)
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # Schedulers ask for an end by SIGTERM: what runs is killed then, as on Ctrl-C.
     raise_in_main_thread()
     exit_on_error(work, 0, "batch" if as_json else None)
+
+
+def _tell_passed_over(passed: PassedOver, quiet: bool) -> None:
+    """Say what of the folders is left out; what cannot be read is told in any case, as models may be there."""
+    from convert.terminal import echo
+    from convert.text import counted
+
+    for word, reason, paths in (
+        ("file", "not a model", passed.files),
+        ("link", "to a large folder elsewhere", passed.links),
+        ("model", "by --exclude", passed.excluded),
+    ):
+        if paths and not quiet:
+            first = ", ".join(map(str, paths[:5])) + (" …" if paths[5:] else "")
+            echo(f"note: {counted(len(paths), word)} passed over, {reason}: {first}", err=True)
+    for message in passed.unreadable.values():
+        echo(f"note: {message}; its models are left out", err=True)

@@ -16,12 +16,14 @@ from convert.nearest import nearest
 COMMON = "Used most"
 SECTIONS = ("Input", "Output", "Verification", "Safety", "Work", "Advanced")
 _SECTION_OF = {
-    "Input": ("inputs", "model", "model_args", "code", "outputs", "signature", "trace", "rules", "names", "origin"),
-    "Output": ("to", "output", "layout", "skip_existing", "force", "dry_run"),
+    "Input": ("inputs", "model", "model_args", "code", "outputs", "signature", "trace", "rules", "names", "origin",
+              "exclude"),
+    "Output": ("to", "output", "layout", "skip_existing", "force", "dry_run", "junit"),
     "Verification": ("verify", "arrays", "images", "image_as", "save_inputs", "page", "report", "seeds", "rtol",
                      "atol", "pairs"),
     "Safety": ("trust", "timeout", "memory"),
-    "Work": ("jobs", "engine", "ray_address", "cpus", "retries", "cold", "redo_failed", "journal"),
+    "Work": ("jobs", "engine", "ray_address", "cpus", "retries", "cold", "redo_failed", "journal",
+             "compare_with"),
 }  # fmt: skip
 """Which section of the help an option stands in, by the name of its parameter; any other is in the last one."""
 

@@ -11,6 +11,7 @@ import onnx
 import pytest
 
 from convert.batch import run, show, task_key
+from convert.batch.found_paths import PassedOver
 from convert.batch.plan import Task, plan_tasks, task_arguments
 from convert.errors import BadInput, UsageError
 from convert.files import letter_case
@@ -386,3 +387,19 @@ def test_what_is_not_there_is_recorded_with_its_hint(tmp_path: Path) -> None:
         assert record["reason"].startswith("there is no file or folder")
         assert record["report"]["error"]["hint"] == f"did you mean {tmp_path / 'net.onnx'}?"
     assert "nett" not in (tmp_path / "out/journal.jsonl").read_text()
+
+
+@pytest.mark.parametrize(("patterns", "left"), [
+    ([], ["a", "old/b", "old/c"]), (["old"], ["a"]), (["old/"], ["a"]), (["b.*"], ["a", "old/c"]),
+    (["*/old/c.onnx", "a.onnx"], ["old/b"]), (["nothing"], ["a", "old/b", "old/c"]),
+])  # fmt: skip
+def test_models_are_excluded_by_name_folder_or_path(tmp_path: Path, patterns: list[str], left: list[str]) -> None:
+    (tmp_path / "zoo" / "old").mkdir(parents=True)
+    for name in ("a", "old/b", "old/c"):
+        (tmp_path / "zoo" / f"{name}.onnx").write_bytes(b"x")
+    passed = PassedOver()
+    tasks = plan_tasks([str(tmp_path / "zoo")], ["tf"], tmp_path / "out", {}, 1.0, None, passed, patterns)
+    assert [task.name for task in tasks] == left
+    assert len(passed.excluded) == 3 - len(left)
+    with pytest.raises(UsageError, match="leaves out every model"):
+        plan_tasks([str(tmp_path / "zoo")], ["tf"], tmp_path / "out", {}, 1.0, None, passed, ["*.onnx"])

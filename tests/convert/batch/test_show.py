@@ -156,3 +156,20 @@ def test_on_a_terminal_it_is_a_table(tmp_path: Path) -> None:
     assert "converted\x1b[0m    a → onnx" in text
     assert "1 converted" in text.splitlines()[-2]
     assert text.splitlines()[-1] == f"journal: {tmp_path / 'out' / 'journal.jsonl'}"
+
+
+def test_more_lines_and_lines_for_ci(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = [{"name": "y", "error": 3e-7, "floor": 2e-7}, {"name": "z", "error": None, "floor": None}]
+    notes = [{"code": "a-code", "level": "info", "text": "a note"}, "one of an older version"]
+    done = record("a", "verified", report={"verdict": {"outputs": outputs}, "notes": notes})
+    show.LineView(1, False, False, True).ended(done)
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "      y: error 3.0e-07, noise floor 2.0e-07",
+        "      note: a note  [a-code]",
+        "      note: one of an older version",
+    ]
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    for each in (done, record("b,c:d", "crash", reason="100 %\nof it")):
+        show.LineView(1, True, False).ended(each)
+    told = capsys.readouterr().err
+    assert told == "::error file=zoo/b%2Cc%3Ad.pt,title=b%2Cc%3Ad → onnx::crash: 100 %25%0Aof it\n"
