@@ -427,6 +427,12 @@ _ROWS = (
         "pairs outputs with different names.",
     ),
     NoteCode(
+        "not-timed",
+        ACTION,
+        "Runs of the source or the target were not timed.",
+        "`--time` could not measure them. Example: a model in memory of a framework that is run by its file only.",
+    ),
+    NoteCode(
         "limited-inputs",
         ACTION,
         "The models were compared on a narrower choice of inputs than usual.",

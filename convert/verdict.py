@@ -205,6 +205,8 @@ class Verdict(Lowered):
     """Of two artefacts whose outputs differ: weights of the same names that do, those first that differ most."""
     generation: GenerationVerdict | None = None
     """Of a decoder with a cache: whether it generates the tokens that its source generates."""
+    latency: Latency | None = None
+    """How long runs of both take, if it was asked for."""
 
     @property
     def exit_code(self) -> int:
@@ -252,6 +254,27 @@ class GenerationVerdict:
             rows = counted(self.rows, "row")
             return f"the same {self.tokens} tokens as the source's, greedily through the cache, in {rows}"
         return f"{self.status}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Seconds of one run of source and target on the same inputs, as a median of `rounds`, on a machine of `cpus`."""
+
+    source: float
+    target: float
+    inputs: str
+    rounds: int
+    cpus: int
+
+    def __str__(self) -> str:
+        ratio = f" ({self.target / self.source:.2f}×)" if self.source else ""
+        times = f"source {_milliseconds(self.source)}, target {_milliseconds(self.target)}{ratio}"
+        how = f"medians of {counted(self.rounds, 'round')}, {counted(self.cpus, 'CPU')}"
+        return f"{times} for a run on {self.inputs}; {how}"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 @dataclass(frozen=True)

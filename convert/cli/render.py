@@ -184,6 +184,8 @@ def _verdict(done: Report, notes: Sequence[Note], verbose: int) -> None:
             echo(f"    {part.name}: SQNR {part.sqnr:.1f} dB, slope {part.slope:.4f}, offset {part.offset:+.1e}")
     if verdict.generation is not None:
         echo(f"  generation: {verdict.generation}")
+    if verdict.latency is not None:
+        echo(f"  time: {verdict.latency}")
     _weights(verdict)
     _failure(verdict)
     if verbose:

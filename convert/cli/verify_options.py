@@ -31,6 +31,7 @@ class VerifyOptions:
     atol: float | None
     save_inputs: Path | None
     page: Path | None
+    timed: bool = False
 
     def method(self, limits: Limits) -> VerifyMethod:
         """How to verify, with runs of models under `limits`.
@@ -56,6 +57,7 @@ class VerifyOptions:
             atol=self.atol,
             limits=limits,
             profile=self.page is not None,
+            time=self.timed,
             save=self.save_inputs,
         )
 
@@ -113,6 +115,7 @@ _OPTIONS = [
                  help="Write the inputs that the verdict was made on."),
     click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE.html",
                  help="Write a page with the verdict, plots of the errors and the worst elements."),
+    click.option("--time", "timed", is_flag=True, help="Measure how long runs of source and target take, too."),
     click.option("--seeds", default=3, show_default=True, help="How many sets of random inputs."),
     click.option("--rtol", type=float, help="Judge by this relative tolerance instead of the noise floor."),
     click.option("--atol", type=float, help="Judge by this absolute tolerance instead of the noise floor."),
@@ -133,9 +136,10 @@ def with_verify_options(command: Callable[..., Any]) -> Callable[..., Any]:
         atol: float | None,
         save_inputs: Path | None,
         page: Path | None,
+        timed: bool,
         **rest: Any,
     ) -> Any:
-        verify_options = VerifyOptions(arrays, images, image_as, seeds, rtol, atol, save_inputs, page)
+        verify_options = VerifyOptions(arrays, images, image_as, seeds, rtol, atol, save_inputs, page, timed)
         return command(*args, verify_options=verify_options, **rest)
 
     for option in reversed(_OPTIONS):

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from convert.errors import ConvertError, Location, Problem, Unsupported, restored
 from convert.notes import note_from_json
 from convert.report import ChainStep, Report, Tensor
-from convert.verdict import Divergence, Element, OutputVerdict, SetErrors, Slice, Verdict, WeightDifference
+from convert.verdict import Divergence, Element, Latency, OutputVerdict, SetErrors, Slice, Verdict, WeightDifference
 
 T = TypeVar("T")
 
@@ -46,6 +46,8 @@ def verdict_from_json(data: Mapping[str, Any]) -> Verdict:
     found.notes = list(map(note_from_json, data.get("notes", ())))
     found.outputs = [_output(row) for row in data.get("outputs", ())]
     found.weights = [_restored(WeightDifference, {**w, "shape": tuple(w["shape"])}) for w in data.get("weights", ())]
+    if isinstance(found.latency, dict):
+        found.latency = _restored(Latency, found.latency)
     if isinstance(found.divergence, dict):
         found.divergence = _restored(Divergence, found.divergence)
     return found

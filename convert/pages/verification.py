@@ -93,6 +93,8 @@ def _totals(done: Report) -> dict[str, str]:
     totals = {"outputs that agree": f"{agree} of {len(outputs)}"} if outputs else {}
     if verdict is not None and verdict.feeds:
         totals["sets of inputs"] = str(len(verdict.feeds))
+    if verdict is not None and verdict.latency is not None:
+        totals["time of a run"] = str(verdict.latency)
     if done.operators:
         totals["nodes"] = f"{sum(done.operators.values()):,}"
     if done.parameters:

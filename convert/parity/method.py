@@ -31,6 +31,8 @@ class VerifyMethod:
     limits: Limits = field(default_factory=Limits)
     profile: bool = False
     """Whether to measure the errors along the network too."""
+    time: bool = False
+    """Whether to measure how long runs of both take too."""
     save: Path | None = None
     """The `.npz` file that the inputs are written to."""
     target: Options = field(default_factory=Options)

@@ -41,6 +41,7 @@ from convert.parity.judge import Evidence, judge, without_foreign_float64
 from convert.parity.locate.places import locate, locate_source
 from convert.parity.method import VerifyMethod
 from convert.parity.runs.as_used import start
+from convert.parity.runs.latency import add_latency
 from convert.parity.runs.memory import is_scarce
 from convert.parity.runs.repeats import (
     child_results,
@@ -93,7 +94,7 @@ def verify(
             return verdict
 
         def judge_at(sizes: Sequence[Mapping[str, int]], spans: inputs.Spans) -> Verdict:
-            plain = replace(method, profile=False, save=None, seeds=len(sizes))
+            plain = replace(method, profile=False, time=False, save=None, seeds=len(sizes))
             return _verify(source, target, graph, options, plain, sizes, spans)
 
         return compare_beyond_claims(verdict, graph, judge_at)
@@ -175,6 +176,11 @@ def _verify(
     judged = replace(runs, target=[*runs.target, *followed.target])
     _judge_further(pair, verdict, every, judged, special, drawn=method.arrays is None and not sizes)
     _locate_defects(pair, verdict, feeds)
+    if method.time and feeds:
+        arrays = feeds[0].arrays
+        theirs = method.ends.feed(transpose_arrays(arrays, pair.permutations))
+        sides = (source, arrays, options), (target, theirs, method.target)
+        add_latency(verdict, *sides, feeds[0], method.limits)
     return verdict
 
 

@@ -61,6 +61,12 @@ GENERATE = "generate"
 
 HOW = "how"
 
+TIME = "time"
+"""Asked for like a precision: the seconds that a run on the one feed takes, measured several times."""
+
+_ROUNDS, _AT_ONCE, _ROUND_SECONDS, _TIMING_SECONDS = 5, 500, 0.2, 30.0
+"""How often it is measured; runs in a round at the most, and its seconds; seconds after which no round begins."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -311,6 +317,9 @@ def run_all(
         if precision == GENERATE:
             found[precision] = [_generated(runner, source, feeds[0], options)]
             continue
+        if precision == TIME:
+            found[precision] = [{"seconds": _timed(runner, source, feeds[0], options)}]
+            continue
         if precision in (PROBE, PROBE_FIRST):
             found[precision] = _probe(runner, source, feeds, options, once=precision == PROBE_FIRST)
             continue
@@ -394,6 +403,25 @@ def _probe(runner: plugin.Runner, source: Source, feeds: Feeds, options: Options
         except Exception:  # frameworks raise classes of their own
             found.append(False)
     return [{"runs": np.array(ran)} for ran in found]
+
+
+def _timed(runner: plugin.Runner, source: Source, feed: Mapping[str, np.ndarray], options: Options) -> np.ndarray:
+    """Return the seconds of a run in each round: what many runs take longer than one, without what loading takes."""
+
+    def seconds(count: int) -> float:
+        began = time.perf_counter()
+        runner.run(source, [feed] * count, precision="float32", options=options)
+        return time.perf_counter() - began
+
+    end = time.monotonic() + _TIMING_SECONDS
+    seconds(2)  # imports, and whatever else the first run does
+    count = 1
+    while (more := seconds(1 + count) - seconds(1)) < _ROUND_SECONDS / 4 and count < _AT_ONCE:
+        count = min(_AT_ONCE, max(2 * count, int(count * _ROUND_SECONDS / max(more, 1e-5))))
+    found = [more / count]
+    while len(found) < _ROUNDS and time.monotonic() < end:
+        found.append((seconds(1 + count) - seconds(1)) / count)
+    return np.maximum(found, 0.0)
 
 
 def _trace_arrays(

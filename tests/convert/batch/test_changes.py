@@ -52,5 +52,5 @@ def test_records_of_a_journal_or_its_folder(tmp_path: Path) -> None:
         assert [(key, r["outcome"]) for key, r in earlier_records(place).items()] == [(("a", "onnx"), "verified")]
     (tmp_path / "other.txt").write_text("nothing\n")
     for wrong in (tmp_path / "gone", tmp_path / "other.txt"):
-        with pytest.raises(BadInput, match="no journal|no record"):
+        with pytest.raises(BadInput, match=r"no journal|no record"):
             earlier_records(wrong)

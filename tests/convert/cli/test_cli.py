@@ -124,7 +124,7 @@ def test_errors_are_one_paragraph_with_an_exit_code(args: list[str | Path], code
 
 
 def test_without_input_options_the_model_tells_its_inputs() -> None:
-    given = ReadOptions((), "", (), "", False, False, ()).options()
+    given = ReadOptions((), "", (), (), (), "", False, False, ()).options()
     assert not make_options(given["inputs"], {}).without_inputs
     assert make_options([], {}).without_inputs
 
