@@ -158,6 +158,7 @@ def test_a_quantized_network_agrees_in_float64(tmp_path: Any) -> None:
     assert report.verdict.status == "PASS"
 
 
+@pytest.mark.skipif(tf.__version__.startswith("2.20."), reason="TensorFlow 2.20's converter writes no four bits")
 def test_integers_of_four_bits_of_tensorflow_lite_end_where_they_end(tmp_path: Path) -> None:
     """They are stored in bytes, which end later."""
     interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is the oracle")
