@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convert import plugin
-from convert.arguments import make_options, unread_options
+from convert.arguments import make_options, naming_large_inputs, unread_options
 from convert.destination import destination, exists_error
 from convert.errors import ConvertError, ParityError, UsageError, convert_errors
 from convert.files.companions import copy_companions
@@ -180,7 +180,7 @@ def _read(request: _Request, report: Report) -> tuple[ir.Model, ir.Model | None]
     source, form, options = request.source, request.form, request.options
     if request.verified:
         _warm_up(report, source.kind, target=form.kind, formats=[form.name])
-    with report.stage("read", _size(source)), paused_garbage_collection():
+    with report.stage("read", _size(source)), paused_garbage_collection(), naming_large_inputs(options, ()):
         model = read_model(source, options, report)
     describe(model, report)
     check_apart(request.place, _files_read(request, model))
@@ -310,7 +310,8 @@ def verify(
     _note_differences(graph, report, right.kind)
     method = method or VerifyMethod(arrays=dict(chosen.examples) or None, target=Options(trust=chosen.trust))
     method = replace(method, target=target_options(right, method.target, chosen))
-    report.verdict = verify_two(left, right, graph, chosen, method, report)
+    with naming_large_inputs(chosen, report.inputs):
+        report.verdict = verify_two(left, right, graph, chosen, method, report)
     return report
 
 
@@ -330,8 +331,8 @@ def inspect(
     nodes: a part of a name, or a glob: only the nodes that are called so are listed, as `outputs` takes their names.
 
     >>> import convert
-    >>> [node.operator for node in convert.inspect("mnist_cnn.onnx", nodes="pool").nodes]
-    ['MaxPool', 'MaxPool']
+    >>> [node.operator for node in convert.inspect("mnist_cnn.onnx", nodes="conv2d").nodes]
+    ['Conv', 'Conv']
     >>> report = convert.inspect("mnist_cnn.onnx")
     >>> report.kind, report.operators["Conv"], report.parameters
     ('onnx', 2, 38298)
@@ -512,7 +513,7 @@ def _judge(request: _Request, written: Path, graph: ir.Model, method: VerifyMeth
     if options.calibrate:
         method = _calibrated_method(method, graph, options)
     try:
-        with report.stage("verify"):
+        with report.stage("verify"), naming_large_inputs(options, report.inputs):
             report.verdict = run_verify(source, target, graph, options, method)
             if report.verdict.status == PASS:
                 _compare_weights(report.verdict, target, graph, options)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from convert import plugin
-from convert.errors import UsageError
+from convert.errors import ResourceLimit, UsageError, as_convert_error
 from convert.fixed_values import fixed_value_of, parse_fixed_value, without_fixed_places
 from convert.nearest import did_you_mean
 from convert.nested_inputs import Structure, holds_arrays, leaves_of, parameter_names
 from convert.options import InputSpec, Options, parse_input
+from convert.report import Tensor
 from convert.rules.user_files import load_code, load_rules
 from convert.source import Source
+from convert.text import bytes_text
 
 READ_OPTIONS = {
     "model": "--model", "model_args": "--model-arg", "code": "--code", "outputs": "--outputs",
@@ -98,6 +103,36 @@ def make_options(
         extra=extra,
         **options,
     )
+
+
+_LARGE = 1 << 30
+"""Bytes of one input that lead where memory runs out."""
+
+
+@contextmanager
+def naming_large_inputs(options: Options, known: Sequence[Tensor]) -> Iterator[None]:
+    """Inside, a lack of memory names the inputs of more than 1 GB: those in `options`, or that are `known`."""
+    try:
+        yield
+    except (ResourceLimit, MemoryError, RuntimeError) as error:
+        problem = as_convert_error(error)
+        specs = [(spec.name, spec.dtype, [d.size or str(d) for d in spec.shape or ()]) for spec in options.inputs]
+        inputs = [*((t.name, t.dtype, t.shape or ()) for t in known), *specs]
+        large = {size: text for text, size in (_size_of_input(*given) for given in inputs) if size > _LARGE}
+        if not isinstance(problem, ResourceLimit) or "memory" not in problem.message or not large:
+            raise
+        size, text = max(large.items())
+        raise ResourceLimit(
+            f"{problem.sentence}: {text} alone has {bytes_text(size)}",
+            hint=f"describe it with smaller dims: --input; or {problem.hint or 'give a larger --memory'}",
+        ) from error
+
+
+def _size_of_input(name: str | None, dtype: str | None, dims: Sequence[object]) -> tuple[str, int]:
+    """How messages call an input, and its bytes; named dims count as one."""
+    bits = int(next(iter(re.findall(r"\d+", dtype or "float32")), 8))
+    text = f"the input {name or ''}".rstrip() + f" ({dtype or 'float32'}[{','.join(map(str, dims))}])"
+    return text, prod(dim for dim in dims if isinstance(dim, int)) * bits // 8
 
 
 def _named_inputs(

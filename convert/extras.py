@@ -23,7 +23,7 @@ def import_problem(error: BaseException) -> tuple[str, str] | None:
 
     What is not there is named, and what is there but broken is quoted at its root: the first exception of the chain.
     """
-    broken = _imported_by(error)
+    broken = _imported_by(root_of(error)) or _imported_by(error)
     if isinstance(error, ModuleNotFoundError) and error.name and broken in ("", error.name.partition(".")[0]):
         top = error.name.partition(".")[0]
         if error.name == top:
@@ -40,22 +40,31 @@ def import_problem(error: BaseException) -> tuple[str, str] | None:
     return f"{what} cannot be imported: {type(root).__name__}: {text}", hint
 
 
+_BUILT_FOR = {"torchvision": "torch", "torchaudio": "torch", "torchao": "torch", "tensorflow_text": "tensorflow"}
+"""Packages of which each release is built for one release of another one."""
+
+
 def _again(module: str) -> str:
+    if base := _BUILT_FOR.get(module):
+        return f"pip install --upgrade {base} {module.replace('_', '-')}, which are released for each other"
     command = install_command(module)
     extra = command.endswith("]'")
     return command.replace("install", "install --force-reinstall", 1) if extra else "-vv shows the traceback"
 
 
 def _imported_by(error: BaseException) -> str:
-    """The outermost module, not ours, that was being imported when it happened; empty where none was."""
-    step = error.__traceback__
+    """The innermost package, not ours, that was being imported when it happened; empty where none was.
+
+    Those around it import it: transformers imports torchvision.
+    """
+    found, step = "", error.__traceback__
     while step is not None:
         name = str(step.tb_frame.f_globals.get("__name__", ""))
         top = name.partition(".")[0]
         if step.tb_frame.f_code.co_name == "<module>" and top not in ("convert", "__main__", "importlib"):
-            return top
+            found = top
         step = step.tb_next
-    return ""
+    return found
 
 
 def root_of(error: BaseException) -> BaseException:

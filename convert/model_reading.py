@@ -87,7 +87,7 @@ def list_nodes(source: Source, options: Options, report: Report, pattern: str) -
     glob = (pattern if any(c in pattern for c in "*?[") else f"*{pattern}*").lower()
     found = [row for row in rows if any(fnmatchcase(n.lower(), glob) for n in (row.name, *row.outputs))]
     if not found:
-        near = did_you_mean(pattern, (row.name for row in rows))
+        near = did_you_mean(pattern, (name for row in rows for name in (row.name, *row.outputs)))
         raise UsageError(f"no node is called like {pattern!r}", hint=f"{near}--nodes '*' lists all {len(rows):,}")
     return found
 

@@ -36,5 +36,10 @@ def names_hint(asked: str, names: Iterable[str], what: str = "its inputs are") -
     return (f"did you mean {near}? " if near else "") + f"{what} {', '.join(known) or 'none'}"
 
 
+def saving_hint(names: Iterable[str]) -> str:
+    """Return a hint with the call of numpy that saves arrays under the names of the inputs."""
+    return f"save them under these names: numpy.savez('data.npz', {', '.join(f'{name}=…' for name in names)})"
+
+
 def _plain(word: str) -> str:
     return word.strip().lstrip("-").lower().replace("_", "-").replace(" ", "-")

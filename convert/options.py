@@ -178,7 +178,10 @@ def _parse_dim(text: str, spec: str, hint: str) -> DimSpec:
     low = int(match["low"]) if match["low"] else None
     high = int(match["high"]) if match["high"] else None
     if low is not None and high is not None and low > high:
-        raise UsageError(f"the bounds of {text!r} in {spec!r} are the wrong way round", hint=hint)
+        right = f"{match['name'] or ''}={high}..{low}"
+        raise UsageError(
+            f"the bounds of {text!r} in {spec!r} are the wrong way round", hint=f"the smaller one first: {right}"
+        )
     return DimSpec(name=match["name"], low=low, high=high)
 
 

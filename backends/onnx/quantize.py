@@ -23,6 +23,7 @@ from convert.files.scratch import scratch_folder
 from convert.graph import OPSET, register_initializer
 from convert.graph.tensors import transposed_tensor
 from convert.graph.values import constant, rank
+from convert.nearest import saving_hint
 from convert.passes.opset.convert import convert_opset
 from convert.reference.half_precision import unbounded_outputs
 from convert.report import Report
@@ -150,7 +151,7 @@ def _feeds(model: ir.Model, samples: Mapping[str, Any]) -> Iterator[dict[str, np
     if set(samples) != set(values):
         raise UsageError(
             f"the calibration data is for {', '.join(sorted(samples))}, and the model's inputs are {', '.join(values)}",
-            hint="save it with numpy.savez(path, name=array, …)",
+            hint=saving_hint(values),
         )
     parts = {name: _split(value, np.asarray(samples[name])) for name, value in values.items()}
     for index in range(min(map(len, parts.values()))):

@@ -72,12 +72,14 @@ def near_path(path: Path) -> str:
     except OSError:
         return ""
     stem, suffix = _parts(path.name)
-    alike = [name for name in names if _parts(name)[1] == suffix]
-    other = [name for name in names if _parts(name)[0] == stem]
-    by_stem = {_parts(name)[0]: name for name in reversed(alike)}
-    near = by_stem.get(nearest(stem, by_stem), "") or nearest(path.name, [n for n in names if n not in alike])
-    near = near or next(iter(other), "")
-    return str(path.with_name(near)) if near else ""
+    by_stem: dict[str, str] = {}
+    if suffix:  # a folder is meant by its whole name only
+        names = [name for name in names if _parts(name)[1] or _parts(name)[0] == stem]
+    for name in sorted(names, key=lambda name: _parts(name)[1] != suffix):  # those with the same suffix first
+        by_stem.setdefault(_parts(name)[0], name)
+    alike = [own for own, name in by_stem.items() if _parts(name)[1] == suffix]
+    near = nearest(stem, alike) or nearest(stem, by_stem)
+    return str(path.with_name(by_stem[near])) if near else ""
 
 
 def _parts(name: str) -> tuple[str, str]:

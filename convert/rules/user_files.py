@@ -99,12 +99,19 @@ def _is_free(stem: str, path: str) -> bool:
         found = module.__spec__ if module is not None else importlib.util.find_spec(stem)
     except (ImportError, ValueError, AttributeError):
         return module is None
-    return found is None or found.origin is None or Path(found.origin).resolve() == Path(path)
+    if found is None or found.origin is None:
+        return True
+    return Path(found.origin).resolve() == Path(path) or Path(found.origin).parent in _BESIDE
+
+
+_BESIDE: set[Path] = set()
+"""Folders that files of the user's lie in, whose modules can be imported."""
 
 
 def _find_modules_beside(path: str) -> None:
     folder = str(Path(path).parent)
     if folder not in sys.path:
+        _BESIDE.add(Path(folder))
         sys.path.append(folder)  # for modules of the user's beside it; behind all others, which it may not stand for
 
 

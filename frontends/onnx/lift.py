@@ -143,7 +143,7 @@ def fix_inputs(model: ir.Model, options: Options, report: Report) -> None:
         if wanted is not None and value.dtype is not None and wanted != value.dtype:
             raise UsageError(
                 f"the input {value.name!r} is {dtype_name(value.dtype)}, not {spec.dtype}",
-                hint="an ONNX model fixes the dtypes of its inputs",
+                hint=f"an ONNX model fixes the dtypes of its inputs; leave out the dtype: --input '{_own_spec(value)}'",
             )
         if spec.shape is not None:
             _fix_shape(value, spec, renamed, bounds)
@@ -181,6 +181,22 @@ def _find_input(values: dict[str, ir.Value], spec: InputSpec, position: int) -> 
     return values[spec.name]
 
 
+def _own_spec(value: ir.Value) -> str:
+    """How `--input` describes an input as the model has it."""
+    shape = ",".join("?" if d is None else str(d) for d in known_dims(value) or ())
+    return f"{value.name}:[{shape}]"
+
+
+def _fixed_size_hint(value: ir.Value, spec: InputSpec) -> str:
+    """What to say of sizes that are not the model's: they may be those of the other layout."""
+    own, asked = list(known_dims(value) or ()), [d.size for d in spec.shape or ()]
+    for layout, order in (("nhwc", [0, *range(2, len(own)), 1]), ("nchw", [0, len(own) - 1, *range(1, len(own) - 1)])):
+        moved = [own[i] for i in order] if len(own) > 3 else []
+        if moved and all(isinstance(d, str) or n in (None, d) for d, n in zip(moved, asked, strict=False)):
+            return f"these are the sizes of the other layout: --layout {layout} gives it to the output, without --input"
+    return f"a size that the model fixes cannot be changed: --input '{_own_spec(value)}'"
+
+
 def _fix_shape(
     value: ir.Value, spec: InputSpec, renamed: dict[str, int | str], bounds: dict[str, list[int | None]]
 ) -> None:
@@ -188,7 +204,7 @@ def _fix_shape(
     if value.shape is not None and len(value.shape) != len(spec.shape):
         raise UsageError(
             f"the input {value.name!r} has {len(value.shape)} dims, not {len(spec.shape)}",
-            hint=f"its shape is {value.shape}",
+            hint=f"its shape is that of --input '{_own_spec(value)}'",
         )
     old = list(value.shape) if value.shape is not None else [None] * len(spec.shape)
     dims: list[int | str | None] = []
@@ -198,13 +214,16 @@ def _fix_shape(
             if wanted.size not in (None, known):
                 raise UsageError(
                     f"the input {value.name!r} has a dim of {known} where {wanted} was asked for",
-                    hint="a size that the model fixes cannot be changed",
+                    hint=_fixed_size_hint(value, spec),
                 )
             dims.append(known)
             continue
         new = wanted.size if wanted.size is not None else wanted.name or name
         if name and new is not None and renamed.setdefault(name, new) != new:
-            raise UsageError(f"the dim {name!r} cannot be {renamed[name]} and {new}", hint="it is one dim of the model")
+            raise UsageError(
+                f"the dim {name!r} cannot be {renamed[name]} and {new}",
+                hint=f"it is one dim of the model: give it one size in each --input, such as {renamed[name]}",
+            )
         if isinstance(new, str) and (wanted.low is not None or wanted.high is not None):
             bounds[new] = [wanted.low, wanted.high]
         dims.append(new)

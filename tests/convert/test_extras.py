@@ -66,6 +66,33 @@ def test_a_broken_package_is_quoted_at_its_root(how: str, tmp_path: Path, monkey
     assert told.hint.endswith(expected)
 
 
+def test_the_package_that_is_broken_is_named_and_not_the_one_that_imports_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As torchvision does that was built for another torch, behind transformers' own error."""
+    (tmp_path / "transformers").mkdir()
+    (tmp_path / "transformers" / "__init__.py").write_text(
+        "try:\n    from torchvision import ops\nexcept Exception as error:\n"
+        "    raise RuntimeError('Failed to import transformers.models') from error\n"
+    )
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision" / "__init__.py").write_text("from . import meta\n")
+    (tmp_path / "torchvision" / "meta.py").write_text(
+        "def register():\n    raise RuntimeError('operator torchvision::nms does not exist')\nregister()\n"
+    )
+    with monkeypatch.context() as patch:
+        for name in [n for n in sys.modules if n.partition(".")[0] in ("transformers", "torchvision")]:
+            patch.delitem(sys.modules, name)
+        patch.syspath_prepend(tmp_path)
+        with pytest.raises(RuntimeError) as error:
+            import transformers  # noqa: F401
+        for name in [n for n in sys.modules if n.partition(".")[0] in ("transformers", "torchvision")]:
+            del sys.modules[name]
+    told = as_convert_error(error.value)
+    assert told.message == "torchvision cannot be imported: RuntimeError: operator torchvision::nms does not exist"
+    assert told.hint == "pip install --upgrade torch torchvision, which are released for each other"
+
+
 def test_a_package_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     try:

@@ -108,6 +108,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     drawn = noisy(folder / "drawn.onnx")
     runs = [
         (["inspect", right], 0),
+        (["inspect", right, "--nodes", "*"], 0),
         (["inspect", weights(folder / "weights.safetensors")], 0),
         ([right, "--to", "onnx", "-o", folder / "new.onnx"], 0),
         ([right, "--to", "onnx", "-o", folder / "narrow.onnx", "--quantize", "int8"], 0),

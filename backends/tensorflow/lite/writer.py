@@ -27,6 +27,7 @@ from convert.graph import location_of, register_initializer
 from convert.graph.metadata import CHANNELS_LAST
 from convert.graph.values import nodes_of
 from convert.interpreter import module_command
+from convert.nearest import saving_hint
 from convert.options import Options
 from convert.passes import run_passes
 from convert.passes.narrow_products import narrow_products
@@ -186,7 +187,7 @@ def calibration_samples(model: ir.Model, arrays: Mapping[str, Any]) -> Iterable[
     if set(arrays) != set(values):
         raise UsageError(
             f"the calibration data is for {', '.join(sorted(arrays))}, and the model's inputs are {', '.join(values)}",
-            hint="save it with numpy.savez(path, name=array, …)",
+            hint=saving_hint(values),
         )
     parts = {name: _split_samples(value, np.asarray(arrays[name])) for name, value in values.items()}
     for i in range(min(len(p) for p in parts.values())):

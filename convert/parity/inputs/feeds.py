@@ -15,6 +15,7 @@ from convert.errors import ResourceLimit, UsageError
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY, RANGE_KEY
 from convert.graph.tensors import dtype_name, numpy_dtype
 from convert.graph.values import constant
+from convert.nearest import saving_hint
 from convert.parity.inputs.boundary_values import mix_boundary_values, uses_of_content
 from convert.parity.inputs.given_arrays import with_pairs
 from convert.parity.inputs.noted_integers import noted_integers
@@ -63,16 +64,21 @@ def given_feed(model: ir.Model, arrays: Mapping[Any, np.ndarray]) -> Feed:
     names = [str(v.name) for v in model.graph.inputs]
     arrays = {names[k] if isinstance(k, int) and k < len(names) else str(k): a for k, a in arrays.items()}
     if set(arrays) != set(names):
-        raise UsageError(
-            f"the inputs given are {sorted(arrays)}, the model's are {names}", hint="name them as the model does"
-        )
+        raise UsageError(f"the inputs given are {sorted(arrays)}, the model's are {names}", hint=saving_hint(names))
     arrays = {str(v.name): with_pairs(arrays[str(v.name)], v) for v in model.graph.inputs}
     for value in model.graph.inputs:
         array = arrays[str(value.name)]
         if value.dtype is not None and array.dtype != numpy_dtype(value.dtype):
-            raise UsageError(f"input {value.name!r} is {array.dtype}, the model takes {dtype_name(value.dtype)}")
+            wanted = dtype_name(value.dtype)
+            raise UsageError(
+                f"input {value.name!r} is {array.dtype}, the model takes {wanted}",
+                hint=f"save it as {wanted}: numpy.savez('data.npz', {value.name}=array.astype('{wanted}'))",
+            )
         if value.shape is not None and not _shape_fits(array.shape, value.shape):
-            raise UsageError(f"input {value.name!r} has shape {list(array.shape)}, the model takes {value.shape}")
+            raise UsageError(
+                f"input {value.name!r} has shape {list(array.shape)}, the model takes {value.shape}",
+                hint="save it with these dims; those with names may have any size",
+            )
     return Feed(GIVEN, arrays)
 
 

@@ -21,6 +21,7 @@ from convert.graph.metadata import DIMS_KEY
 from convert.graph.tensors import dtype_name, numpy_dtype
 from convert.graph.values import Dim, known_dims
 from convert.naming import Names
+from convert.nearest import did_you_mean
 from convert.notes import Note
 from convert.passes.layout.boundary import Moves, boundary_permutations
 
@@ -71,10 +72,10 @@ def find_counterparts(
     lists = _Lists(left, right, names)
     known = {str(v.name) for v in (*left.graph.inputs, *left.graph.outputs)}
     if unknown := sorted(set(given) - known):
-        raise lists.error(f"--map names {unknown[0]!r}, which {names[0]} has not")
+        raise lists.unknown(unknown[0], 0)
     there = {str(v.name) for v in (*right.graph.inputs, *right.graph.outputs)} | {""}
     if unknown := sorted(set(given.values()) - there):
-        raise lists.error(f"--map names {unknown[0]!r}, which {names[1]} has not")
+        raise lists.unknown(unknown[0], 1)
     inputs, notes = _pair("input", list(left.graph.inputs), list(right.graph.inputs), given, made.inputs, moved, lists)
     wanted = [v for v in left.graph.outputs if given.get(str(v.name)) != ""]
     outputs, more = _pair("output", wanted, list(right.graph.outputs), given, made.outputs, moved, lists)
@@ -109,6 +110,14 @@ class _Lists:
     left: ir.Model
     right: ir.Model
     names: tuple[str, str]
+
+    def unknown(self, name: str, side: int) -> UsageError:
+        """The error for a name of `--map` that one side has not."""
+        graph = (self.left, self.right)[side].graph
+        known = [str(v.name) for v in (*graph.inputs, *graph.outputs)]
+        near, label = did_you_mean(name, known), self.names[side]
+        hint = f"{near}--map left=right takes names of both sides: {label} has {', '.join(known)}"
+        return self.error(f"--map names {name!r}, which {label} has not", hint)
 
     def error(self, reason: str, hint: str = "") -> UsageError:
         lists = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from torch import nn
@@ -15,6 +15,7 @@ from convert.errors import ConvertError, Unsupported, UsageError
 from ..common.locate import TORCH, shown_path
 from ..inputs.arguments import arrange_arguments
 from ..inputs.examples import Call
+from ..inputs.layout_hint import channels_first_hint
 from ..torch_internals import is_of_dynamo
 from .gradients import call_with_gradients_if_asked
 from .guards import Place
@@ -48,9 +49,25 @@ def check_runs(module: nn.Module, call: Call) -> None:
         raise UsageError(
             f"forward does not run on inputs as described ({shown}){f' at {at}' if at else ''}: {short_message(error)}",
             hint=dtype_hint(module, call)
+            or _layout_hint(module, call)
             or "describe the inputs that this model takes with --input NAME:DTYPE[DIMS]; one name is one length, and "
             "that of mask:int64[batch,past+new] is a sum",
         ) from error
+
+
+def _layout_hint(module: nn.Module, call: Call) -> str:
+    """What to write where the inputs were described with their channels last."""
+    dims = {
+        name: [e.wishes[i].name if i in e.wishes else size for i, size in enumerate(e.tensor.shape)]
+        for name, e in call.items()
+    }
+
+    def run_moved(names: Collection[str]) -> object:
+        tensors = {n: e.tensor.movedim(-1, 1) if n in names else e.tensor for n, e in call.items()}
+        args, kwargs = arrange_arguments(module, tensors)
+        return call_with_gradients_if_asked(module, args, kwargs)
+
+    return channels_first_hint(dims, {name: e.tensor.dtype for name, e in call.items()}, run_moved)
 
 
 def dtype_hint(module: nn.Module, call: Call) -> str:

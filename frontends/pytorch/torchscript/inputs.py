@@ -29,6 +29,7 @@ from convert.runners.warm import are_allowed
 from ..export.capture import inference
 from ..inputs.examples import dtype_named, example_tensor
 from ..inputs.guess import BATCH, LENGTHS, SEQUENCE, SIZES
+from ..inputs.layout_hint import channels_first_hint
 from ..torch_internals import pytree
 from .clock import OVER, run_with_clock
 from .state import attributes, override_attributes
@@ -249,8 +250,24 @@ def check_runs(module: Any, inputs: list[Input], fixed: Mapping[str, Any]) -> No
         lines = [line for line in str(error).splitlines() if line.strip()]
         raise UsageError(
             f"forward does not run on inputs as described ({shown}): {lines[-1].strip() if lines else error}",
-            hint="describe the inputs that this module takes with --input NAME:DTYPE[DIMS]",
+            hint=_layout_hint(module, inputs, fixed)
+            or "describe the inputs that this module takes with --input NAME:DTYPE[DIMS]",
         ) from error
+
+
+def _layout_hint(module: Any, inputs: list[Input], fixed: Mapping[str, Any]) -> str:
+    """What to write where the inputs were described with their channels last."""
+
+    def run_moved(names: Collection[str]) -> object:
+        return run_on_examples(module, [_channels_first(i) if i.name in names else i for i in inputs], fixed)
+
+    return channels_first_hint({i.name: i.dims for i in inputs}, {i.name: i.dtype for i in inputs}, run_moved)
+
+
+def _channels_first(value: Input) -> Input:
+    order = (0, len(value.sizes) - 1, *range(1, len(value.sizes) - 1))
+    dims, sizes = (tuple(these[i] for i in order) for these in (value.dims, value.sizes))
+    return replace(value, dims=dims, sizes=sizes, given=None)
 
 
 def run_on_examples(

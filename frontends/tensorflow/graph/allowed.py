@@ -90,7 +90,7 @@ def refuse_listed(label: str, problems: Sequence[Problem]) -> None:
         compiled = any(is_compiled(problem.at.operator) for problem in problems)
         raise UnsafeInput(
             f"{label} holds operators that may do more than compute:",
-            hint=PROGRAM_HINT if compiled else HINT,
+            hint=f"{PROGRAM_HINT}; where no output depends on it, --trust reads the rest" if compiled else HINT,
             items=problems,
         )
 

@@ -244,3 +244,26 @@ def test_lengths_of_which_margins_leave_something(monkeypatch: pytest.MonkeyPatc
     assert found == [{"n": 2, "length": 10_117}, {"n": 3, "length": 10_118}]
     assert [s["x"][1] for s in tried.asked[0][1][:4]] == [16, 10_016, 117, 10_117]
     assert [how for how, _ in tried.asked] == [PROBE_FIRST, PROBE_FIRST]
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (ConvertError("it fails"), "say the sizes that it takes: "),
+        (ConvertError("it fails", hint="do this"), "do this"),
+        (
+            ConvertError("indices element out of data bounds, idx=125"),
+            "it looks up numbers that its tables do not have",
+        ),
+        (ConvertError("index out of range in self"), "it looks up numbers that its tables do not have"),
+        (ConvertError("indices[0] = 9 is not in [0, 3)"), "it looks up numbers that its tables do not have"),
+    ],
+)
+def test_what_helps_goes_by_what_the_source_said(
+    error: ConvertError, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sizes mend no number that a table lacks, and what the runtime advises comes first."""
+    monkeypatch.setattr(size_search, "execute", Tried(lambda s: False))
+    with pytest.raises(ConvertError) as caught:
+        search_sizes(Source("onnx-object"), plain(["n"]), error, Options(), Limits(), 3)
+    assert caught.value.hint.startswith(hint)

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import pytest
+from onnx import parser
 
-from convert.errors import BadInput, BrokenPackage, ConvertError, Unsupported
+import convert
+from convert.errors import BadInput, BrokenPackage, ConvertError, NotLoaded, Unsupported
 from convert.graph import Graph
 from convert.options import Options
 from convert.parity.inputs.feeds import GIVEN, Feed, Spans, generate_feeds, given_feed
@@ -154,3 +156,12 @@ def test_what_gives_nothing_at_the_usual_sizes_is_given_longer_inputs() -> None:
         gives = frames if taken(np.zeros((1, 500))) is False else (lambda i: i[:0])
         feeds, notes = attempt(taken, graph=model(("n", "t")), gives=gives)
         assert ([feed.arrays["i"].shape[1] for feed in feeds], notes) == ([16, 16, 17], [])
+
+
+def test_a_model_that_no_runtime_loads_is_not_tried_at_other_sizes() -> None:
+    """An operator that nobody knows is not one for which the sizes are wrong."""
+    text = '<ir_version: 8, opset_import: ["": 17, "mine": 1]> g (float[n,3] x) => (float[n,3] y) { y = mine.Cube(x) }'
+    with pytest.raises(NotLoaded, match="is not a registered function") as error:
+        convert.verify(parser.parse_model(text), parser.parse_model(text))
+    assert "--rules FILE.py" in error.value.hint
+    assert "sizes" not in str(error.value)

@@ -1,0 +1,30 @@
+"""What to say of inputs that were described with their channels last, as other frameworks have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+_RANKS = (4, 5)
+
+
+def channels_first_hint(
+    dims: Mapping[str, Sequence[object]], dtypes: Mapping[str, object], run_moved: Callable[[Collection[str]], object]
+) -> str:
+    """Return the descriptions with channels first, if the module runs on these; else nothing.
+
+    dims: those of each input as described, `None` for one without a name. run_moved: runs the module with the last dim
+    of the inputs that are named moved to the second place, and raises where it does not run.
+    """
+    names = [name for name, own in dims.items() if len(own) in _RANKS]
+    if not names:
+        return ""
+    try:
+        run_moved(names)
+    except Exception:  # code of the user's, which raises what it likes
+        return ""
+    described = []
+    for name in names:
+        first, *inner, last = ("?" if dim is None else str(dim) for dim in dims[name])
+        dtype = str(dtypes[name]).removeprefix("torch.")
+        described.append(f"--input '{name}:{dtype}[{','.join([first, last, *inner])}]'")
+    return f"it runs with the channels first: {' '.join(described)}; add --layout nhwc to have them last in the output"
