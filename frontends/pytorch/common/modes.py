@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -82,6 +83,21 @@ def note_fast_path(module: Any, report: Report) -> None:
                 code="kernel-ways",
             )
             return
+
+
+def refuse_odd_forward(module: nn.Module) -> None:
+    """Raise `BadInput` for a module whose forward is no function, or one that does not name its inputs."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return
+    forward: Any = getattr(module, "forward", None)
+    try:
+        signature(forward)
+    except (TypeError, ValueError):  # no function; one that is compiled into Python or PyTorch
+        shown = getattr(forward, "__name__", None) or type(forward).__name__
+        raise BadInput(
+            f"forward of {type(module).__name__} is {shown}, which does not name its inputs",
+            hint="write a module whose forward has named parameters and calls it",
+        ) from None
 
 
 def refuse_cycles(module: nn.Module) -> None:

@@ -26,7 +26,7 @@ from convert.runners.quiet_import import silent
 from convert.runners.sandbox import in_confined_thread
 from convert.source import Source
 
-from ..common.modes import note_training, refuse_cycles
+from ..common.modes import note_training, refuse_cycles, refuse_odd_forward
 from ..inputs.fixed_values import fixed_by_name, note_fixed, with_fixed_values, with_keywords, with_structures
 from ..torch_internals import gelu, own_buffers, own_parameters, own_parts, without_compiler
 from .checkpoint import hyper_parameters, stand_ins, state_dicts
@@ -71,6 +71,7 @@ def load(source: Source, options: Options, report: Report | None = None, *, keep
         thing = thing.module
     if isinstance(thing, torch.nn.Module):
         refuse_cycles(thing)
+        refuse_odd_forward(thing)
         note_training(thing, report)
     if is_hugging_face(source):
         note_fixed(fixed_by_name([], options.fixed, variadic=True), report)

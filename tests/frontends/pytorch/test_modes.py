@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+import inspect
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +200,39 @@ def test_state_behind_a_branch_on_state_is_kept() -> None:
         want = module(torch.from_numpy(x)).numpy()
         got, *state = run(model, x, *state)
         np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+class Builtin(nn.Module):
+    forward = staticmethod(torch.relu)
+
+
+class Nothing(nn.Module):
+    forward = None
+
+
+ODD = {"a function of PyTorch": torch.relu, "one of torch.nn": torch._C._nn.gelu, "a partial one": partial(torch.relu),
+       "a number": 5, "a dtype": torch.float32, "a class of Python's": dict.fromkeys}  # fmt: skip
+
+
+@pytest.mark.parametrize("inputs", [None, "x:float32[2,3]"])
+@pytest.mark.parametrize("how", [*ODD, "Builtin", "Nothing"])
+def test_a_forward_that_names_no_inputs(how: str, inputs: str | None) -> None:
+    module: nn.Module = {"Builtin": Builtin, "Nothing": Nothing}.get(how, lambda: nn.Linear(3, 3))()
+    if how in ODD:
+        vars(module)["forward"] = ODD[how]
+    try:
+        inspect.signature(module.forward)
+    except (TypeError, ValueError):
+        with pytest.raises(BadInput, match="which does not name its inputs"):
+            convert.inspect(module, inputs=inputs)
+
+
+def test_a_file_whose_forward_names_no_inputs(tmp_path: Path) -> None:
+    module = nn.Linear(3, 3)
+    vars(module)["forward"] = torch._C._nn.gelu
+    torch.save(module, tmp_path / "m.pt")
+    with pytest.raises(BadInput, match="forward of Linear is gelu, which does not name its inputs"):
+        convert.inspect(tmp_path / "m.pt")
 
 
 def test_modules_without_an_end() -> None:
