@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
+from convert import limits
 from convert.errors import BadInput, ConvertError, as_convert_error, is_defect
+from convert.files.weight_files import weight_files
 from convert.source import Source
 
 _DOUBT = "is the file damaged? if it runs elsewhere this is a defect of convert: run again with -vv and report it"
+
+
+def _changed_file(source: Source) -> Path | None:
+    """A file of the model that was written, cut or replaced since it began to be read."""
+    path = source.file
+    files = itertools.islice(path.rglob("*"), limits.FOLDER_ENTRIES) if path.is_dir() else (path, *weight_files(path))
+    for file in files:
+        with suppress(OSError):
+            if file.is_file() and file.stat().st_ctime_ns > source.since:
+                return file
+    return None
 
 
 @contextmanager
@@ -25,6 +40,10 @@ def hold_against_file(source: Source, find: Callable[[], str] | None = None) -> 
         problem = as_convert_error(error)
         if source.path is None or source.own or not is_defect(problem):
             raise
+        if changed := _changed_file(source):
+            raise BadInput(
+                f"{changed} was changed while it was read", hint="convert it again when nobody writes to it"
+            ) from error
         if reason := find() if find is not None else "":
             message = f"{source.label} contradicts itself: {reason}"
             raise BadInput(message, hint="export it again, or mend what it says there") from error

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ class Source:
     model: Any = None
     own: bool = False
     """Whether this very run has written what is at the path, out of data: code in it is ours."""
+    since: int = field(default_factory=time.time_ns, compare=False, repr=False)
+    """When this began to read it: files that are younger have changed meanwhile."""
 
     def __post_init__(self) -> None:
         """Raises `UsageError`: see `check_path_text`."""

@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 from convert import activity
 from convert.batch import machine
 from convert.cli import signals
-from convert.errors import ConvertError, ResourceLimit
+from convert.errors import BadInput, ConvertError, ResourceLimit
 from convert.files.own_folders import discard_folder
 from convert.files.scratch import let_go, locked_folder
 from convert.interpreter import claim_process
@@ -223,6 +223,9 @@ def _death(number: int, what: str, memory: int | None, used: int, bound: int) ->
         return ResourceLimit(f"{what} was ended by {name}: out of memory{limit}, it seems", hint=hint)
     if number == getattr(signal, "SIGXCPU", None):
         return ResourceLimit(f"{what} was ended by {name}: the limit of CPU time is over", hint="raise it (ulimit -t)")
+    if number == getattr(signal, "SIGBUS", None):  # of a file that is mapped into memory, a part is there no more
+        reason = "a file that it reads became shorter meanwhile, or its disk failed"
+        return BadInput(f"{what} was ended by {name}: {reason}", hint="convert it again when nobody writes to it")
     hint = "the file may be damaged; if it is not, this is a defect of that library or of convert: report it"
     return ConvertError(f"a library died with {name} while {what}", hint=hint)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -66,3 +67,25 @@ def test_a_limit_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     _failing(RuntimeError("Storage size calculation overflowed with sizes=[4611686018427387904, 4]"), monkeypatch)
     with pytest.raises(ResourceLimit):
         convert.convert(_saved(tmp_path, BAD["an axis"][0]), "onnx", tmp_path / "out.onnx", verify=False)
+
+
+@pytest.mark.parametrize("what", ["the model", "its weights"])
+def test_a_file_that_changes_while_it_is_read(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a reader or writer stumbles over then says nothing about the file."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 20]> g (float[2, 3] x) => (float[2, 3] y) '
+        "<float[2, 3] w = {1, 2, 3, 4, 5, 6}> { y = Add(x, w) }"
+    )
+    held = onnx.numpy_helper.to_array(model.graph.initializer[0])
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(held, "w"))  # as bytes, which may lie elsewhere
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    victim = path if what == "the model" else tmp_path / "w.bin"
+
+    def write(*given: Any) -> NoReturn:
+        os.utime(victim)
+        raise ValueError("mmap length is greater than file size")
+
+    monkeypatch.setattr(plugin.backend_for("onnx"), "write", write)
+    with pytest.raises(BadInput, match=f"{victim} was changed while it was read"):
+        convert.convert(path, "onnx", tmp_path / "out.onnx", verify=False)

@@ -146,6 +146,17 @@ def test_a_library_that_crashes(tmp_path: Path, name: str) -> None:
     assert len(err) == 2
 
 
+def test_a_file_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
+    """Of what is mapped into memory, the part behind the new end raises SIGBUS."""
+    body = (
+        "import mmap; Path('m').write_bytes(bytes(1 << 20)); file = open('m', 'rb'); "
+        "data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ); os.truncate('m', 0); bytes(data)"
+    )
+    code, _, err = run(tmp_path, body)
+    assert code == 5
+    assert err[0].startswith("error: reading the model was ended by SIGBUS: a file that it reads became shorter")
+
+
 @pytest.mark.parametrize("group", [False, True], ids=["one process", "group"])
 @pytest.mark.parametrize("name", LINES)
 def test_a_signal(tmp_path: Path, name: str, group: bool) -> None:
