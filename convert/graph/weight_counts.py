@@ -16,10 +16,10 @@ def check_weights(model: ir.Model, read: int) -> None:
 
     A tensor whose stride is 0, or tensors that lie on the same bytes of a file, are small until they are written.
     """
-    stored = sum({id(tensor): tensor.nbytes for tensor in _tensors(model)}.values())
-    if stored > limits.WEIGHTS_FREE_BYTES + limits.WEIGHTS_EXPANSION * read:
+    size = sum({id(tensor): tensor.nbytes for tensor in _tensors(model)}.values())
+    if size > limits.WEIGHTS_FREE_BYTES + limits.WEIGHTS_EXPANSION * read:
         raise ResourceLimit(
-            f"the weights of the model are {bytes_text(stored)}, and its files {bytes_text(read)}: tensors repeat an "
+            f"the weights of the model are {bytes_text(size)}, and its files {bytes_text(read)}: tensors repeat an "
             "element, or lie on the same bytes",
             hint="save the model again with tensors of their own, or give the one that they repeat a name of its own",
         )

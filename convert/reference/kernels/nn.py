@@ -274,7 +274,7 @@ def mean_variance_normalization(count: int, x: Array, *, axes: Any) -> Array:
 @kernel("LRN")
 def lrn(count: int, x: Array, *, alpha: float, beta: float, bias: float, size: int) -> Array:
     """x / (bias + alpha/size · Σ x²)^beta over `size` neighbouring channels (ONNX LRN-13)."""
-    most = x.shape[1] - 1  # channels before or after one that there are
+    most = max(x.shape[1] - 1, 0)  # channels that there are
     before, after = min((size - 1) // 2, most), min(size - 1 - (size - 1) // 2, most)
     squares = np.pad(np.square(x), [(0, 0), (before, after)] + [(0, 0)] * (x.ndim - 2))
     total = sum(squares[:, i : i + x.shape[1]] for i in range(before + 1 + after))
