@@ -21,6 +21,12 @@ PROCESSORS: dict[str, dict[str, str]] = {
         "ONEDNN_MAX_CPU_ISA": "AVX2",
         "MKL_ENABLE_INSTRUCTIONS": "AVX2",
     },
+    "AVX-512": {
+        "OPENBLAS_CORETYPE": "SkylakeX",
+        "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX512",
+    },
+    "SSE3": {"OPENBLAS_CORETYPE": "Prescott"},
     "SSE4": {
         "NPY_DISABLE_CPU_FEATURES": _numpy_features(),
         "OPENBLAS_CORETYPE": "Nehalem",
