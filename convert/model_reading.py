@@ -54,7 +54,7 @@ def _read(source: Source, options: Options, report: Report) -> ir.Model:
 
 def _bytes_read(path: Path) -> int:
     """The size of a model's files: a folder's, or a file's with those that its weights lie in."""
-    return size_of(path) + sum(size_of(file) for file in weight_files(path) if file.is_file())
+    return sum(size_of(file) for file in (path, *weight_files(path)) if file.exists())
 
 
 def hold_against_read_file(source: Source, options: Options, model: ir.Model) -> AbstractContextManager[None]:

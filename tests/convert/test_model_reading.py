@@ -18,7 +18,7 @@ import pytest
 from convert import activity, plugin
 from convert.errors import ResourceLimit
 from convert.files.scratch import scratch_folder
-from convert.graph import Graph, dim_counts, mismatches
+from convert.graph import Graph, attribute_ranges, dim_counts, mismatches, weight_counts
 from convert.model_reading import list_weights, read_model
 from convert.options import Options
 from convert.report import Report
@@ -36,6 +36,8 @@ def reading(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., An
     """Reads with a frontend whose `read` is the function that is given."""
 
     monkeypatch.setattr(dim_counts, "check_dims", lambda model: None)  # what is read here is no model
+    monkeypatch.setattr(attribute_ranges, "check_attributes", lambda model: None)
+    monkeypatch.setattr(weight_counts, "check_weights", lambda model, read: None)
     monkeypatch.setattr(mismatches, "first_mismatch", lambda model: "")
 
     def read(work: Read, source: Source | None = None, **options: Any) -> Any:
