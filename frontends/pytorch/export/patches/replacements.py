@@ -332,7 +332,8 @@ _REPLACED: dict[Any, Callable[..., Any]] = {
     F.embedding: embedding,
     F.embedding_bag: embedding_bag,
     F.gaussian_nll_loss: gaussian_nll_loss,
-    F.linear_cross_entropy: linear_cross_entropy,
     F.ctc_loss: ctc.ctc_loss,
     torch.ctc_loss: ctc.ctc_loss_numbered,
 }
+if hasattr(F, "linear_cross_entropy"):  # which PyTorch 2.10 has not
+    _REPLACED[F.linear_cross_entropy] = linear_cross_entropy
