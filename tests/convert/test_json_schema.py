@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 from convert.cli import cli
 from convert.notes import Note
 from convert.report import SCHEMA_VERSION, Report, to_json
-from convert.verdict import GenerationVerdict, OutputVerdict, Slice, Verdict
+from convert.verdict import GenerationVerdict, Latency, OutputVerdict, Slice, Verdict
 
 pytestmark = pytest.mark.not_core
 
@@ -127,7 +127,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     departed = GenerationVerdict("INCONCLUSIVE", 32, 2, 7, "a tie", 1e-6, 2e-6)
     row = OutputVerdict("y", slices=[Slice("y[0]", 4, 61.5, 1.0, 0.0)])
     note = Note("Relu: why", code="special-values", operators=["Relu"])
-    generated = Report("verify", verdict=Verdict("PASS", outputs=[row], notes=[note], generation=departed))
+    latency = Latency(1e-3, 2e-3, "seed 0", 5, 2)
+    verdict = Verdict("PASS", outputs=[row], notes=[note], generation=departed, latency=latency)
+    generated = Report("verify", verdict=verdict)
     return [*found, json.loads(generated.to_json())]
 
 
