@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 
 _PACKAGES = (
@@ -14,8 +15,9 @@ _SETTINGS = ("OMP_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS", "ATEN_CPU_CAPABILITY", 
 
 
 def environment_facts() -> dict[str, str]:
-    """Versions by package (those that are installed), the platform, and the settings that are set."""
-    found = {"convert": _version("convert-models") or "not installed", "Python": platform.python_version()}
+    """Return the date, versions by package (those that are installed), the platform, and the settings that are set."""
+    found = {"date": datetime.now().astimezone().isoformat(" ", "minutes")}
+    found |= {"convert": _version("convert-models") or "not installed", "Python": platform.python_version()}
     found |= {"platform": platform.platform(), "processor": f"{platform.machine()}, {os.cpu_count()} cores"}
     found |= {name: number for name in _PACKAGES if (number := _version(name))}
     return found | {name: os.environ[name] for name in _SETTINGS if name in os.environ}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
+from convert.batch.contents import content_digest
 from convert.errors import ConvertError, Unsupported
+from convert.files.output import size_of
 from convert.pages import plots
 from convert.pages.template import Page, bullets, cell, notes_list, number_cell, section, soft, table
 from convert.parity.compare.outputs import FACTOR, FLOAT64_BOUND
@@ -19,7 +23,7 @@ def write_page(done: Report, path: Path, error: ConvertError | None = None) -> N
 
     Raises `UsageError` where `path` cannot be written, `ResourceLimit` on a full disk.
     """
-    _page(done, error).write(path)
+    _page(done, error, path).write(path)
 
 
 def page(done: Report, error: ConvertError | None = None) -> str:
@@ -27,12 +31,15 @@ def page(done: Report, error: ConvertError | None = None) -> str:
     return _page(done, error).text()
 
 
-def _page(done: Report, error: ConvertError | None) -> Page:
+def _page(done: Report, error: ConvertError | None, place: Path | None = None) -> Page:
+    """Return the page. place: where it will lie, from where it links to the files."""
     verdict = done.verdict
     sections = [_steps(done.steps)]
     if verdict is not None:
         sections += [_place(verdict), _weights(verdict), _outputs(verdict), _network(verdict), _worst_elements(verdict)]
-        sections.append(section("Inputs", bullets(verdict.feeds)))
+        covered = [text for text in (verdict.covered, verdict.weights_summary) if text]
+        sections.append(section("Inputs", *map(soft, covered), bullets(verdict.feeds)))
+    sections.append(_files(done, place))
     notes = [*(verdict.notes if verdict is not None else ()), *done.notes]
     sections += [_problems(error), contract(done), section("Notes", notes_list(notes))]
     status = _status(done, error)
@@ -47,6 +54,21 @@ def _page(done: Report, error: ConvertError | None) -> Page:
         done.reproduce,
         done.seconds,
     )
+
+
+def _files(done: Report, place: Path | None) -> str:
+    """Source and target with their sizes and SHA-256 (of folders none), and links where the page has a place."""
+    rows = []
+    for what, name in (("source", done.source), ("target", done.target)):
+        if not name or not (path := Path(name)).exists():
+            continue
+        link = escape(name)
+        if place is not None and place.suffix == ".html":
+            address = quote(os.fsencode(os.path.relpath(path, place.parent)))
+            link = f'<a href="{address}">{link}</a>'
+        digest = content_digest(path).hex() if path.is_file() else "–"
+        rows.append([cell(what), f"<td>{link}</td>", cell(bytes_text(size_of(path)), "number"), cell(digest)])
+    return section("Files", table("files", ("", "name", "size", "SHA-256"), rows))
 
 
 def _status(done: Report, error: ConvertError | None) -> str:
