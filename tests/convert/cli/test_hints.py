@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -130,6 +131,16 @@ graph.node.add(name="z", op="Identity", input=["y"]).attr["T"].type = 1
 open("xla.pb", "wb").write(graph.SerializeToString())
 keras.Sequential([keras.Input((4,)), own_layers.Twice()]).save("own.keras")
 """
+
+
+@pytest.fixture(autouse=True)
+def tables() -> Iterator[None]:
+    """Forget the rules that a row has loaded from files: commands of other tests count them."""
+    from convert.backends.caffe2.rules import onnx_op
+
+    yield
+    for operator in [name for name in onnx_op.entries if name.startswith("mine::")]:
+        del onnx_op.entries[operator]
 
 
 @pytest.fixture(scope="module")

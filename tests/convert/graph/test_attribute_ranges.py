@@ -103,6 +103,7 @@ def test_an_axis_that_there_is_not(operator: str, axis: int, target: str, tmp_pa
         assert "rule failed" not in error.message
 
 
+@pytest.mark.not_core
 @pytest.mark.parametrize("size", [1, 3, 9, 33])
 @pytest.mark.parametrize("target", slow(("torch", "tf-frozen", "keras"), "keras"))
 def test_a_window_wider_than_the_channels(size: int, target: str, tmp_path: Path) -> None:
@@ -113,6 +114,7 @@ def test_a_window_wider_than_the_channels(size: int, target: str, tmp_path: Path
     assert verdict.status == "PASS"
 
 
+@pytest.mark.not_core
 @pytest.mark.parametrize("target", ["torch-code", "tf-frozen", "keras"])
 def test_a_window_without_end_is_no_wider_than_the_channels(target: str, tmp_path: Path) -> None:
     path = _model(tmp_path / "m.onnx", "LRN", ["x"], {"size": (1 << 31) - 1}, channels=5)

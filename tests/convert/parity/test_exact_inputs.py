@@ -271,7 +271,7 @@ def test_sizes_stay_within_their_bounds() -> None:
 
 def test_the_search_names_what_the_user_may_say() -> None:
     made = model("n", 3, "m")
-    assert size_search._remedy(made, ["n"]) == (
+    assert size_search._remedy(ConvertError("no"), made, ["n"]) == (
         "say the sizes that it takes: --input 'x:float32[SIZE,3,SIZE]', or give inputs with --inputs data.npz"
     )
     assert size_search._size_text({"n": 1, "m": 2}, ["m", "n"]) == "m=2, n=1"

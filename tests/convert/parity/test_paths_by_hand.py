@@ -25,8 +25,9 @@ from convert.parity.inputs.feeds import Feed, feed_sizes, sized_feed
 from convert.parity.locate.places import _distance
 from convert.parity.magnitudes import rms
 from convert.parity.method import VerifyMethod
-from convert.parity.verify import _stand_in, _worst_feed, failed_run_verdict
+from convert.parity.verify import _worst_feed, failed_run_verdict
 from convert.report import Report, Tensor
+from convert.runners.process import with_stand_ins
 from convert.source import Source
 from convert.verdict import FAIL, INCONCLUSIVE, PASS, Element, OutputVerdict, Verdict
 from tests.convert.parity.input_models import plain, sized
@@ -83,8 +84,7 @@ def test_a_set_that_is_left_out_may_be_one_of_the_stand_ins(at: int, stand_ins: 
 def test_the_source_stands_in_where_the_graph_was_not_run(count: int, place: int, after: list[int]) -> None:
     graph = [{"y": np.full(1, n)} for n in range(count)]
     source = [{"y": np.full(1, 9)} for _ in range(3)]
-    _stand_in(graph, source, place)
-    assert [int(o["y"][0]) for o in graph] == after
+    assert [int(o["y"][0]) for o in with_stand_ins(graph, [place], source)] == after
 
 
 def test_the_worst_feed_is_that_of_the_worst_element_of_what_failed() -> None:
