@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import tempfile
@@ -23,7 +24,10 @@ from ..common.start_tensorflow import import_tensorflow
 from . import hdf5_check
 from .keras_counts import bounded_by_file
 from .keras_two import Writer, translate
+from .keras_two_calls import FUNCTION_LAYERS
+from .keras_two_functions import ALLOWED
 from .keras_two_layers import custom_objects
+from .keras_windows import with_slashes
 
 _T = TypeVar("_T")
 
@@ -112,8 +116,6 @@ def _checked_config(path: Path, trust: bool) -> Any:
 
 def _load(path: Path, config: Any, trust: bool, code: Sequence[str]) -> Any:
     import_tensorflow()
-    import keras
-
     try:
         # Keras recurses over what lies behind one another.
         deep = raised_recursion_limit(sum(1 for _ in _class_entries(config)))
@@ -125,9 +127,7 @@ def _load(path: Path, config: Any, trust: bool, code: Sequence[str]) -> Any:
             translated = translate(config, _writer(path), str(path))
             if not zipfile.is_zipfile(path):
                 return _load_h5(path, translated, safe=not trust)
-            if translated != config:
-                return _load_archive(path, translated, safe=not trust)
-            return keras.models.load_model(path, compile=False, safe_mode=not trust)
+            return _load_archive(path, translated, safe=not trust)
     except ConvertError:
         raise
     except Exception as error:
@@ -181,7 +181,9 @@ def _load_archive(path: Path, config: Any, *, safe: bool) -> Any:
     usual = module._model_from_config
     module._model_from_config = lambda _, *options: usual(json.dumps(config), *options)
     try:
-        return saving_lib.load_model(path, custom_objects(), compile=False, safe_mode=safe)
+        opened = with_slashes(path)
+        with nullcontext(opened) if isinstance(opened, io.BytesIO) else opened.open("rb") as file:
+            return module._load_model_from_fileobj(file, custom_objects(), compile=False, safe_mode=safe)
     finally:
         module._model_from_config = usual
 
@@ -326,6 +328,11 @@ def _refusal_reason(entry: dict[str, Any]) -> str:
         return f"{full} of {module}" if away else ""
     if name == "function" and inner in _LOADERS:
         return f"{module}.{inner}"
+    if name in FUNCTION_LAYERS:
+        function = inner.get("function") if isinstance(inner, dict) else None
+        return "" if function in ALLOWED else f"{name} of tf.{function}"
+    if name == "ThresholdedReLU" and module in (None, "keras.layers"):
+        return ""
     if name in _REFUSED or ">" in str(registered) or not _is_keras(str(module) if module else None, name, inner):
         return full if registered == name else f"{full} (registered as {registered})"
     if isinstance(inner, dict) and isinstance(inner.get("vocabulary"), str):

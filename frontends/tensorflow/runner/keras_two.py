@@ -15,6 +15,10 @@ compared with what Keras 3.15 makes of them. These differ:
 | `Sequential` without an InputLayer | `batch_input_shape` of its first layer | this shape behind one more dim |
 | `axis` of several dims in HDF5, of Keras 3 too | these dims | the last dim |
 | kernels of convolutions that Theano wrote | flipped | as they are stored |
+
+Others Keras 3 does not know: functions of TensorFlow as layers (`keras_two_functions.py`), tensors among the arguments
+of a call and states to start with (`keras_two_calls.py`), `ThresholdedReLU` and thresholds below zero,
+`/` in the names of layers, `Attention(causal=True)`, and the shapes that `MultiHeadAttention` tells.
 """
 
 from __future__ import annotations
@@ -27,7 +31,10 @@ from typing import Any
 
 from convert.errors import BadInput
 
+from .keras_two_calls import FUNCTION_LAYERS, translate_calls
+from .keras_two_functions import TENSORFLOW_FUNCTION
 from .keras_two_layers import (
+    ANY_THRESHOLD,
     CORNER_UPSAMPLING,
     FUSED_BATCH_NORMALIZATION,
     HARD_SIGMOID,
@@ -49,6 +56,7 @@ _WITHOUT_EFFECT = {
     r"SeparableConv\dD": ("kernel_initializer", "kernel_regularizer", "kernel_constraint"),
     r"SpatialDropout\dD": ("noise_shape", "trainable"),
     r"Discretization": ("trainable",),
+    r"MultiHeadAttention": ("query_shape", "key_shape", "value_shape"),
 }
 """Arguments that Keras 3 does not take and that do not change what a trained model computes."""
 
@@ -100,6 +108,11 @@ def _translate_old(config: Any, writer: Writer, label: str) -> None:
             del entry["module"]
             _mark(entry)
         _count_calls_from_zero(entry)
+        _rename_layers(entry)
+        if isinstance(layers := entry["config"].get("layers"), list):
+            translate_calls([n for n in layers if isinstance(n, dict) and isinstance(n.get("config"), dict)])
+        # Layers are built as they are called. Keras 3 cannot build one from the shapes of several inputs.
+        entry.pop("build_config", None)
         _begin_with_input(entry)
         _drop_arguments(entry)
         _name_activations(entry)
@@ -111,6 +124,9 @@ def _translate_old(config: Any, writer: Writer, label: str) -> None:
         _align_corners(entry, writer, inputs, label)
         if entry["class_name"] == "Bidirectional" and (not writer.in_tensorflow or writer.version < (2, 2)):
             _substitute(entry, HOLDING_BIDIRECTIONAL)
+        if entry["class_name"] in FUNCTION_LAYERS:
+            _substitute(entry, TENSORFLOW_FUNCTION)
+        _take_any_threshold(entry)
         if entry["class_name"] in MERGES:
             _substitute(entry, MERGES[entry["class_name"]])
 
@@ -157,6 +173,32 @@ def _count_calls_from_zero(entry: dict[str, Any]) -> None:
     if origins and all(o[1] > 0 for o in origins):
         for origin in origins:
             origin[1] -= 1
+
+
+def _rename_layers(entry: dict[str, Any]) -> None:
+    """Write `_` for each `/` in the names of a model's layers: Keras 3 takes none."""
+    if not isinstance(entry["config"], dict):
+        return
+    layers = [n for n in _listed(entry["config"].get("layers")) if isinstance(n, dict)]
+    taken = {str(n.get("name")) for n in layers}
+    renamed = dict[str, str]()
+    for name in sorted(taken):
+        if "/" in name:
+            new = name.replace("/", "_")
+            while new in taken:
+                new += "_"
+            renamed[name] = new
+            taken.add(new)
+    places = [entry["config"].get(place) for place in ("input_layers", "output_layers")]
+    for origin in _origins([*(n.get("inbound_nodes") for n in layers), *places]) if renamed else ():
+        origin[0] = renamed.get(origin[0], origin[0])
+    for layer in layers:
+        if "name" in layer:
+            layer["name"] = renamed.get(layer["name"], layer["name"])
+        if isinstance(layer.get("config"), dict) and isinstance(own := layer["config"].get("name"), str):
+            layer["config"]["name"] = renamed.get(own, own.replace("/", "_"))
+    if isinstance(own := entry["config"].get("name"), str):
+        entry["config"]["name"] = own.replace("/", "_")
 
 
 def _origins(value: Any) -> Iterator[list[Any]]:
@@ -227,6 +269,20 @@ def _raise_epsilon(entry: dict[str, Any], writer: Writer) -> None:
         axes = [1, -1] if writer.in_tensorflow else [-1]
         ranks = [4, 5] if writer.version >= (2, 6) else [4]
         _substitute(entry, FUSED_BATCH_NORMALIZATION, fused_ranks=ranks, fused_axes=axes)
+
+
+def _take_any_threshold(entry: dict[str, Any]) -> None:
+    """Write a ThresholdedReLU, and a ReLU with a threshold below zero, as a layer that takes any threshold."""
+    config = entry["config"]
+    if entry["class_name"] == "ThresholdedReLU":
+        _substitute(entry, ANY_THRESHOLD, threshold=float(_number(config.pop("theta", 1.0))))
+    elif entry["class_name"] == "ReLU" and _number(config.get("threshold", 0.0)) < 0:
+        _substitute(entry, ANY_THRESHOLD)
+
+
+def _number(value: Any) -> Any:
+    """Return a number that may be written as an array: {"type": "ndarray", "value": 0.5}."""
+    return value.get("value", value.get("config")) if isinstance(value, dict) else value
 
 
 def _align_corners(entry: dict[str, Any], writer: Writer, inputs: list[dict[str, Any]], label: str) -> None:

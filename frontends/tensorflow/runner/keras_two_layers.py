@@ -8,11 +8,14 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
+from .keras_two_functions import TENSORFLOW_FUNCTION, tensorflow_function
+
 HARD_SIGMOID = "hard_sigmoid_of_keras_two"
 """The name of the function itself, because layers such as Bidirectional write their parts and read them again."""
 FUSED_BATCH_NORMALIZATION = "convert>FusedBatchNormalization"
 HOLDING_BIDIRECTIONAL = "convert>HoldingBidirectional"
 CORNER_UPSAMPLING = "convert>CornerUpSampling2D"
+ANY_THRESHOLD = "convert>AnyThresholdReLU"
 MERGES = {
     name: f"convert>Strict{name}"
     for name in ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract")
@@ -29,6 +32,8 @@ def custom_objects() -> dict[str, Any]:
         FUSED_BATCH_NORMALIZATION: _fused_batch_normalization(),
         HOLDING_BIDIRECTIONAL: _holding_bidirectional(),
         CORNER_UPSAMPLING: _corner_upsampling(),
+        ANY_THRESHOLD: _any_threshold_relu(),
+        TENSORFLOW_FUNCTION: tensorflow_function(),
         **{MERGES[name]: _strict_merge(name) for name in MERGES},
     }
 
@@ -87,6 +92,18 @@ def _corner_upsampling() -> Any:
             return tf.transpose(y, (0, 3, 1, 2)) if first else y
 
     return CornerUpSampling2D
+
+
+def _any_threshold_relu() -> Any:
+    """Return a ReLU whose threshold may be below zero."""
+    import keras
+
+    class AnyThresholdReLU(keras.layers.ReLU):
+        def __init__(self, threshold: float, **config: Any) -> None:
+            super().__init__(**config)
+            self.threshold = threshold
+
+    return AnyThresholdReLU
 
 
 def _strict_merge(name: str) -> Any:

@@ -1,0 +1,52 @@
+"""Keras archives that Keras 2.12 and its successors wrote on Windows, with `\\` between the parts of names."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from convert.files.archives import open_archive
+
+
+def with_slashes(path: Path) -> io.BytesIO | Path:
+    """Return an archive in memory with `/` for each `\\` in names of members and of weights, or the path without any.
+
+    Raises `ValueError` where two names become one.
+    """
+    with open_archive(path) as archive:
+        changed = any("\\" in name for name in archive.namelist())
+        members = {name: archive.open(name) for name in archive.namelist() if name.endswith(".h5")}
+        renamed = {name: content for name, member in members.items() if (content := _weights(member)) is not None}
+        if not changed and not renamed:
+            return path
+        whole = io.BytesIO()
+        with zipfile.ZipFile(whole, "w") as rewritten:
+            for name in archive.namelist():
+                new = name.replace("\\", "/")
+                if new in rewritten.namelist():
+                    raise ValueError(f"two members are called {new}")
+                rewritten.writestr(new, renamed[name] if name in renamed else archive.read(name))
+        whole.seek(0)
+        return whole
+
+
+def _weights(member: Any) -> bytes | None:
+    """Return an HDF5 file with `/` for each `\\`, which then stands for groups within groups; nothing without any."""
+    import h5py
+
+    with h5py.File(member, "r") as file:
+        names: list[str] = []
+        file.visit(names.append)
+        if not any("\\" in name for name in names):
+            return None
+        content = io.BytesIO()
+        with h5py.File(content, "w") as rewritten:
+            for name in names:
+                item, new = file[name], name.replace("\\", "/")
+                if isinstance(item, h5py.Dataset):
+                    file.copy(item, rewritten, name=new)
+                else:
+                    rewritten.require_group(new).attrs.update(item.attrs)
+        return content.getvalue()
