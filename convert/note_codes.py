@@ -43,7 +43,7 @@ _ROWS = (
     NoteCode(
         "chosen-signature",
         ACTION,
-        "A SavedModel has several signatures, and one was chosen.",
+        "A SavedModel or TensorFlow Lite file has several signatures, and one was chosen.",
         "`--signature NAME` chooses another. Example: a SavedModel with `serving_default` and `encode` is converted "
         "from `serving_default`; `--signature encode` converts the other one.",
     ),

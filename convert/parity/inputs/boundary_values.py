@@ -32,6 +32,8 @@ _MOST = 1024
 """So many keys of a table are thought of, spread over all of them."""
 _SHARE = 5
 """One of so many elements becomes a boundary value; of words, which are in no table else, half."""
+_WIDE = 2.0**31 - 2**8
+"""The greatest float32 below 2**31 is 128 less."""
 _LARGEST, _USUAL = 1e6, 16.0
 """Larger numbers than the first are limits of dtypes; beside larger ones than the second others would not be seen."""
 
@@ -47,12 +49,21 @@ def uses_of_content(value: ir.Value) -> Iterator[tuple[ir.Node, int]]:
         seen.add(id(current))
         for node, index in current.uses():
             yield node, index
-            if (node.op_type in _PASSING and index == 0) or node.op_type == "Concat" or _is_choice(node, index):
+            passing = (node.op_type in _PASSING and index == 0) or node.op_type == "Concat"
+            if passing or _is_choice(node, index) or _is_saturation(node, current):
                 queue += node.outputs
 
 
 def _is_choice(node: ir.Node, index: int) -> bool:
     return node.op_type == "Where" and index > 0
+
+
+def _is_saturation(node: ir.Node, value: ir.Value) -> bool:
+    """Whether a node keeps a float within int32 or int64: a Cast that saturates is written so."""
+    if node.op_type not in ("Max", "Min", "Clip"):
+        return False
+    limits = [constant(v) for v in node.inputs if v is not None and v is not value]
+    return all(t is not None and t.size == 1 and abs(float(t.numpy().reshape(()))) >= _WIDE for t in limits)
 
 
 def may_be_negative(value: ir.Value) -> bool:

@@ -59,6 +59,9 @@ def read_lite(source: Source, options: Options, report: Report) -> ir.Model:
     """The shared graph of a `.tflite` file. Raises `BadInput`, `Unsupported`, `UsageError`."""
     model = parse_lite_model(open_buffer(source.file), source.label)
     wanted = select_signature(model, options.signature)
+    if len(model.signatures) > 1:
+        keys = ", ".join(s.key for s in model.signatures)
+        report.note(f"signature {wanted.key!r} of {keys} (--signature NAME chooses another)", code="chosen-signature")
     walker = SubgraphWalker(model)
     walker.check(wanted.subgraph)
     graph = model.subgraphs[wanted.subgraph]
@@ -115,7 +118,9 @@ def select_signature(model: LiteModel, key: str) -> Signature:
         names = tensor_names(*([graph.tensors[n].name for n in numbers] for numbers in ends))
         return Signature("", 0, *(dict(zip(*side, strict=True)) for side in zip(names, ends, strict=True)))
     keys = {s.key: s for s in model.signatures}
-    wanted = key or ("serving_default" if "serving_default" in keys else model.signatures[0].key)
+    wanted = key or ("serving_default" if "serving_default" in keys else next(iter(keys)) if len(keys) == 1 else None)
+    if wanted is None:
+        raise UsageError("the file has several signatures", hint=f"choose one with --signature: {', '.join(keys)}")
     if wanted not in keys:
         raise UsageError(f"no signature {key!r}", hint=f"signatures: {', '.join(keys)}")
     found = keys[wanted]

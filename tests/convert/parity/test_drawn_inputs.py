@@ -267,6 +267,17 @@ def test_integers_stay_within_what_reads_them(build: Callable[[Graph, ir.Value],
     assert set(drawn(build).tolist()) == set(range(rows))
 
 
+@pytest.mark.parametrize(("limit", "rows"), [(2.0**31, 5), (9.0, None)])
+def test_floats_behind_a_cast_that_saturates(limit: float, rows: int | None) -> None:
+    """TensorFlow's Cast is written with the limits of its integers; a limit of the model's own is none of these."""
+    g = Graph()
+    x = g.input("x", T.FLOAT, [400])
+    kept = g.Cast(g.Max(x, np.float32(-limit)), to=T.INT32)
+    g.output(g.Gather(TABLE, g.Where(g.Less(x, np.float32(limit)), kept, np.int32(7))), "y")
+    found = generate_feeds(g.model(), 1)[0].arrays["x"]
+    assert (set(found.tolist()) == set(range(rows))) if rows else not np.array_equal(found, np.round(found))
+
+
 def test_places_in_a_cache_are_drawn_within_it() -> None:
     g = Graph()
     values = [

@@ -33,10 +33,10 @@ tflite_op.same(
 def reshape(
     g: Graph, x: ir.Value, shape: ir.Value | None = None, *, new_shape: Sequence[int] | None = None
 ) -> ir.Value:
-    """The input counts where there is one; [0] as an option is a scalar in old files (kernels/reshape.cc)."""
-    if shape is None:
+    """The input counts if it is a vector, else the option: [0] is a scalar in old files (kernels/reshape.cc)."""
+    if shape is None or (shape.shape is not None and len(shape.shape) != 1):
         if new_shape is None:
-            raise Unsupported("a reshape to nothing")
+            raise Unsupported("a reshape to no vector of sizes, which TensorFlow Lite does not run")
         shape = g.const(np.array([] if list(new_shape) == [0] else new_shape, np.int32))
     target = shape_values.content(shape)
     source = shape_values.named_dims(g, x) if target is not None and target.ndim == 1 else None

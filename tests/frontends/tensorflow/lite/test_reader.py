@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from convert.frontends import tensorflow as frontend
 from convert.frontends.tensorflow.lite import runner
+from convert.frontends.tensorflow.lite.file import LiteModel, Signature, Subgraph
+from convert.frontends.tensorflow.lite.reader import select_signature
 
 import convert
 from convert.errors import BadInput, ConvertError, Unsupported, UsageError
@@ -192,6 +194,20 @@ def test_signatures(tmp_path: Path) -> None:
             np.testing.assert_array_equal(got[name], value)
     with pytest.raises(UsageError, match="third"):
         read(tmp_path / "m.tflite", signature="third")
+
+
+@pytest.mark.parametrize(
+    ("keys", "chosen"), [(["a"], "a"), (["a", "serving_default"], "serving_default"), (["a", "b"], "")]
+)
+def test_one_of_several_signatures_is_not_chosen_silently(keys: list[str], chosen: str) -> None:
+    graph = Subgraph("main", [], [], [], [])
+    model = LiteModel([graph], [Signature(key, 0, {}, {}) for key in keys])
+    if chosen:
+        assert select_signature(model, "").key == chosen
+    else:
+        with pytest.raises(UsageError, match="several signatures") as found:
+            select_signature(model, "")
+        assert "--signature: a, b" in str(found.value)
 
 
 # -- what is not handled ------------------------------------------------------------------------------------------

@@ -37,6 +37,16 @@ ROWS = [
     file_case("RESHAPE", handmade("RESHAPE", [LINE[:1]], [Result(())], ("Reshape", {"newShape": [0]})), LINE[:1]).named(
         "to an old scalar"
     ),
+    file_case(
+        "RESHAPE",
+        handmade(
+            "RESHAPE",
+            [X, constant(np.int32([[4], [6], [1]]))],
+            [Result((4, 6, 1))],
+            ("Reshape", {"newShape": [4, 6, 1]}),
+        ),
+        X,
+    ).named("to sizes in a column, as in files of 2019"),
     lite_case("SHAPE", lambda x: tf.shape(x), X, dynamic=True),
     lite_case("SHAPE", lambda x: tf.shape(x, tf.int64), X, dynamic=True),
     lite_case("EXPAND_DIMS", lambda x: tf.expand_dims(x, 1), X, dynamic=True),
