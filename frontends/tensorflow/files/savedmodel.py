@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from google.protobuf.message import DecodeError
+
 from convert.errors import BadInput, Unsupported, UsageError
 from convert.options import Options
 from convert.report import Report
@@ -15,6 +17,7 @@ from convert.report import Report
 from ..graph.attributes import shape_of
 from ..graph.function_body import FunctionBody, Ref, body_from_function, body_from_graph
 from ..graph.lookup_tables import filled_tables
+from ..graph.protos import MESSAGES
 from ..graph.saved_model_message import parse_saved_model
 from ..graph.variables import Variable
 from ..program import Program, ProgramInput
@@ -22,9 +25,11 @@ from ..runner.allowed import check_meta_graphs
 from ..runner.graph_signature import defaulted_inputs
 from ..runner.names import distinct_names
 from .frozen import SCALARS_SINCE, input_of_node
+from .object_graph import captured_objects, checkpoint_keys
 from .tensor_bundle import Bundle, open_bundle
 
 _INTERNAL = ("__saved_model_init_op", "__saved_model_train_op")
+_OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _ASSIGNMENTS = ("AssignVariableOp", "Assign")
 
 
@@ -66,7 +71,8 @@ def read_signature(
     described = [ProgramInput(key, info.dtype, shape_of(info.tensor_shape)) for key, info in inputs.items()]
     described += [input_of_node(body.nodes[n], SCALARS_SINCE) for n in more]
     functions = {f.signature.name: f for f in meta.graph_def.library.function}
-    variables = Checkpoint(checkpoint, restored_keys(meta, body, functions))
+    objects = captured_objects(meta, body)
+    variables = Checkpoint(checkpoint, restored_keys(meta, body, functions), objects, meta.object_graph_def)
     first = [info.name.partition(":")[0] for key in _INTERNAL if key in meta.signature_def
              for info in meta.signature_def[key].outputs.values()]  # fmt: skip
     tables = filled_tables(body, functions, first, buffer, _assets(meta, label))
@@ -128,12 +134,18 @@ def _ordered_outputs(outputs: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class Checkpoint:
-    """The variables of a SavedModel, opened when one is asked for; `keys` are tensors' names by node."""
+    """The variables of a SavedModel, opened when one is asked for.
+
+    keys: names of tensors by node. objects: numbers of objects in `graph`, a SavedObjectGraph, by node.
+    """
 
     prefix: Path
     keys: Mapping[str, str]
+    objects: Mapping[str, int] = field(default_factory=dict)
+    graph: Any = None
     _bundle: Bundle | None = None
     _found: dict[str, Variable] = field(default_factory=dict)
+    _object_keys: dict[int, str] = field(default_factory=dict)
 
     def find(self, node: str, shared_name: str) -> Variable | None:
         """The variable that a handle's node stands for, or None if the checkpoint does not hold it."""
@@ -141,11 +153,22 @@ class Checkpoint:
         if name not in self._found:
             if self._bundle is None:
                 self._bundle = open_bundle(self.prefix)
-            key = next((k for k in (self.keys.get(node), shared_name, node) if k and k in self._bundle), None)
+                self._object_keys = self._keys_of_objects(self._bundle)
+            own = self._object_keys.get(self.objects.get(node, -1))
+            key = next((k for k in (self.keys.get(node), own, shared_name, node) if k and k in self._bundle), None)
             if key is None:
                 return None
             self._found[name] = Variable(name, self._bundle.tensor(key))
         return self._found[name]
+
+    def _keys_of_objects(self, bundle: Bundle) -> dict[int, str]:
+        if not self.objects or _OBJECTS not in bundle:
+            return {}
+        try:
+            tracked = MESSAGES["TrackableObjectGraph"].FromString(bundle.text(_OBJECTS))
+        except DecodeError as error:
+            raise BadInput(f"the objects in {self.prefix} are damaged: {error}", hint="get the file again") from error
+        return checkpoint_keys(self.graph, tracked)
 
 
 def restored_keys(meta: Any, graph: FunctionBody, functions: Mapping[str, Any]) -> dict[str, str]:

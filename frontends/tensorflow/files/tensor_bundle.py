@@ -20,11 +20,13 @@ from convert.graph.tensors import lazy_tensor
 
 from ..graph.attributes import dtype_of, shape_of, tensor_from_bytes
 from ..graph.protos import MESSAGES, open_buffer
+from .snappy import decompress
 
 _MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
 _FOOTER = 48
 _TRAILER = 5  # compression type and checksum after each block
 _LITTLE_ENDIAN = 0
+_PLAIN, _SNAPPY = 0, 1
 _PIECE = _LARGE = 1 << 20
 _MASK_DELTA = 0xA282EAD8
 
@@ -67,6 +69,15 @@ class Bundle:
         if entry.size < _LARGE:
             return found
         return lazy_tensor(dtype, dims, lambda: tensor_from_bytes(open_buffer(path)[place], dtype, dims).numpy())
+
+    def text(self, key: str) -> bytes:
+        """Return the one text under `key`: its length, a checksum of that, and its bytes (tensor_bundle.cc)."""
+        content = bytes(self._bytes(self.entries[key]))
+        size, at = _varint(content, 0)
+        text = content[at + 4 :]
+        if len(text) != size:
+            raise BadInput(f"the text {key!r} in {self.prefix} is damaged", hint="get the file again")
+        return text
 
     def _check(self, key: str, entry: Any) -> None:
         """Read, not mapped: what is mapped stays in memory for as long as the model does."""
@@ -132,10 +143,14 @@ def _block_entries(buffer: memoryview, offset: int, size: int) -> Iterator[tuple
     block = bytes(buffer[offset : offset + size + _TRAILER])
     if len(block) != size + _TRAILER:
         raise BadInput("a block of the checkpoint's index runs past the end of the file", hint="is the file complete?")
-    if block[size]:
-        raise Unsupported("the checkpoint's index is compressed")
+    compression = block[size]
+    if compression not in (_PLAIN, _SNAPPY):
+        raise Unsupported(f"the checkpoint's index is compressed in a way of its own ({compression})")
     if _masked_crc(google_crc32c.value(block[: size + 1])) != int.from_bytes(block[size + 1 :], "little"):
         raise BadInput("a block of the checkpoint's index is damaged", hint="get the file again")
+    if compression == _SNAPPY:
+        block = decompress(block[:size])
+        size = len(block)
     restarts = int.from_bytes(block[size - 4 : size], "little")
     end = size - 4 - 4 * restarts
     at, key = 0, b""

@@ -37,8 +37,13 @@ CollectionDef   node_list 1 NodeList
 NodeList        value 1 *string
 AssetFileDef    tensor_info 1 TensorInfo, filename 2 string
 SavedObjectGraph nodes 1 *SavedObject, concrete_functions 2 {{SavedConcreteFunction}}
-SavedObject     user_object 4 Nothing, asset 5 Nothing, function 6 Nothing, variable 7 Nothing, \
-bare_concrete_function 8 Nothing, constant 9 Nothing, resource 10 Nothing, captured_tensor 12 Nothing
+SavedObject     children 1 *ObjectReference, user_object 4 Nothing, asset 5 Nothing, function 6 Nothing, \
+variable 7 Nothing, bare_concrete_function 8 Nothing, constant 9 Nothing, \
+resource 10 Nothing, captured_tensor 12 Nothing
+ObjectReference node_id 1 int32, local_name 2 string
+TrackableObjectGraph nodes 1 *TrackableObject
+TrackableObject children 1 *ObjectReference, attributes 2 *SerializedTensor
+SerializedTensor name 1 string, full_name 2 string, checkpoint_key 3 string
 SavedConcreteFunction bound_inputs 2 *int32
 Nothing         unused 1000 bool
 FunctionDefLibrary function 1 *FunctionDef, gradient 2 *GradientDef
@@ -195,7 +200,7 @@ def _build_messages() -> dict[str, Any]:
         if name in _ONE_OF:
             message.oneof_decl.add(name=_ONE_OF[name])
         for field in fields.split(", "):
-            _add_field(message, *field.split(), one_of=name in _ONE_OF)
+            _add_field(message, *field.split(), one_of=name in _ONE_OF and "*" not in field)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return {
