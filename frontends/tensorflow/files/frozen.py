@@ -22,7 +22,7 @@ from ..graph.lookup_tables import filled_tables
 from ..graph.protos import open_buffer, parse_message
 from ..program import Program, ProgramInput, lower
 from ..runner.allowed import check_graph
-from ..runner.graph_signature import PLACEHOLDERS, unread_nodes
+from ..runner.graph_signature import PLACEHOLDERS, result_count, unread_nodes
 
 _IN_MEMORY = "the GraphDef"
 
@@ -140,7 +140,7 @@ def _ref_name(ref: Ref) -> str:
 def _unread_tensors(nodes: Sequence[Any], functions: dict[str, Any]) -> Iterator[Ref]:
     """The tensors that nothing reads, of nodes that are there for their value."""
     for node in unread_nodes(nodes):
-        yield from (Ref(node.name, "", i) for i in range(_output_count(node, functions)))
+        yield from (Ref(node.name, "", i) for i in range(result_count(node, _output_count(node, functions))))
 
 
 def _output_count(node: Any, functions: dict[str, Any]) -> int:

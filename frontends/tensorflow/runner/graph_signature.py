@@ -42,6 +42,14 @@ NOT_RESULTS = frozenset(
 )
 """Operators that are no output even if nothing reads them."""
 
+_ONE_RESULT = re.compile(
+    "(Ref)?Merge|_?FusedBatchNorm(V[23]|Ex)?|SoftmaxCrossEntropyWithLogits|SparseSoftmaxCrossEntropyWithLogits"
+)
+"""Operators whose first tensor is the result: others are an index, or for the gradient, and kernels may not make them.
+
+TensorFlow joins a convolution and the FusedBatchNorm behind it to one node that has one output.
+"""
+
 PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 
 # What changes variables, tables and queues, as initialization does.
@@ -77,6 +85,11 @@ def unread_nodes(nodes: Sequence[Any]) -> list[Any]:
     left = {n.name for n in found if n.op == "Identity" and n.input and _node_name(n.input[0]) in loops}
     left = {name for name in left if _OF_A_LOOP.fullmatch(name)}
     return [n for n in found if n.op not in ("Exit", "RefExit") and n.name not in left] or found
+
+
+def result_count(node: Any, count: int) -> int:
+    """Return how many of the `count` tensors of a node that nothing reads are results."""
+    return min(count, 1) if _ONE_RESULT.fullmatch(node.op) else count
 
 
 def inference_nodes(nodes: Sequence[Any], saver: str) -> list[Any]:
@@ -119,7 +132,7 @@ def signature_tensor_names(
         for node in unread_nodes(graph.node if candidates is None else candidates):
             definition = op_def_registry.get(node.op)
             count = 1 if definition is None else sum(_arg_count(arg, node) for arg in definition.output_arg)
-            found |= {_short_name(f"{node.name}:{i}"): f"{node.name}:{i}" for i in range(count)}
+            found |= {_short_name(f"{node.name}:{i}"): f"{node.name}:{i}" for i in range(result_count(node, count))}
     placeholders = {n.name: f"{n.name}:0" for n in graph.node if n.op in PLACEHOLDERS}
     return {_short_name(i): _tensor_name(i) for i in inputs} | placeholders, found
 

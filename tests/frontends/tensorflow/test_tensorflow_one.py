@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from convert.frontends.tensorflow.runner import runner
 
 from convert.errors import BadInput, UsageError
+from convert.options import Options
 from convert.passes.to_float64 import widen_model
 from convert.reference import executor
 from convert.source import Source
@@ -172,3 +174,44 @@ def test_saved_model_with_tables(signature: str, name: str) -> None:
     graph = read(Source("savedmodel", FOLDER / "savedmodel"), signature=signature)
     holds(graph, name)
     assert "LabelEncoder" in {n.op_type for n in graph.graph}
+
+
+def _normalize(x: Any) -> Any:
+    return tf.compat.v1.nn.fused_batch_norm(x, *np.float32([[2, 3], [1, 0], [0.5, 0], [1, 2]]), is_training=False)[0]
+
+
+ENDS = {
+    "Merge": lambda x: tf.cond(tf.reduce_mean(x) > 0, lambda: x * 2, lambda: -x),
+    "FusedBatchNormV3": _normalize,
+    "_FusedConv2D": lambda x: _normalize(tf.nn.conv2d(x, np.ones((1, 1, 2, 2), np.float32), 1, "SAME")),
+    "TopKV2": lambda x: tf.raw_ops.TopKV2(input=x, k=1),
+}
+"""What a frozen graph ends in, of which only the first tensor is a result; of TopKV2 both are."""
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_ends_of_several_tensors(name: str, tmp_path: Path) -> None:
+    v1 = tf.compat.v1
+    graph = tf.Graph()
+    before = v1.control_flow_v2_enabled()
+    v1.disable_control_flow_v2()
+    try:
+        with graph.as_default():
+            x = v1.placeholder(tf.float32, [None, 3, 3, 2], "x")
+            ENDS[name](x)
+    finally:
+        if before:
+            v1.enable_control_flow_v2()
+    definition = graph.as_graph_def()
+    (path := tmp_path / "m.pb").write_bytes(definition.SerializeToString())
+    model = read(Source("frozen-graph", path))
+    names = [str(v.name) for v in model.graph.outputs]
+    assert len(names) == 1 + (name == "TopKV2")
+    source = Source("frozen-graph", path)
+    for sign in (1, -1):
+        feed = {"x": sign * np.abs(np.random.default_rng(0).standard_normal((2, 3, 3, 2)).astype(np.float32))}
+        (want,) = runner.run(source, [feed], precision="float32", options=Options())
+        got = run(model, feed)
+        assert set(want) == set(names)
+        for key, value in want.items():
+            np.testing.assert_allclose(got[key], value, 1e-5, 1e-5)
