@@ -353,6 +353,13 @@ _ROWS = (
         "have different ranks.",
     ),
     NoteCode(
+        "repaired",
+        INFO,
+        "An ONNX file offends ONNX's checker in a way that ONNX Runtime takes.",
+        "The reader repaired it in memory; the file stays as it is. Example: a node that stands before the node whose "
+        "output it reads.",
+    ),
+    NoteCode(
         "contradiction",
         ACTION,
         "The model file contradicts itself.",

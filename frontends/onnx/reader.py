@@ -32,6 +32,7 @@ from .lazy_proto import ByteSpan, parse_model
 from .lift import fix_inputs, fix_values, lift_opset
 from .nested import flatten_inputs
 from .notes import check_notes
+from .repair import repair
 from .runtime_operators import find_facts, give_domain, write_in_onnx
 from .strict import contradiction_in
 from .weights import check_tensor, dense_tensor, external_files, external_tensor, mapped_tensor
@@ -58,6 +59,7 @@ def read_model(source: Source, options: Options, report: Report) -> ir.Model:
 
 def _finish_model(proto: onnx.ModelProto, weights: Weights, options: Options, report: Report) -> ir.Model:
     _normalize_proto(proto)
+    repair(proto, report)
     overridable = _declare_weights(proto, weights)
     overruled = drop_overruled_functions(proto)
     give_domain(proto, all_nodes(proto.graph.node))
