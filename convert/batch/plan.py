@@ -29,7 +29,21 @@ from convert.nearest import did_you_mean
 from convert.options import parse_size
 
 SUFFIXES = frozenset(
-    {".onnx", ".pt", ".pth", ".pt2", ".ckpt", ".safetensors", ".keras", ".h5", ".hdf5", ".pb", ".tflite", ".meta"}
+    {
+        ".onnx",
+        ".pt",
+        ".pth",
+        ".pt2",
+        ".ptl",
+        ".ckpt",
+        ".safetensors",
+        ".keras",
+        ".h5",
+        ".hdf5",
+        ".pb",
+        ".tflite",
+        ".meta",
+    }
 )
 """Files that are taken for models by their names, so that broken ones are told; any other by its content."""
 

@@ -19,6 +19,7 @@ _PATH = rf"{_NAME}(/{_NAME})*"
 _PYTORCH = (
     r"(data|constants|attributes|bytecode|traced_inputs|mobile_debug_handles|callstack_debug_map)\.pkl",
     r"(data|constants|attributes|traced_inputs|tensors)/\d+",
+    r"constants/\d+\.storage",  # of the lite interpreter, PyTorch 1.8 to 1.11
     r"(version|byteorder|archive_format|archive_version|\.format_version|\.storage_alignment)",
     r"\.data/(version|serialization_id|extern_modules|python_version)",
     r"code/([\w$<>-]+/)*[\w$<>-]+\.py(\.debug_pkl)?",

@@ -19,7 +19,7 @@ _CONFIGS = ("config.json", "config.*.json", "generation_config.json", "adapter_c
 _CHECKPOINT = re.compile(r"\.(meta|index|data-\d{5}-of-\d{5})$")
 _SHARD = re.compile(r"-\d{5}-of-\d{5}\.(safetensors|bin)$")
 _OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "rust_model.ot", "*.gguf")
-_MODELS = (".onnx", ".pt", ".pth", ".pt2", ".pb", ".h5", ".keras", ".tflite", ".safetensors")
+_MODELS = (".onnx", ".pt", ".pth", ".pt2", ".ptl", ".pb", ".h5", ".keras", ".tflite", ".safetensors")
 
 
 def folder_kind(path: Path) -> str:

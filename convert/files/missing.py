@@ -21,7 +21,9 @@ _FETCH = {
 }  # fmt: skip
 
 _HUB_PART = r"[A-Za-z0-9][\w.-]*"
-_ENDS = (".onnx", ".pt", ".pth", ".pt2", ".pb", ".h5", ".keras", ".tflite", ".safetensors", ".bin", ".ckpt", ".py")
+_ENDS = (
+    ".onnx", ".pt", ".pth", ".pt2", ".ptl", ".pb", ".h5", ".keras", ".tflite", ".safetensors", ".bin", ".ckpt", ".py",
+)  # fmt: skip
 _MOST_NAMES = 10_000
 """Entries of a folder that are looked at for a name that is near."""
 

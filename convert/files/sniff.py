@@ -145,7 +145,7 @@ def _protobuf_kind(path: Path, head: bytes) -> str:
 def _suffix_hint(path: Path) -> str:
     """What the name promised, for files that are nothing: the only use of a suffix."""
     promised = {
-        ".onnx": "ONNX", ".pt": "PyTorch", ".pth": "PyTorch", ".ckpt": "PyTorch", ".pb": "protobuf",
+        ".onnx": "ONNX", ".pt": "PyTorch", ".ptl": "PyTorch", ".pth": "PyTorch", ".ckpt": "PyTorch", ".pb": "protobuf",
         ".keras": "Keras", ".h5": "HDF5", ".tflite": "TensorFlow Lite", ".safetensors": "safetensors",
     }  # fmt: skip
     name = promised.get(path.suffix.lower())
@@ -244,7 +244,7 @@ def _not_a_model_error(path: Path, names: set[str]) -> BadInput:
         )
     if "model.json" in names and any(name.startswith("code/") for name in names):
         return BadInput(f"{path} is TorchScript of PyTorch 1.3 or before", hint="load it with torch.jit, save it again")
-    ends = (".onnx", ".pt", ".pth", ".pt2", ".pb", ".pbtxt", ".h5", ".keras", ".tflite", ".safetensors", ".bin")
+    ends = (".onnx", ".pt", ".pth", ".pt2", ".ptl", ".pb", ".pbtxt", ".h5", ".keras", ".tflite", ".safetensors", ".bin")
     packed = sorted(name for name in names if name.endswith(ends))
     what = f"that holds {', '.join(packed[:5])}" if packed else f"of {', '.join(sorted(names)[:5])}"
     return BadInput(f"{path} is a zip archive {what}", hint="unpack it and name the model inside")

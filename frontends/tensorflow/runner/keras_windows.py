@@ -11,23 +11,19 @@ from convert.files.archives import open_archive
 
 
 def with_slashes(path: Path) -> io.BytesIO | Path:
-    """Return an archive in memory with `/` for each `\\` in names of members and of weights, or the path without any.
+    """Return an archive in memory with `/` for each `\\` in the names of weights, or the path without any.
 
     Raises `ValueError` where two names become one.
     """
     with open_archive(path) as archive:
-        changed = any("\\" in name for name in archive.namelist())
         members = {name: archive.open(name) for name in archive.namelist() if name.endswith(".h5")}
         renamed = {name: content for name, member in members.items() if (content := _weights(member)) is not None}
-        if not changed and not renamed:
+        if not renamed:
             return path
         whole = io.BytesIO()
         with zipfile.ZipFile(whole, "w") as rewritten:
             for name in archive.namelist():
-                new = name.replace("\\", "/")
-                if new in rewritten.namelist():
-                    raise ValueError(f"two members are called {new}")
-                rewritten.writestr(new, renamed[name] if name in renamed else archive.read(name))
+                rewritten.writestr(name, renamed[name] if name in renamed else archive.read(name))
         whole.seek(0)
         return whole
 
