@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Any
 
 import onnx_ir as ir
@@ -25,7 +26,8 @@ from convert.graph.inputs import Bounds, add_input, match_specs
 from convert.graph.metadata import DIMS_KEY
 from convert.graph.tensors import SHORT_NAMES
 from convert.graph.values import dims
-from convert.options import InputSpec, Options
+from convert.note_codes import ASSUMED_INPUT
+from convert.options import DimSpec, InputSpec, Options
 from convert.passes.clean import clean
 from convert.report import Report
 from convert.source import Source
@@ -45,7 +47,7 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
     """The shared graph of a folder's nets. Raises `BadInput`, `Unsupported`, `UsageError`."""
     model = read_folder(source.file)
     if not model.predict.outputs:
-        raise BadInput(f"{source.label} names no outputs: its predict_net has no external_output")
+        raise BadInput(f"{source.label} has no outputs: its predict_net writes no blob that it does not read")
     operators = [op for net in (model.init, model.predict) for op in _read_operators(net)]
     drawn = [Problem("a weight of random numbers", location(op)) for op in model.init.ops if op.type in _RANDOM]
     if drawn:
@@ -55,6 +57,10 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
     g = Graph(model.predict.name or "main")
     taken = dict.fromkeys(set(model.predict.outputs) - set(model.inputs), 0)  # the outputs' names stay theirs
     g.reserve(taken)
+    for name in model.placeholder():
+        report.note(f"{name!r}, which init_net fills with one number, is taken for the input", code=ASSUMED_INPUT)
+    if model.outputs_found:
+        report.note(f"outputs found by the net's shape: {', '.join(model.predict.outputs)}", code="found-outputs")
     bounds: Bounds = {}
     values = _add_inputs(g, model, options, bounds)
     values |= {name: g.initializer(name, ir.tensor(array)) for name, array in model.blobs.items()}
@@ -89,7 +95,7 @@ def _read_operators(net: Net) -> Iterator[Op]:
 
 
 def _add_inputs(g: Graph, model: Model, options: Options, bounds: Bounds) -> Values:
-    described = model.described_inputs()
+    described, filled = model.described_inputs(), model.placeholder()
     # Nets for mobile devices fill their inputs with anything: the user may say which of the blobs those are.
     inner = [s.name for s in options.inputs if s.name in model.predict.inputs and s.name not in model.inputs]
     names = [*model.inputs, *map(str, inner)]
@@ -97,6 +103,8 @@ def _add_inputs(g: Graph, model: Model, options: Options, bounds: Bounds) -> Val
     values: Values = {}
     for name in names:
         own, given = described.get(name, InputSpec(name)), specs.get(name)
+        if len(filled.get(name, ())) > 1:  # a single number stands for any shape
+            own = replace(own, shape=tuple(map(DimSpec, filled[name])))
         if own.shape is None and (given is None or given.shape is None):
             raise UsageError(
                 f"a Caffe2 net does not say the shape of its input {name!r}",

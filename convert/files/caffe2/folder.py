@@ -43,7 +43,7 @@ def read_folder(folder: Path) -> Model:
                 raise BadInput(f"{folder / name} does not hold the blob {missing[0]!r}")
             blobs |= {o: loaded[o] for o in op.outputs}
     kept = tuple(op for op in init.ops if op.type != "Load")
-    return Model(replace(init, ops=kept), predict, blobs)
+    return Model(replace(init, ops=kept), predict, blobs).with_outputs()
 
 
 def predictor_nets(path: Path) -> dict[str, Net]:
@@ -57,7 +57,7 @@ def _predictor(path: Path) -> Model:
     nets = {entry.key.split("_NET_TYPE")[0]: entry.value for entry in meta.nets}
     if "PREDICT" not in nets:
         raise BadInput(f"{path} holds no predict net")
-    return Model(Net("init", (), (), ()), net_of(nets["PREDICT"], str(path)), _tensors(blobs))
+    return Model(Net("init", (), (), ()), net_of(nets["PREDICT"], str(path)), _tensors(blobs)).with_outputs()
 
 
 def _meta_net(path: Path, blobs: dict[str, np.ndarray | bytes]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -72,21 +72,50 @@ class Net:
 
 @dataclass(frozen=True)
 class Model:
-    """A Caffe2 model: `init` makes the weights, beside the `blobs` of its databases; `predict` computes."""
+    """A Caffe2 model: `init` makes the weights, beside the `blobs` of its databases; `predict` computes.
+
+    outputs_found: whether the net names no outputs, and those that it has were found.
+    """
 
     init: Net
     predict: Net
     blobs: Mapping[str, np.ndarray] = field(default_factory=dict)
+    outputs_found: bool = False
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """Names of the data inputs, in the order in which the runtime binds them.
 
-        They are what the net says itself, else what neither `init` nor a database makes: nets for mobile devices fill
-        their inputs, too.
+        They are what the net says itself, else what neither `init` nor a database makes, else the placeholder.
         """
         weights = {*self.init.written_blobs(), *self.blobs} - set(self.described_inputs())
-        return tuple(name for name in self.predict.inputs if name not in weights)
+        found = tuple(name for name in self.predict.inputs if name not in weights)
+        return found or tuple(self.placeholder())
+
+    def placeholder(self) -> dict[str, list[int]]:
+        """Return the input that `init` fills with one number, as nets for mobile devices do, with the dims of the fill.
+
+        It is the first blob of external_input, which Caffe's translator and ONNX's backend put there. Nothing where it
+        is a weight, and where `predict` has another input.
+        """
+        made = {*self.init.written_blobs(), *self.blobs}
+        if self.described_inputs() or not self.predict.inputs or set(self.predict.inputs) - made:
+            return {}
+        name = self.predict.inputs[0]
+        fills = [op for op in self.init.ops if name in op.outputs and op.type == "ConstantFill" and not op.inputs]
+        shape = fills[0].args.get("shape") if fills else None
+        return {name: [int(size) for size in shape]} if isinstance(shape, list) else {}
+
+    def with_outputs(self) -> Model:
+        """Return the model with outputs: what `predict` writes and never reads, where external_output names none."""
+        if self.predict.outputs:
+            return self
+        later: set[str] = set()
+        found: list[str] = []
+        for op in reversed(self.predict.ops):
+            found[:0] = [name for name in op.outputs if name not in later]
+            later.update(op.inputs, op.outputs)
+        return replace(self, predict=replace(self.predict, outputs=tuple(found)), outputs_found=True)
 
     def described_inputs(self) -> dict[str, InputSpec]:
         """What the net says of its inputs by name; nothing where others than `convert` wrote it."""

@@ -2,8 +2,9 @@
 
     python child.py JOBS.json FIRST PARENT
 
-JOBS.json lists jobs, each with `net` (a folder with init_net.pb and predict_net.pb), `inputs` and `output` (.npz), and
-`predictor`, which is whether the nets are run by `workspace.Predictor`, as programs in Python and on phones do.
+JOBS.json lists jobs, each with `net` (a folder with init_net.pb and predict_net.pb), `inputs` and `output` (.npz),
+`outputs`, the blobs that are wanted where the net names none, and `predictor`, which is whether the nets are run by
+`workspace.Predictor`, as programs in Python and on phones do.
 Arrays are keyed by position, "0", "1" …: `names` gives the inputs' names; outputs are in the order of external_output.
 Jobs are done from number FIRST on. For each, "done N [output names]" or "failed N message" (in JSON) goes to stdout:
 what is missing tells at which job the process died. It dies with the process of number PARENT.
@@ -38,13 +39,16 @@ def run(job: dict[str, Any]) -> list[str]:
         init, predict = (read_net(caffe2_pb2.NetDef(), os.path.join(job["net"], name)) for name in FILES)
         if not workspace.RunNetOnce(init):
             raise RuntimeError("init_net failed")
+    declared = bool(predict.external_output)
+    if not declared:
+        predict.external_output.extend(job["outputs"])
     lost = [name for name in predict.external_input if name not in feeds and not workspace.HasBlob(name)]
     unknown = [name for name in feeds if name not in predict.external_input]
     if lost or unknown:
         raise RuntimeError(f"the net takes {list(predict.external_input)}, not {sorted(feeds)}")
     for name, array in feeds.items():
         workspace.FeedBlob(name, array)
-    if job.get("predictor"):
+    if job.get("predictor") and declared:
         results = workspace.Predictor(*(read_bytes(os.path.join(job["net"], name)) for name in FILES)).run(feeds)
         found = {name: results[i] for i, name in enumerate(predict.external_output)}
     else:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from convert.errors import BadInput, ConvertError, Unsupported
-from convert.files.caffe2.folder import PREDICTOR
+from convert.files.caffe2.folder import PREDICTOR, read_folder
 from convert.files.scratch import scratch_folder
 from convert.options import Options
 from convert.runners.sandbox import keep_from_forking
@@ -119,9 +119,18 @@ def _prepare_job(folder: Path, number: int, job: Job) -> dict[str, object]:
         "net": str(job.net.resolve()),
         "predictor": job.predictor,
         "names": list(job.feeds),
+        "outputs": _output_names(job.net),
         "inputs": str(folder / f"{number}.in.npz"),
         "output": str(folder / f"{number}.out.npz"),
     }
+
+
+def _output_names(folder: Path) -> list[str]:
+    """Return the outputs that the reader finds; none where it cannot read the nets, of which Caffe2 then tells."""
+    try:
+        return list(read_folder(folder).predict.outputs)
+    except ConvertError:
+        return []
 
 
 def _run_child(
