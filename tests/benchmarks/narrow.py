@@ -48,7 +48,11 @@ def decoder(folder: Path, hidden: int, layers: int) -> Path:
 
 def feeds_of(session: ort.InferenceSession, tokens: int) -> dict[str, np.ndarray]:
     """Inputs of one row: tokens and an empty cache, or a picture."""
-    rng, sizes = np.random.default_rng(0), {"sequence": tokens, "past": 0, "past+sequence": tokens}
+    rng, sizes = (
+        np.random.default_rng(0),
+        dict.fromkeys(("sequence_length", "past_sequence_length+sequence_length"), tokens)
+        | {"past_sequence_length": 0},
+    )
     found = {}
     for value in session.get_inputs():
         shape = [d if isinstance(d, int) else sizes.get(d, 1) for d in value.shape]

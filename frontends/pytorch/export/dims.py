@@ -11,6 +11,10 @@ import torch
 
 from convert.graph import Dim
 
+_LONGEST = 60
+"""Characters of the longest expression that names a dim: a decoder's cache is as long as
+`past_decoder_sequence_length+decoder_sequence_length`."""
+
 
 class Dims:
     """The names of one program's symbols. `name` gives equal expressions equal names."""
@@ -32,8 +36,8 @@ class Dims:
                 if symbol not in self.symbols:
                     self.symbols[symbol] = sympy.Symbol(str(symbol), integer=True, positive=True)
             text = str(expression.xreplace(self.symbols)).replace(" ", "")
-            # Long expressions help nobody: a short name that is the dim's own.
-            self.names[expression] = text if len(text) <= 40 else f"dim{len(self.names)}"
+            # Nobody reads a long expression: the dim gets a short name of its own.
+            self.names[expression] = text if len(text) <= _LONGEST else f"dim{len(self.names)}"
         return self.names[expression]
 
 

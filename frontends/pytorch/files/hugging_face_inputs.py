@@ -17,6 +17,16 @@ from .hugging_face_tasks import TASK, cache_parameter, generates_with_cache
 PAST, PRESENT = "past_key_values", "present"
 """`--input past_key_values:float32` makes a decoder's cache inputs and outputs, a key and a value for each layer."""
 
+# Names of dims as optimum's exporters write them. transformers.js fills an empty cache by them: `batch_size` is the
+# batch, and every other name in the shape of `past_key_values.*` is 0.
+BATCH = DimSpec(name="batch_size")
+SEQUENCE = DimSpec(name="sequence_length")
+PAST_SEQUENCE = DimSpec(name="past_sequence_length")
+ENCODER_SEQUENCE = DimSpec(name="encoder_sequence_length")
+DECODER_SEQUENCE = DimSpec(name="decoder_sequence_length")
+PAST_DECODER_SEQUENCE = DimSpec(name="past_decoder_sequence_length")
+_ALL_TOKENS = DimSpec(name=f"{PAST_SEQUENCE.name}+{SEQUENCE.name}")
+
 
 def requested_specs(model: Any, options: Options) -> list[InputSpec]:
     """The inputs of a model: those that the options name, else its main one and what goes with it.
@@ -32,6 +42,7 @@ def requested_specs(model: Any, options: Options) -> list[InputSpec]:
         }
     wanted = [s for s in options.inputs if s.name and s.name != PAST]
     named = [s.name for s in wanted if s.name] + [n for n in options.examples if isinstance(n, str)]
+    usual = _with_users_dims(usual, {str(s.name): s for s in wanted})
     if not named:
         given = [s for s in options.inputs if s.name is None]
         positional = [i for i in options.examples if isinstance(i, int)]
@@ -45,6 +56,24 @@ def requested_specs(model: Any, options: Options) -> list[InputSpec]:
     return [_fill_spec(by_name.get(n, InputSpec(n)), usual.get(str(n), InputSpec(n))) for n in order]
 
 
+def _with_users_dims(usual: dict[str, InputSpec], given: dict[str, InputSpec]) -> dict[str, InputSpec]:
+    """The usual inputs, with the user's dim wherever one stands that the user has described in another input.
+
+    With `input_ids:int64[batch,16]`, an `attention_mask` without a shape is [batch,16] too.
+    """
+    users = {
+        dim.name: of_user
+        for name, spec in given.items()
+        if name in usual and spec.shape and len(spec.shape) == len(usual[name].shape or ())
+        for dim, of_user in zip(usual[name].shape or (), spec.shape, strict=True)
+        if dim.name and (of_user.name or of_user.size is not None)
+    }
+    return {
+        name: InputSpec(spec.name, spec.dtype, spec.shape and tuple(users.get(str(d.name), d) for d in spec.shape))
+        for name, spec in usual.items()
+    }
+
+
 def _fill_spec(spec: InputSpec, usual: InputSpec) -> InputSpec:
     shape = usual.shape if spec.shape is None else spec.shape
     return InputSpec(spec.name or usual.name, spec.dtype or usual.dtype, shape, assumed=spec.shape is None)
@@ -54,8 +83,7 @@ def _default_specs(model: Any) -> list[InputSpec]:
     config = model.config
     text = config.get_text_config()
     known = inspect.signature(model.forward).parameters
-    batch = DimSpec(name="batch")
-    tokens = (batch, _length_spec(text))
+    tokens = (BATCH, _length_spec(text))
     main = model.main_input_name
     if main == "input_ids":
         names = ["input_ids", "attention_mask"]
@@ -67,16 +95,16 @@ def _default_specs(model: Any) -> list[InputSpec]:
     elif main == "pixel_values":
         specs = [_picture_spec(config)]
     elif main == "input_values" and hasattr(config, "num_mel_bins") and hasattr(config, "max_length"):
-        specs = [InputSpec(main, "float32", (batch, DimSpec(config.max_length), DimSpec(config.num_mel_bins)))]
+        specs = [InputSpec(main, "float32", (BATCH, DimSpec(config.max_length), DimSpec(config.num_mel_bins)))]
     elif main == "input_features" and hasattr(config, "num_mel_bins"):
         length = 2 * getattr(config, "max_source_positions", 1500)
-        specs = [InputSpec(main, "float32", (batch, DimSpec(config.num_mel_bins), DimSpec(length)))]
+        specs = [InputSpec(main, "float32", (BATCH, DimSpec(config.num_mel_bins), DimSpec(length)))]
     elif main == "input_values":
-        specs = [InputSpec(main, "float32", (batch, DimSpec(name="samples", low=400)))]
+        specs = [InputSpec(main, "float32", (BATCH, DimSpec(name=SEQUENCE.name, low=400)))]
     else:
         specs = [InputSpec(main)]
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in known:
-        specs.append(InputSpec("decoder_input_ids", "int64", (batch, DimSpec(name="decoder_sequence"))))
+        specs.append(InputSpec("decoder_input_ids", "int64", (BATCH, DECODER_SEQUENCE)))
     return specs
 
 
@@ -89,7 +117,7 @@ def _length_spec(config: Any) -> DimSpec:
     if window := attention_window(config):
         return DimSpec(_WINDOWS * window)
     longest = getattr(config, "max_position_embeddings", None)
-    return DimSpec(name="sequence", high=longest if isinstance(longest, int) else None)
+    return DimSpec(name=SEQUENCE.name, high=longest if isinstance(longest, int) else None)
 
 
 def attention_window(config: Any) -> int:
@@ -107,10 +135,10 @@ def encoder_specs(model: Any) -> list[InputSpec]:
     found = [s for s in _default_specs(model) if s.name != "decoder_input_ids"]
     main = model.main_input_name
     if main == "input_ids":  # of which the decoder takes the mask as well, by the same length
-        batch, tokens = DimSpec(name="batch"), DimSpec(name="encoder_sequence")
-        tokens = DimSpec(_WINDOWS * window) if (window := attention_window(model.config)) else tokens
+        window = attention_window(model.config)
+        tokens = DimSpec(_WINDOWS * window) if window else ENCODER_SEQUENCE
         found = [
-            InputSpec(s.name, s.dtype, (batch, tokens)) for s in found if s.name in ("input_ids", "attention_mask")
+            InputSpec(s.name, s.dtype, (BATCH, tokens)) for s in found if s.name in ("input_ids", "attention_mask")
         ]
     return found
 
@@ -119,17 +147,16 @@ def _picture_spec(config: Any) -> InputSpec:
     size = getattr(config, "image_size", 224)
     height, width = size if isinstance(size, (list, tuple)) else (size, size)
     dims = map(DimSpec, (getattr(config, "num_channels", 3), height, width))
-    return InputSpec("pixel_values", "float32", (DimSpec(name="batch"), *dims))
+    return InputSpec("pixel_values", "float32", (BATCH, *dims))
 
 
 def _generation_specs(model: Any) -> list[InputSpec]:
     """The new tokens, a mask for these and those in the cache, and the places of the new ones."""
     known = inspect.signature(model.forward).parameters
-    batch, new = DimSpec(name="batch"), DimSpec(name="sequence")
     shapes = {
-        "input_ids": (batch, new),
-        "attention_mask": (batch, DimSpec(name="past+sequence")),
-        "position_ids": (batch, new),
+        "input_ids": (BATCH, SEQUENCE),
+        "attention_mask": (BATCH, _ALL_TOKENS),
+        "position_ids": (BATCH, SEQUENCE),
     }
     return [InputSpec(name, "int64", shape) for name, shape in shapes.items() if name in known]
 
@@ -142,9 +169,8 @@ def _past_specs(model: Any) -> list[InputSpec]:
             hint=f"leave out --input {PAST}:…, or convert the encoder and the decoder one by one",
         )
     dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
-    batch, past = DimSpec(name="batch"), DimSpec(name="past")
     return [
-        InputSpec(f"{PAST}_{layer}_{half}", dtype, (batch, DimSpec(heads), past, DimSpec(size)))
+        InputSpec(f"{PAST}_{layer}_{half}", dtype, (BATCH, DimSpec(heads), PAST_SEQUENCE, DimSpec(size)))
         for layer, sizes in enumerate(_cache_sizes(model))
         for half, (heads, size) in zip(("key", "value"), sizes, strict=True)
     ]

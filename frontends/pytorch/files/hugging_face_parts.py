@@ -18,7 +18,16 @@ from convert.errors import Unsupported, UsageError
 from convert.options import DimSpec, InputSpec, Options
 
 from ..torch_internals import FakeTensorMode
-from .hugging_face_inputs import PAST, PRESENT, attention_of_capture, encoder_specs
+from .hugging_face_inputs import (
+    BATCH,
+    DECODER_SEQUENCE,
+    ENCODER_SEQUENCE,
+    PAST,
+    PAST_DECODER_SEQUENCE,
+    PRESENT,
+    attention_of_capture,
+    encoder_specs,
+)
 from .hugging_face_tasks import cache_parameter
 
 ENCODER, DECODER, WITH_CACHE = "encoder", "decoder", "decoder-with-past"
@@ -96,17 +105,16 @@ def _decode(model: Any, values: dict[str, torch.Tensor], cached: bool, width: in
 
 def _decoder_specs(masked: bool, width: int | None) -> list[InputSpec]:
     """What a decoder takes besides its cache; the states, `width` numbers each, in the first call alone."""
-    batch, length = DimSpec(name="batch"), DimSpec(name="encoder_sequence")
-    specs = [InputSpec(_MASK, "int64", (batch, length))] if masked else []
-    specs.append(InputSpec("input_ids", "int64", (batch, DimSpec(name="sequence"))))
-    return specs + ([InputSpec(_STATES, "float32", (batch, length, DimSpec(width)))] if width is not None else [])
+    specs = [InputSpec(_MASK, "int64", (BATCH, ENCODER_SEQUENCE))] if masked else []
+    specs.append(InputSpec("input_ids", "int64", (BATCH, DECODER_SEQUENCE)))
+    states = InputSpec(_STATES, "float32", (BATCH, ENCODER_SEQUENCE, DimSpec(width)))
+    return [*specs, states] if width is not None else specs
 
 
 def _past_specs(layers: list[list[tuple[int, int]]]) -> list[InputSpec]:
-    batch = DimSpec(name="batch")
-    lengths = {"decoder": DimSpec(name="past"), "encoder": DimSpec(name="encoder_sequence")}
+    lengths = {"decoder": PAST_DECODER_SEQUENCE, "encoder": ENCODER_SEQUENCE}
     return [
-        InputSpec(f"{PAST}_{layer}_{half}_{part}", "float32", (batch, DimSpec(heads), lengths[half], DimSpec(size)))
+        InputSpec(f"{PAST}_{layer}_{half}_{part}", "float32", (BATCH, DimSpec(heads), lengths[half], DimSpec(size)))
         for layer, halves in enumerate(layers)
         for half, (heads, size) in zip(_HALVES, halves, strict=True)
         for part in ("key", "value")

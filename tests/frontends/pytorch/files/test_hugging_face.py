@@ -148,9 +148,9 @@ def test_the_cache_is_passed_on_from_step_to_step(name: str, folders: Path) -> N
     ids = np.array([[3, 9, 27, 31, 43, 29], [1, 2, 4, 8, 16, 32]])
     with torch.no_grad():
         want = make(name)(torch.from_numpy(ids)).logits.numpy()
-    shapes = [[2 if d == "batch" else d for d in (getattr(d, "value", d) for d in v.shape)]
+    shapes = [[2 if d == "batch_size" else d for d in (getattr(d, "value", d) for d in v.shape)]
               for v in list(model.graph.inputs)[1:]]  # fmt: skip
-    past = [np.zeros([0 if d == "past" else d for d in shape], np.float32) for shape in shapes]
+    past = [np.zeros([0 if d == "past_sequence_length" else d for d in shape], np.float32) for shape in shapes]
     seen = 0
     for step in (3, 1, 2):
         feed = dict(zip(inputs, [ids[:, seen : seen + step], *past], strict=True))
@@ -181,8 +181,8 @@ def test_onnxruntime_generates_what_transformers_does(name: str, padded: bool, f
     convert.convert(folders / name, "onnx", tmp_path / "model.onnx", verify=False)
     session = ort.InferenceSession(tmp_path / "model.onnx")
     dims = {i.name: i.shape for i in session.get_inputs()}
-    assert dims["attention_mask"] == ["batch", "past+sequence"]
-    assert dims["input_ids"] == dims["position_ids"] == ["batch", "sequence"]
+    assert dims["attention_mask"] == ["batch_size", "past_sequence_length+sequence_length"]
+    assert dims["input_ids"] == dims["position_ids"] == ["batch_size", "sequence_length"]
     words = np.array([[3, 9, 27, 31], [1, 2, 4, 8]])
     mask = np.array([[0, 1, 1, 1], [1, 1, 1, 1]]) if padded else np.ones_like(words)
     with torch.no_grad():
@@ -192,6 +192,39 @@ def test_onnxruntime_generates_what_transformers_does(name: str, padded: bool, f
         )  # fmt: skip
     found = greedy(session, words, mask, GENERATED, [make(name).generation_config.eos_token_id])
     assert found.tolist() == want.tolist()
+
+
+@pytest.mark.slow
+def test_a_cache_made_by_the_names_of_dims_fits(folders: Path, tmp_path: Path) -> None:
+    """transformers.js gives `batch_size` its batch and takes every other name in the shape of a cache for 0."""
+    convert.convert(folders / "gpt2", "onnx", tmp_path / "model.onnx", verify=False)
+    session = ort.InferenceSession(tmp_path / "model.onnx")
+    words = np.array([[3, 9, 27, 31]])
+    feed = {"input_ids": words, "attention_mask": np.ones_like(words), "position_ids": np.arange(4)[None]}
+    for each in session.get_inputs():
+        if each.name.startswith("past"):
+            shape = [{"batch_size": 1}.get(d, 0) if isinstance(d, str) else d for d in each.shape]
+            feed[each.name] = np.zeros(shape, np.float32)
+    with torch.no_grad():
+        want = make("gpt2")(torch.from_numpy(words)).logits.numpy()
+    np.testing.assert_allclose(session.run(["logits"], feed)[0], want, rtol=1e-4, atol=2e-5)
+
+
+PLAIN = ["batch_size", "sequence_length"]
+
+
+@pytest.mark.parametrize(
+    ("given", "mask"),
+    [
+        (["input_ids:int64", "attention_mask:int64"], PLAIN),
+        (["input_ids:int64[batch,16]", "attention_mask:int64"], ["batch", "16"]),
+        (["attention_mask:int64[2,n]", "input_ids:int64[2,n]"], ["2", "n"]),
+        (["input_ids:int64[?,n=2..8]", "attention_mask:int64"], ["batch_size", "n=2..8"]),
+    ],
+)
+def test_an_input_without_a_shape_has_the_dims_of_those_with_one(given: list[str], mask: list[str]) -> None:
+    specs = {str(s.name): s for s in requested_specs(make("bert"), Options(inputs=tuple(map(parse_input, given))))}
+    assert [str(d).replace("=..64", "") for d in specs["attention_mask"].shape or ()] == mask
 
 
 @pytest.mark.slow
@@ -274,7 +307,7 @@ def test_an_example_of_one_row_and_one_token_has_dynamic_dims() -> None:
         Options(examples={"input_ids": torch.tensor([[3]])}),
         Report("convert"),
     )
-    assert [str(d) for d in model_read.graph.inputs[0].shape or ()] == ["batch", "sequence"]
+    assert [str(d) for d in model_read.graph.inputs[0].shape or ()] == ["batch_size", "sequence_length"]
     words = torch.arange(10).reshape(2, 5)
     with torch.no_grad():
         want = model(words).last_hidden_state.numpy()

@@ -78,7 +78,7 @@ def test_three_files_generate_what_the_source_generates(t5: Any, tmp_path: Path)
         "encoder_model.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx", "config.json",
         "generation_config.json",
     }  # fmt: skip
-    assert "decoder_model: logits: float32[batch,sequence,50]" in map(str, report.outputs)
+    assert "decoder_model: logits: float32[batch_size,decoder_sequence_length,50]" in map(str, report.outputs)
     step = onnx.load(out / "decoder_with_past_model.onnx").graph
     cache = [f"past_key_values.0.{half}.{part}" for half in ("decoder", "encoder") for part in ("key", "value")]
     assert [v.name for v in step.input] == ["encoder_attention_mask", "input_ids", *cache]
