@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from contextlib import AbstractContextManager, nullcontext
+import logging
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -20,6 +22,7 @@ PAST, PRESENT = "past_key_values", "present"
 # Names of dims as optimum's exporters write them. transformers.js fills an empty cache by them: `batch_size` is the
 # batch, and every other name in the shape of `past_key_values.*` is 0.
 BATCH = DimSpec(name="batch_size")
+TEXT_BATCH, IMAGE_BATCH = DimSpec(name="text_batch_size"), DimSpec(name="image_batch_size")
 SEQUENCE = DimSpec(name="sequence_length")
 PAST_SEQUENCE = DimSpec(name="past_sequence_length")
 ENCODER_SEQUENCE = DimSpec(name="encoder_sequence_length")
@@ -91,7 +94,7 @@ def _default_specs(model: Any) -> list[InputSpec]:
             names.append("token_type_ids")
         specs = [InputSpec(n, "int64", tokens) for n in names if n in known]
         if "pixel_values" in known and hasattr(config, "vision_config"):  # two towers
-            specs.append(_picture_spec(config.vision_config))
+            specs = _of_two_towers(model, [*specs, _picture_spec(config.vision_config)])
     elif main == "pixel_values":
         specs = [_picture_spec(config)]
     elif main == "input_values" and hasattr(config, "num_mel_bins") and hasattr(config, "max_length"):
@@ -106,6 +109,40 @@ def _default_specs(model: Any) -> list[InputSpec]:
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in known:
         specs.append(InputSpec("decoder_input_ids", "int64", (BATCH, DECODER_SEQUENCE)))
     return specs
+
+
+def _of_two_towers(model: Any, specs: list[InputSpec]) -> list[InputSpec]:
+    """The inputs of a model of texts and pictures: each kind with a batch size of its own, if forward takes two.
+
+    CLIP compares every text with every picture; CLIPSeg needs a picture for each text. A call without numbers tells.
+    """
+    batches = {s.name: IMAGE_BATCH if s.name == "pixel_values" else TEXT_BATCH for s in specs}
+    apart = [InputSpec(s.name, s.dtype, (batches[s.name], *(s.shape or ())[1:])) for s in specs]
+    sizes = {TEXT_BATCH.name: 2, IMAGE_BATCH.name: 3}
+    with torch.no_grad(), _silent_fake_tensors(), FakeTensorMode(allow_non_fake_inputs=True):
+        given = {
+            str(s.name): torch.ones(
+                [sizes.get(d.name, 5) if d.size is None else d.size for d in s.shape or ()],
+                dtype=getattr(torch, str(s.dtype)),
+            )
+            for s in apart
+        }
+        try:
+            model.forward(**given, return_dict=True)
+        except Exception:  # whatever a forward raises for batches that differ
+            return specs
+    return apart
+
+
+@contextmanager
+def _silent_fake_tensors() -> Iterator[None]:
+    """Inside, PyTorch logs no traceback for an operator that refuses the shapes of tensors without content."""
+    logger = logging.getLogger(FakeTensorMode.__module__)
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 _WINDOWS = 2

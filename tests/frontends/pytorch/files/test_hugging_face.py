@@ -227,6 +227,54 @@ def test_an_input_without_a_shape_has_the_dims_of_those_with_one(given: list[str
     assert [str(d).replace("=..64", "") for d in specs["attention_mask"].shape or ()] == mask
 
 
+VISION = {k: v for k, v in SMALL.items() if k != "vocab_size"} | {"image_size": 32, "patch_size": 8}
+
+
+def two_towers(name: str) -> Any:
+    """A tiny network with random weights for texts and pictures."""
+    t = transformers
+    text = {**SMALL, "max_position_embeddings": 20, "bos_token_id": 1, "eos_token_id": 2}
+    sizes = {"text_config": text, "vision_config": VISION}
+    makers = {
+        "clip": lambda: t.CLIPModel(t.CLIPConfig(**sizes)),
+        "siglip": lambda: t.SiglipModel(t.SiglipConfig(**sizes)),
+        "owlvit": lambda: t.OwlViTModel(t.OwlViTConfig(**sizes)),
+        "clipseg": lambda: t.CLIPSegForImageSegmentation(t.CLIPSegConfig(**sizes, extract_layers=[0, 1])),
+    }
+    torch.manual_seed(0)
+    return makers[name]().eval()
+
+
+@pytest.mark.parametrize(
+    ("name", "batches"),
+    [
+        ("clip", ["text_batch_size", "image_batch_size"]),
+        ("siglip", ["text_batch_size", "image_batch_size"]),
+        ("owlvit", ["text_batch_size", "image_batch_size"]),
+        ("clipseg", ["batch_size", "batch_size"]),  # refuses another number of texts than of pictures
+    ],
+)
+def test_texts_and_pictures_have_a_batch_each_where_forward_takes_two(name: str, batches: list[str]) -> None:
+    specs = {str(s.name): s for s in requested_specs(two_towers(name), Options())}
+    assert [str((specs[n].shape or ())[0]) for n in ("input_ids", "pixel_values")] == batches
+    assert specs["attention_mask"].shape == specs["input_ids"].shape
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["clip", pytest.param("siglip", marks=long)])
+@pytest.mark.parametrize(("texts", "pictures"), [(5, 1), (1, 2)])
+def test_texts_are_compared_with_another_number_of_pictures(name: str, texts: int, pictures: int) -> None:
+    module = two_towers(name)
+    model = frontend.read(Source("torch-module-object", model=module), Options(), Report("convert"))
+    assert [str(d) for d in model.graph.outputs[0].shape or ()] == ["image_batch_size", "text_batch_size"]
+    rng = np.random.default_rng(0)
+    ids = np.where(np.arange(6) < 5, rng.integers(3, 50, (texts, 6)), 2)
+    feed = ids, np.ones_like(ids), rng.normal(size=(pictures, 3, 32, 32)).astype(np.float32)
+    with torch.no_grad():
+        want = module(**{n: torch.from_numpy(a) for n, a in zip([*TEXT[:2], "pixel_values"], feed, strict=True)})
+    np.testing.assert_allclose(run(model, *feed)[0], want.logits_per_image.numpy(), rtol=1e-4, atol=2e-5)
+
+
 @pytest.mark.slow
 def test_a_task_may_be_asked_for(folders: Path, tmp_path: Path) -> None:
     def names(task: str, folder: str) -> tuple[list[str], list[str]]:
