@@ -235,6 +235,14 @@ _ROWS = (
         "They were left out. Example: the weights of a pooling layer in a checkpoint of BertForMaskedLM.",
     ),
     NoteCode(
+        "unused-modules",
+        ACTION,
+        "Whole modules of a Hugging Face model have no effect on any output.",
+        "Their weights are left out, because no input reaches them. `--input` adds an input, `--task` and `--part` "
+        "choose another conversion. Example: a model of texts and pictures that is converted as a text decoder leaves "
+        "out `model.vision_tower`.",
+    ),
+    NoteCode(
         "cast-weights",
         INFO,
         "Weights have another dtype than the module.",

@@ -22,6 +22,7 @@ from convert.report import Report
 from convert.source import Source
 
 from .common.modes import note_fast_path
+from .common.used_weights import note_unused_modules, recording_used_weights
 from .common.wider import widen_graph
 from .export.apart_ways import read_all_ways
 from .export.capture import capture, inference
@@ -46,6 +47,8 @@ from .files.hugging_face import (
     rename_cache_inputs,
     specs_of,
 )
+from .files.hugging_face_inputs import PAST
+from .files.hugging_face_tasks import PART
 from .files.loader import load
 from .inputs.arguments import arrange_arguments
 from .inputs.examples import Call, candidate_calls, lengthened_call
@@ -73,27 +76,36 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
         return _read_script(_compile_script(thing), options, report)
     if options.trace:
         return _read_traced(thing, options, report)
-    before = list(report.notes)
-    try:
-        model = _read_captured(thing, options, (), report)
-    except (Unsupported, UsageError) as error:
-        report.notes[:] = before
-        call, _ = next(candidate_calls(thing, options))
-        try:
-            model = read_with_static_dims(partial(_read_captured, thing, options), call, report, error)
-        except (Unsupported, UsageError) as refused:
-            if not loops_in_python(refused):
-                raise
-            report.notes[:] = before
-            why = "torch.export could not capture what forward loops over"
-            model = _read_compiled(thing, replace(options, fixed={}), report, refused, why)
+    with recording_used_weights() as used:
+        model = _read_module(thing, options, report)
     widen_graph(thing, model, options, report)
     if is_hugging_face(source):
+        names = [str(v.name) for v in model.graph.inputs]
+        if not PART.of(options):
+            note_unused_modules(thing, used, [n for n in names if not n.startswith(f"{PAST}_")], report)
         rename_cache_inputs(model)
         note_ranges(model)
         if source.path is not None:
             note_companions(model, source.path)
     return model
+
+
+def _read_module(thing: torch.nn.Module, options: Options, report: Report) -> ir.Model:
+    """The graph of a module in memory, with as many dynamic dims as convert."""
+    before = list(report.notes)
+    try:
+        return _read_captured(thing, options, (), report)
+    except (Unsupported, UsageError) as error:
+        report.notes[:] = before
+        call, _ = next(candidate_calls(thing, options))
+        try:
+            return read_with_static_dims(partial(_read_captured, thing, options), call, report, error)
+        except (Unsupported, UsageError) as refused:
+            if not loops_in_python(refused):
+                raise
+            report.notes[:] = before
+            why = "torch.export could not capture what forward loops over"
+            return _read_compiled(thing, replace(options, fixed={}), report, refused, why)
 
 
 def _read_captured(thing: torch.nn.Module, options: Options, static: Collection[Place], report: Report) -> ir.Model:

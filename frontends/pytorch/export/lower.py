@@ -28,6 +28,7 @@ from ..common.state import (
     state_output,
     write_initial_states,
 )
+from ..common.used_weights import record_used_weights
 from ..common.values import as_value, cast, mark_scalar, onnx_dtype
 from ..common.weights import identity_of, tensor_of
 from ..dispatch import call
@@ -75,6 +76,7 @@ def lower(
     """
     with report.stage("prepare"):
         program = prepare_program(program, report)
+    record_used_weights(program)
     changed, specs = changed_buffers(program), program.graph_signature.input_specs
     inputs = _inputs(program)
     outputs = _outputs(program)

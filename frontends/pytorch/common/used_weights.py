@@ -1,0 +1,88 @@
+"""Which weights of a module the captured programs read, and a note about modules of which they read none."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from convert.report import Report
+
+_MOST_NAMED = 6
+_used: ContextVar[set[str] | None] = ContextVar("used", default=None)
+
+
+@contextmanager
+def recording_used_weights() -> Iterator[set[str]]:
+    """Inside, `record_used_weights` adds to the set that this yields."""
+    found: set[str] = set()
+    token = _used.set(found)
+    try:
+        yield found
+    finally:
+        _used.reset(token)
+
+
+def record_used_weights(program: ExportedProgram) -> None:
+    """Add the names of the parameters that nodes of a captured program read to the set of the recording, if any.
+
+    What is written for other sizes, or for another way of a decision, is a program of its own and adds its own.
+    """
+    if (found := _used.get()) is not None:
+        parameters = program.graph_signature.inputs_to_parameters
+        read = (n for n in program.graph.nodes if n.op == "placeholder" and n.users)
+        found.update(parameters[n.name] for n in read if n.name in parameters)
+
+
+def unused_modules(model: torch.nn.Module, used: set[str]) -> dict[str, int]:
+    """The number of weights in each outermost module of which no program reads a parameter.
+
+    A parameter that has several names is read if it is read by one of them. A lone parameter beside others that are
+    read (the mask token of DINOv2, which training alone reads) is not told.
+    """
+    read = {id(p) for name, p in model.named_parameters(remove_duplicate=False) if name in used}
+    found: dict[str, int] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        own = {id(p): p.numel() for p in module.parameters()}
+        inside = any(name.startswith(f"{outer}.") for outer in found)
+        if own and not inside and read.isdisjoint(own):
+            found[name] = sum(own.values())
+    return found
+
+
+def note_unused_modules(model: torch.nn.Module, used: set[str], inputs: list[str], report: Report) -> None:
+    """Say which modules of a Hugging Face model no output depends on; nothing where no program was recorded."""
+    found = unused_modules(model, used) if used else {}
+    if not found:
+        return
+    total = sum(p.numel() for p in model.parameters())
+    named = [f"{name} ({count:,} of {total:,} parameters)" for name, count in found.items()]
+    more = f" and {len(named) - _MOST_NAMED} more modules" if len(named) > _MOST_NAMED else ""
+    others = _other_inputs(model, inputs)
+    hint = f"; forward also takes {', '.join(others)}: --input describes all inputs to convert" if others else ""
+    report.note(
+        f"no output depends on the weights of {', '.join(named[:_MOST_NAMED])}{more}: "
+        f"the graph computes {type(model).__name__} with {', '.join(inputs)} alone{hint}",
+        code="unused-modules",
+    )
+
+
+_FOR_TRAINING = ("labels", "inputs_embeds", "decoder_inputs_embeds", "past_key_values", "cache", "cache_position")
+
+
+def _other_inputs(model: torch.nn.Module, inputs: list[str]) -> list[str]:
+    """The tensors that the forward of the model's class takes beside `inputs`, as its annotations say."""
+    parameters = inspect.signature(type(model).forward).parameters.values()
+    return [p.name for p in parameters if p.name not in (*inputs, *_FOR_TRAINING) and _is_tensor(p.annotation)]
+
+
+def _is_tensor(annotation: Any) -> bool:
+    """True for `torch.Tensor | None`; False for a number that may also be given as a tensor."""
+    words = re.findall(r"\w+", str(annotation))
+    return any(word.endswith("Tensor") for word in words) and "int" not in words

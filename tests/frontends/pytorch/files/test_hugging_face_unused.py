@@ -1,0 +1,112 @@
+"""Modules of a Hugging Face model that no input reaches are told, and only those."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from convert.frontends import pytorch as frontend
+from convert.frontends.pytorch.common.used_weights import unused_modules
+
+from convert.options import Options, parse_input
+from convert.report import Report
+from convert.source import Source
+from tests.support.pytorch_tools import run
+from tests.support.timm_helper import declare_torchvision_operators
+
+declare_torchvision_operators()
+transformers: Any = pytest.importorskip("transformers", reason="Hugging Face folders need transformers")
+
+LAYERS = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 32}
+TEXT = {"vocab_size": 50, **LAYERS}
+VISION = {**LAYERS, "num_hidden_layers": 2, "image_size": 32, "patch_size": 8}
+LLAMA = {**TEXT, "num_key_value_heads": 2, "max_position_embeddings": 64}
+
+
+def make(name: str) -> Any:
+    """A tiny network with random weights."""
+    t = transformers
+    conv = {"conv_dim": (8, 8), "conv_stride": (5, 2), "conv_kernel": (10, 3), "num_feat_extract_layers": 2}
+    positions = {"num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2}
+    qwen = {"depth": 1, "embed_dim": 16, "hidden_size": 16, "num_heads": 2, "patch_size": 4}
+    mrope = {"type": "mrope", "mrope_section": [1, 1, 0], "rope_type": "default"}
+    makers = {
+        "llava": lambda: t.LlavaForConditionalGeneration(
+            t.LlavaConfig(
+                vision_config=t.CLIPVisionConfig(**VISION), text_config=t.LlamaConfig(**LLAMA), image_token_id=49
+            )
+        ),
+        "qwen2-vl": lambda: t.Qwen2VLForConditionalGeneration(
+            t.Qwen2VLConfig(text_config={**LLAMA, "rope_scaling": mrope}, vision_config=qwen)
+        ),
+        "bert": lambda: t.BertModel(t.BertConfig(**TEXT)),
+        "tied embeddings": lambda: t.BertForMaskedLM(t.BertConfig(**TEXT)),
+        "a mask token": lambda: t.Dinov2Model(
+            t.Dinov2Config(hidden_size=16, num_hidden_layers=1, num_attention_heads=4, image_size=32, patch_size=8)
+        ),
+        "a mask of sound": lambda: t.Wav2Vec2ForCTC(t.Wav2Vec2Config(**TEXT, **conv, **positions)),
+        "experts": lambda: t.MixtralForCausalLM(t.MixtralConfig(**LLAMA, num_local_experts=4, sliding_window=None)),
+    }
+    torch.manual_seed(0)
+    return makers[name]().eval()
+
+
+def notes(module: Any, *specs: str) -> list[str]:
+    report = Report("convert")
+    options = Options(inputs=tuple(map(parse_input, specs)))
+    frontend.read(Source("torch-module-object", model=module), options, report)
+    return [str(note) for note in report.notes if note.code == "unused-modules"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "modules", "inputs"),
+    [
+        ("llava", ["model.vision_tower", "model.multi_modal_projector"], "pixel_values, image_sizes:"),
+        ("qwen2-vl", ["model.visual"], "pixel_values, pixel_values_videos, image_grid_thw,"),
+    ],
+)
+def test_a_part_that_no_input_reaches_is_told(name: str, modules: list[str], inputs: str) -> None:
+    module = make(name)
+    (found,) = notes(module)
+    total = sum(p.numel() for p in module.parameters())
+    for each in modules:
+        count = sum(p.numel() for p in module.get_submodule(each).parameters())
+        assert f"{each} ({count:,} of {total:,} parameters)" in found
+    assert found.count(" parameters)") == len(modules)
+    assert f"with input_ids, attention_mask, position_ids alone; forward also takes {inputs}" in found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bert", "tied embeddings", "a mask token", "a mask of sound", "experts"])
+def test_no_module_is_told_where_all_are_read(name: str) -> None:
+    assert notes(make(name)) == []
+
+
+@pytest.mark.slow
+def test_pictures_of_llava_may_be_asked_for(tmp_path: Path) -> None:
+    module = make("llava")
+    specs = "input_ids:int64[1,20]", "pixel_values:float32[1,3,32,32]"
+    assert notes(module, *specs) == []
+    options = Options(inputs=tuple(map(parse_input, specs)))
+    model = frontend.read(Source("torch-module-object", model=module), options, Report("convert"))
+    ids = np.arange(20)[None] % 40
+    ids[0, 1:17] = 49  # a place for each of the 16 patches
+    for seed in range(2):
+        picture = np.random.default_rng(seed).normal(size=(1, 3, 32, 32)).astype(np.float32)
+        with torch.no_grad():
+            want = module(input_ids=torch.from_numpy(ids), pixel_values=torch.from_numpy(picture)).logits
+        np.testing.assert_allclose(run(model, ids, picture)[0], want.numpy(), rtol=1e-4, atol=2e-5)
+
+
+def test_the_outermost_modules_are_told_and_shared_weights_are_read_by_any_name() -> None:
+    linear = torch.nn.Linear(2, 2)
+    tower = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Sequential(torch.nn.Linear(3, 1)))
+    module = torch.nn.ModuleDict(
+        {"a": linear, "b": torch.nn.Sequential(linear), "tower": tower, "none": torch.nn.ReLU()}
+    )
+    assert unused_modules(module, {"a.weight"}) == {"tower": 13}
+    assert unused_modules(module, {"b.0.bias", "tower.0.weight"}) == {"tower.1": 4}
