@@ -28,6 +28,7 @@ from .hugging_face_counts import bounded_by_weights
 from .hugging_face_inputs import PAST, PRESENT, attention_of_capture, attention_window, requested_specs
 from .hugging_face_parts import with_part_forward
 from .hugging_face_tasks import PART, TASK, cache_parameter, model_class
+from .hugging_face_timm import timm_arguments
 
 _COMPANIONS = (
     "config.json", "generation_config.json", "*tokenizer*.json", "tokenizer.model", "special_tokens_map.json",
@@ -44,11 +45,13 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
     transformers.
     """
     transformers, kind = import_class(path, options)
+    config = json.loads((path / "config.json").read_bytes())
 
     def loaded_model() -> tuple[Any, Any]:
         with nullcontext() if options.trust else bounded_by_weights(path):
             return kind.from_pretrained(
                 str(path),
+                **timm_arguments(transformers, path, config),
                 local_files_only=True,
                 output_loading_info=True,
                 trust_remote_code=options.trust,

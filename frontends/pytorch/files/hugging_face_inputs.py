@@ -15,6 +15,7 @@ from convert.options import DimSpec, InputSpec, Options
 
 from ..torch_internals import FakeTensorMode
 from .hugging_face_tasks import TASK, cache_parameter, generates_with_cache
+from .hugging_face_timm import timm_picture_size
 
 PAST, PRESENT = "past_key_values", "present"
 """`--input past_key_values:float32` makes a decoder's cache inputs and outputs, a key and a value for each layer."""
@@ -183,8 +184,8 @@ def encoder_specs(model: Any) -> list[InputSpec]:
 def _picture_spec(config: Any) -> InputSpec:
     size = getattr(config, "image_size", 224)
     height, width = size if isinstance(size, (list, tuple)) else (size, size)
-    dims = map(DimSpec, (getattr(config, "num_channels", 3), height, width))
-    return InputSpec("pixel_values", "float32", (BATCH, *dims))
+    sizes = timm_picture_size(config) or (getattr(config, "num_channels", 3), height, width)
+    return InputSpec("pixel_values", "float32", (BATCH, *map(DimSpec, sizes)))
 
 
 def _generation_specs(model: Any) -> list[InputSpec]:

@@ -9,6 +9,8 @@ from typing import Any
 from convert.errors import UsageError
 from convert.plugin import Option
 
+from .hugging_face_timm import TIMM, is_timm, timm_task
+
 WITH_PAST = "text-generation-with-past"
 _CLASSES = {
     "": "AutoModel",
@@ -79,6 +81,8 @@ def model_class(transformers: Any, config: Mapping[str, Any], task: str) -> Any:
     It is imported here: the thread that builds it can write no file, which PyTorch's compiler does when it is imported.
     """
     names = config.get("architectures")
+    if is_timm(config) and not names:
+        config, task = {**config, "model_type": TIMM}, task or timm_task(config)
     for name in names if isinstance(names, list) and not task else ():
         found = getattr(transformers, str(name), None)
         if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):

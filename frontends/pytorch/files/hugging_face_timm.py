@@ -1,0 +1,50 @@
+"""Folders that timm has saved: which class of transformers they are for, its configuration, and the size of pictures.
+
+Their config.json has `architecture`, `num_classes` and `pretrained_cfg`, and neither `architectures` nor `model_type`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+TIMM = "timm_wrapper"
+"""What transformers calls the type of these models."""
+_CLASSIFICATION = "image-classification"
+_OWN_ARGUMENTS = ("num_classes",)
+"""Arguments of `timm.create_model` that transformers gives itself; timm 1.0.31 writes them into config.json as well."""
+
+
+def is_timm(config: Mapping[str, Any]) -> bool:
+    """Whether a config.json is timm's, as transformers tells it too."""
+    return config.get("model_type", TIMM) == TIMM and "pretrained_cfg" in config
+
+
+def timm_task(config: Mapping[str, Any]) -> str:
+    """The task of a folder of timm: classification if the network has classes, else "", which is its features."""
+    described = config["pretrained_cfg"] if isinstance(config["pretrained_cfg"], Mapping) else {}
+    return _CLASSIFICATION if config.get("num_classes", described.get("num_classes", 0)) else ""
+
+
+def timm_arguments(transformers: Any, path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """What `from_pretrained` takes beside a folder of timm: its configuration, which transformers can build from."""
+    if not is_timm(config):
+        return {}
+    made = transformers.AutoConfig.from_pretrained(str(path), local_files_only=True)
+    given = getattr(made, "model_args", None) or {}
+    made.model_args = {name: value for name, value in given.items() if name not in _OWN_ARGUMENTS} or None
+    return {"config": made}
+
+
+def timm_picture_size(config: Any) -> tuple[int, int, int] | None:
+    """Channels, height and width of the pictures of a network of timm; None for any other model."""
+    described = getattr(config, "pretrained_cfg", None)
+    size = described.get("input_size") if isinstance(described, Mapping) else None
+    if not isinstance(size, (list, tuple)) or len(size) != 3:
+        return None
+    arguments = getattr(config, "model_args", None) or {}
+    channels, height, width = size
+    given = arguments.get("img_size") or (height, width)
+    height, width = given if isinstance(given, (list, tuple)) else (given, given)
+    return int(arguments.get("in_chans") or channels), int(height), int(width)
