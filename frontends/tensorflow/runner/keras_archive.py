@@ -116,6 +116,8 @@ def _checked_config(path: Path, trust: bool) -> Any:
 
 def _load(path: Path, config: Any, trust: bool, code: Sequence[str]) -> Any:
     import_tensorflow()
+    import keras
+
     try:
         # Keras recurses over what lies behind one another.
         deep = raised_recursion_limit(sum(1 for _ in _class_entries(config)))
