@@ -44,6 +44,8 @@ from .keras_two_layers import (
 )
 
 _CONVOLUTION = re.compile(r"Conv(?!ert)\w*D|Conv\w*Transpose|ConvLSTM")
+_BUILT_BY_CALLS = re.compile(r"GRU|LSTM|SimpleRNN|RNN|ConvLSTM\dD|Bidirectional|MultiHeadAttention")
+"""Layers that Keras 3 cannot build from one shape of `build_config`, or from that of a sequence and its states."""
 _NESTED = ("layers", "layer", "forward_layer", "backward_layer", "cell", "cells")
 """Where a configuration has layers within a layer."""
 _NO_LONGER_TAKEN: dict[str, dict[str, Any]] = {
@@ -111,8 +113,8 @@ def _translate_old(config: Any, writer: Writer, label: str) -> None:
         _rename_layers(entry)
         if isinstance(layers := entry["config"].get("layers"), list):
             translate_calls([n for n in layers if isinstance(n, dict) and isinstance(n.get("config"), dict)])
-        # Layers are built as they are called. Keras 3 cannot build one from the shapes of several inputs.
-        entry.pop("build_config", None)
+        if _BUILT_BY_CALLS.fullmatch(entry["class_name"]):
+            entry.pop("build_config", None)
         _begin_with_input(entry)
         _drop_arguments(entry)
         _name_activations(entry)

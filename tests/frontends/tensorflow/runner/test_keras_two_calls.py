@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from convert.errors import BadInput, UnsafeInput
-from tests.frontends.tensorflow.runner.test_keras_two import found, weights
+from tests.frontends.tensorflow.runner.test_keras_two import found, old_file, weights
 from tests.support.keras_helper import keras, layers
 from tests.support.tensorflow_helper import images
 
@@ -170,6 +170,18 @@ def test_thresholds(tmp_path: Path, kind: str, config: dict[str, Any], want: Any
     entry, feed = _layer(kind, "r", [["x", 0, 0, {}]], **config), 2 * images(4, 6)
     (got,) = found(_write(tmp_path / "m.h5", _model(_input("x", 6), entry), "2.4.0"), feed)
     np.testing.assert_allclose(got, want(feed), 1e-6, 1e-6)
+
+
+@pytest.mark.parametrize("name", ["m.h5", "m.keras"])
+def test_a_layer_as_activation_keeps_its_weights(tmp_path: Path, name: str) -> None:
+    """Only its `build_config` tells that it has weights."""
+    x = keras.Input((6,), name="x")
+    model = keras.Model(x, layers.Dense(5, activation=layers.PReLU())(x))
+    model.layers[1].activation.build((None, 5))
+    weights(model)
+    feed = 2 * images(4, 6)
+    path = old_file(tmp_path / name, model, "2.15.0")
+    np.testing.assert_allclose(found(path, feed)[0], np.asarray(model(feed)), 1e-5, 1e-5)
 
 
 def test_slashes_in_names_of_layers(tmp_path: Path) -> None:
