@@ -25,7 +25,7 @@ from . import hdf5_check
 from .keras_counts import bounded_by_file
 from .keras_two import Writer, translate
 from .keras_two_calls import FUNCTION_LAYERS
-from .keras_two_functions import ALLOWED
+from .keras_two_functions import ALLOWED, operator_problem
 from .keras_two_layers import custom_objects
 from .keras_windows import with_slashes
 
@@ -333,6 +333,9 @@ def _refusal_reason(entry: dict[str, Any]) -> str:
     if name in FUNCTION_LAYERS:
         function = inner.get("function") if isinstance(inner, dict) else None
         return "" if function in ALLOWED else f"{name} of tf.{function}"
+    if name == "TensorFlowOpLayer":
+        problem = operator_problem(inner.get("node_def") if isinstance(inner, dict) else None)
+        return f"{name} of {problem}" if problem else ""
     if name == "ThresholdedReLU" and module in (None, "keras.layers"):
         return ""
     if name in _REFUSED or ">" in str(registered) or not _is_keras(str(module) if module else None, name, inner):

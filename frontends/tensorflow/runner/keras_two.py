@@ -16,7 +16,7 @@ compared with what Keras 3.15 makes of them. These differ:
 | `axis` of several dims in HDF5, of Keras 3 too | these dims | the last dim |
 | kernels of convolutions that Theano wrote | flipped | as they are stored |
 
-Others Keras 3 does not know: functions of TensorFlow as layers (`keras_two_functions.py`), tensors among the arguments
+Others Keras 3 does not know: functions and operators of TensorFlow as layers (`keras_two_functions.py`), tensors among the arguments
 of a call and states to start with (`keras_two_calls.py`), `ThresholdedReLU` and thresholds below zero,
 `/` in the names of layers, `Attention(causal=True)`, and the shapes that `MultiHeadAttention` tells.
 """
@@ -32,7 +32,7 @@ from typing import Any
 from convert.errors import BadInput
 
 from .keras_two_calls import FUNCTION_LAYERS, translate_calls
-from .keras_two_functions import TENSORFLOW_FUNCTION
+from .keras_two_functions import TENSORFLOW_FUNCTION, TENSORFLOW_OPERATOR
 from .keras_two_layers import (
     ANY_THRESHOLD,
     CORNER_UPSAMPLING,
@@ -128,6 +128,9 @@ def _translate_old(config: Any, writer: Writer, label: str) -> None:
             _substitute(entry, HOLDING_BIDIRECTIONAL)
         if entry["class_name"] in FUNCTION_LAYERS:
             _substitute(entry, TENSORFLOW_FUNCTION)
+        if entry["class_name"] == "TensorFlowOpLayer":
+            _substitute(entry, TENSORFLOW_OPERATOR)
+            entry["config"].update(name=entry.get("name"), dtype=entry["config"].get("dtype") or "float32")
         _take_any_threshold(entry)
         if entry["class_name"] in MERGES:
             _substitute(entry, MERGES[entry["class_name"]])

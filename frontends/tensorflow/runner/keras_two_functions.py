@@ -1,15 +1,20 @@
 """Functions of TensorFlow that files of Keras 2 hold as layers, by the names of TensorFlow's API.
 
 Keras 2.4 to 2.15 write `x + 1` or `tf.reshape(x, …)` as a layer TFOpLambda with the function's name and arguments.
-Only what computes from its arguments alone is here: no files, no Python, no random numbers, no variables.
+Only what computes from its arguments alone is here: no files, no Python, no random numbers, no variables. tf.keras of
+TensorFlow 1.14 to 2.3 writes one operator instead, TensorFlowOpLayer, as a NodeDef with the inputs that are constants.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 from typing import Any
 
+from ..graph.allowed import operator_problem as refused
+
 TENSORFLOW_FUNCTION = "convert>TensorFlowFunction"
+TENSORFLOW_OPERATOR = "convert>TensorFlowOperator"
 
 _ARRAYS = """
     broadcast_to cast clip_by_value concat expand_dims gather gather_nd identity meshgrid norm one_hot ones_like pad
@@ -74,6 +79,63 @@ def tensorflow_function() -> Any:
             return self._function(_argument(form["first"], tensors), **others)
 
     return TensorFlowFunction
+
+
+def operator_problem(node: Any) -> str:
+    """Return why the operator of a TensorFlowOpLayer may not be run, or nothing."""
+    operator = _node(node).get("op")
+    return "" if isinstance(operator, str) and not refused(operator) else str(operator)
+
+
+def _node(node: Any) -> dict[str, Any]:
+    """Return a NodeDef, which some versions write as text within the text."""
+    found = json.loads(node) if isinstance(node, str) else node
+    return found if isinstance(found, dict) else {}
+
+
+def tensorflow_operator() -> Any:
+    """Return a layer that applies one operator of TensorFlow; raises `ValueError` for one not allowed."""
+    import keras
+    import tensorflow as tf
+    from google.protobuf import json_format
+    from tensorflow.core.framework.node_def_pb2 import NodeDef
+
+    class TensorFlowOperator(keras.layers.Layer):
+        def __init__(self, node_def: Any, constants: dict[str, Any] | None = None, **config: Any) -> None:
+            if problem := operator_problem(node_def):
+                raise ValueError(f"{problem} is none of the operators that only compute")
+            super().__init__(**config | {"autocast": False})
+            self._convert_input_args = False
+            self._node = json_format.ParseDict(_node(node_def), NodeDef())
+            self._constants = {int(place): value for place, value in (constants or {}).items()}
+
+        def call(self, tensors: Any) -> Any:
+            left = iter(tensors if isinstance(tensors, list | tuple) else [tensors])
+            values = [self._constants[i] if i in self._constants else next(left) for i in range(len(self._node.input))]
+            return _run_operator(tf, self._node, values)
+
+    return TensorFlowOperator
+
+
+def _run_operator(tf: Any, node: Any, values: list[Any]) -> Any:
+    """Return what an operator makes of its inputs, in order, with the attributes of its NodeDef."""
+    from tensorflow.python.framework import op_def_registry
+
+    definition, left, given = op_def_registry.get(node.op), iter(values), dict[str, Any]()
+    for arg in definition.input_arg:
+        many = arg.number_attr and range(node.attr[arg.number_attr].i)
+        given[arg.name] = [next(left) for _ in many] if many else next(left)
+    function = getattr(tf.raw_ops, node.op)
+    taken = inspect.signature(function).parameters
+    return function(**given, **{key: _attribute(tf, value) for key, value in node.attr.items() if key in taken})
+
+
+def _attribute(tf: Any, value: Any) -> Any:
+    kind = value.WhichOneof("value")
+    found = getattr(value, kind)
+    if kind == "list":
+        return [*found.i, *found.f, *found.b, *found.s, *map(tf.as_dtype, found.type)]
+    return {"type": tf.as_dtype, "shape": tf.TensorShape}.get(kind, lambda plain: plain)(found)
 
 
 def _argument(form: Any, tensors: list[Any]) -> Any:

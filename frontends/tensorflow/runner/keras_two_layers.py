@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
-from .keras_two_functions import TENSORFLOW_FUNCTION, tensorflow_function
+from .keras_two_functions import TENSORFLOW_FUNCTION, TENSORFLOW_OPERATOR, tensorflow_function, tensorflow_operator
 
 HARD_SIGMOID = "hard_sigmoid_of_keras_two"
 """The name of the function itself, because layers such as Bidirectional write their parts and read them again."""
@@ -34,6 +34,7 @@ def custom_objects() -> dict[str, Any]:
         CORNER_UPSAMPLING: _corner_upsampling(),
         ANY_THRESHOLD: _any_threshold_relu(),
         TENSORFLOW_FUNCTION: tensorflow_function(),
+        TENSORFLOW_OPERATOR: tensorflow_operator(),
         **{MERGES[name]: _strict_merge(name) for name in MERGES},
     }
 

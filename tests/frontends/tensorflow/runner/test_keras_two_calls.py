@@ -112,6 +112,48 @@ def test_functions_that_do_more_than_compute_are_refused(tmp_path: Path, functio
         found(_write(tmp_path / "m.h5", _model(_input("x", 4), _function(function, ["x", 0, 0, {}]))), images(2, 4))
 
 
+def _operator(op: str, inputs: int, constants: dict[str, Any], **attributes: Any) -> Entry:
+    definition: Any = {"name": "f", "op": op, "input": [f"i{i}" for i in range(inputs)], "attr": attributes}
+    return _layer("TensorFlowOpLayer", "f", [["x", 0, 0, {}]], dtype=None, node_def=definition, constants=constants)
+
+
+_FLOAT = {"T": {"type": "DT_FLOAT"}}
+OPERATORS: dict[str, tuple[Entry, Callable[[np.ndarray], np.ndarray]]] = {
+    "constant first": (_operator("Sub", 2, {"0": 1.0}, **_FLOAT), lambda x: 1 - x),
+    "list": (
+        _operator("ConcatV2", 3, {"1": [[[9.0] * 4]] * 2, "2": 1}, N={"i": "2"}, **_FLOAT),
+        lambda x: np.concatenate([x, np.full((2, 1, 4), 9)], 1),
+    ),
+    "masks": (
+        _operator(
+            "StridedSlice", 4, {"1": [0, 1], "2": [0, 0], "3": [1, 1]}, begin_mask={"i": "1"}, end_mask={"i": "3"}
+        ),
+        lambda x: x[:, 1:],
+    ),
+    "dtype": (_operator("Cast", 1, {}, SrcT={"type": "DT_FLOAT"}, DstT={"type": "DT_INT32"}), lambda x: x.astype(int)),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("as_text", [False, True])
+def test_operators_as_layers(tmp_path: Path, name: str, as_text: bool) -> None:
+    """TensorFlow 1.14 to 2.3 wrote them; some of these versions the NodeDef as text."""
+    entry, want = OPERATORS[name]
+    config = dict(entry["config"])
+    if as_text:
+        config["node_def"] = json.dumps(config["node_def"])
+    x = 3 * images(2, 3, 4)
+    path = _write(tmp_path / "m.h5", _model(_input("x", 3, 4), entry | {"config": config}), "2.3.0-tf")
+    np.testing.assert_allclose(found(path, x)[0], want(x), 1e-6, 1e-6)
+
+
+@pytest.mark.parametrize("op", ["ReadFile", "PyFunc", "WriteFile", "Unheard"])
+def test_operators_that_do_more_than_compute_are_refused(tmp_path: Path, op: str) -> None:
+    path = _write(tmp_path / "m.h5", _model(_input("x", 4), _operator(op, 1, {})), "2.3.0-tf")
+    with pytest.raises(UnsafeInput, match=op):
+        found(path, images(2, 4))
+
+
 _STARTS: dict[str, tuple[tuple[int, ...], int, Callable[[], Any]]] = {
     "SimpleRNN": ((7, 4), 1, lambda: layers.SimpleRNN(5)),
     "GRU": ((7, 4), 1, lambda: layers.GRU(5)),
