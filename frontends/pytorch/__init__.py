@@ -13,7 +13,7 @@ from convert import limits
 from convert.rules.listing import lazy_attributes, operator_rows
 
 from .differences import DIFFERENCES
-from .files.hugging_face_tasks import PART, TASK, parts_of_task
+from .files.hugging_face_tasks import PART, TASK, has_sentence_modules, parts_of_task
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -68,7 +68,7 @@ def parts(source: Source, options: Options, single: bool = False) -> dict[str, d
     one = single or options.inputs or options.examples
     if source.kind != "hf-folder" or PART.of(options) or (one and not TASK.of(options)):
         return {}
-    if file is None or not file.is_file():
+    if file is None or not file.is_file() or has_sentence_modules(file.parent, TASK.of(options)):
         return {}
     try:
         with open(file, "rb") as stream:

@@ -41,6 +41,7 @@ from .export.size_ways import read_size_ways
 from .export.static_dims import Place, read_with_static_dims
 from .files.hugging_face import (
     is_hugging_face,
+    leaves_out_modules,
     note_companions,
     note_ranges,
     note_windows,
@@ -48,7 +49,6 @@ from .files.hugging_face import (
     specs_of,
 )
 from .files.hugging_face_inputs import PAST
-from .files.hugging_face_tasks import PART
 from .files.loader import load
 from .inputs.arguments import arrange_arguments
 from .inputs.examples import Call, candidate_calls, lengthened_call
@@ -81,7 +81,7 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     widen_graph(thing, model, options, report)
     if is_hugging_face(source):
         names = [str(v.name) for v in model.graph.inputs]
-        if not PART.of(options):
+        if not leaves_out_modules(thing, options):
             note_unused_modules(thing, used, [n for n in names if not n.startswith(f"{PAST}_")], report)
         rename_cache_inputs(model)
         note_ranges(model)

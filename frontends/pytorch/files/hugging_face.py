@@ -27,7 +27,16 @@ from convert.source import Source
 from .hugging_face_counts import bounded_by_weights
 from .hugging_face_inputs import PAST, PRESENT, attention_of_capture, attention_window, requested_specs
 from .hugging_face_parts import with_part_forward
-from .hugging_face_tasks import PART, TASK, cache_parameter, model_class
+from .hugging_face_sentences import load_sentence_modules
+from .hugging_face_tasks import (
+    MODULES_FILE,
+    PART,
+    SENTENCE_TASK,
+    TASK,
+    cache_parameter,
+    has_sentence_modules,
+    model_class,
+)
 from .hugging_face_timm import timm_arguments
 
 _COMPANIONS = (
@@ -35,6 +44,9 @@ _COMPANIONS = (
     "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "spiece.model", "sentencepiece.bpe.model",
     "chat_template.*", "*processor_config.json",
 )  # fmt: skip
+
+_SENTENCE = "sentence_modules"
+"""What a model calls the modules of sentence-transformers behind it."""
 
 
 def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module:
@@ -78,7 +90,9 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
             f"the weights in {path} are not of the sizes that config.json says: {'; '.join(descriptions)}{more}",
             hint="get config.json and the weights of one model into the folder",
         )
-    missing = sorted(loaded["missing_keys"])
+    sentences = has_sentence_modules(path, TASK.of(options))
+    # What pools sentences stands behind the tokens; a pooler of the transformer's own is not read, and often not saved.
+    missing = sorted(m for m in loaded["missing_keys"] if not (sentences and m.startswith("pooler.")))
     if missing:
         raise BadInput(
             f"{path} lacks weights of {type(model).__name__}: {', '.join(missing[:8])}{' …' if missing[8:] else ''}",
@@ -90,6 +104,8 @@ def load_folder(path: Path, options: Options, report: Report) -> torch.nn.Module
             f"{', '.join(unused[:8])}{' …' if unused[8:] else ''}",
             code="unused-weights",
         )
+    if sentences:
+        setattr(model, _SENTENCE, load_sentence_modules(path))
     report.note(
         f"the folder was loaded as {type(model).__name__} of transformers {transformers.__version__}", code="loaded-as"
     )
@@ -109,8 +125,11 @@ def import_class(path: Path, options: Options) -> tuple[Any, Any]:
     except Exception as error:
         raise _broken(error) from error
     config = json.loads((path / "config.json").read_bytes())
+    task = SENTENCE_TASK if has_sentence_modules(path, TASK.of(options)) else TASK.of(options)
+    if task == SENTENCE_TASK and not (path / MODULES_FILE).is_file():
+        raise UsageError(f"{path} has no {MODULES_FILE}, which says how sentences are pooled", hint="leave out --task")
     try:
-        return transformers, model_class(transformers, config, TASK.of(options))
+        return transformers, model_class(transformers, config, task)
     except UsageError:
         raise
     except Exception as error:  # its classes are imported when they are asked for
@@ -188,6 +207,8 @@ def with_plain_forward(model: Any, options: Options) -> Any:
         values |= {str(name): value for name, value in options.fixed.items()}
         with attention_of_capture():
             found = type(self).forward(self, **values, return_dict=True)
+        if (sentence := getattr(self, _SENTENCE, None)) is not None:
+            return sentence(found[0], values.get("attention_mask"))
         return {_output_name(name, cache if cached else ""): value for name, value in _flatten_outputs(found)}
 
     # What torch.export and inspect ask for the names of the inputs.
@@ -201,6 +222,11 @@ def with_plain_forward(model: Any, options: Options) -> Any:
 def specs_of(model: Any) -> tuple[InputSpec, ...]:
     """The inputs of a model that `with_plain_forward` gave."""
     return tuple(model.forward.specs)
+
+
+def leaves_out_modules(model: Any, options: Options) -> bool:
+    """Whether modules that no output depends on are left out on purpose: other parts, or a pooler before another."""
+    return bool(PART.of(options)) or hasattr(model, _SENTENCE)
 
 
 def note_windows(model: Any, report: Report) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from convert.errors import UsageError
@@ -11,10 +12,13 @@ from convert.plugin import Option
 
 from .hugging_face_timm import TIMM, is_timm, timm_task
 
+SENTENCE_TASK, MODULES_FILE = "sentence-similarity", "modules.json"
+"""The task of folders of sentence-transformers, and the file that lists their modules."""
 WITH_PAST = "text-generation-with-past"
 _CLASSES = {
     "": "AutoModel",
     "feature-extraction": "AutoModel",
+    SENTENCE_TASK: "AutoModel",
     "fill-mask": "AutoModelForMaskedLM",
     "text-generation": "AutoModelForCausalLM",
     WITH_PAST: "AutoModelForCausalLM",
@@ -54,6 +58,11 @@ PART = Option(
 _WITH_PAST_TOO = "-with-past"
 
 
+def has_sentence_modules(path: Path, task: str) -> bool:
+    """Whether a folder is converted with the modules that its modules.json lists: unless another task is asked for."""
+    return task in ("", SENTENCE_TASK) and (path / MODULES_FILE).is_file()
+
+
 def parts_of_task(config: Mapping[str, Any], task: str) -> dict[str, str]:
     """The files that a model is written as for a task, without suffix, each with its part; none for a single model.
 
@@ -87,7 +96,8 @@ def model_class(transformers: Any, config: Mapping[str, Any], task: str) -> Any:
         found = getattr(transformers, str(name), None)
         if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
             return found
-    found = getattr(transformers, _CLASSES[task])
+    text = task == SENTENCE_TASK and config.get("is_encoder_decoder")  # of T5, sentence-transformers has the encoder
+    found = transformers.AutoModelForTextEncoding if text else getattr(transformers, _CLASSES[task])
     configs = transformers.models.auto.configuration_auto.CONFIG_MAPPING
     kind = str(config.get("model_type"))
     if kind not in configs:

@@ -36,6 +36,8 @@ from .factory import build_with_factory
 from .hugging_face import is_hugging_face, load_folder, with_plain_forward
 from .hugging_face_counts import check_counts
 from .hugging_face_safety import check_folder, pickled_weights
+from .hugging_face_sentences import pickled_module_weights
+from .hugging_face_tasks import TASK, has_sentence_modules
 from .legacy import is_legacy, load_legacy
 from .pickled_modules import DAMAGED, chosen_module, code_hint, missing_class_hint, unpickler
 from .pt2_archive import read_exported
@@ -107,7 +109,8 @@ def _load_folder(path: Path, options: Options, report: Report) -> torch.nn.Modul
     if not options.trust:
         check_folder(path)
         check_counts(path)
-    for file in pickled_weights(path):
+    sentences = has_sentence_modules(path, TASK.of(options))
+    for file in [*pickled_weights(path), *(pickled_module_weights(path) if sentences else ())]:
         check_archive(file, options, report)
     return load_folder(path, options, report)
 
