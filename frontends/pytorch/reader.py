@@ -49,6 +49,7 @@ from .files.hugging_face import (
     specs_of,
 )
 from .files.hugging_face_inputs import PAST
+from .files.hugging_face_towers import note_single_picture, tower_names
 from .files.loader import load
 from .inputs.arguments import arrange_arguments
 from .inputs.examples import Call, candidate_calls, lengthened_call
@@ -64,6 +65,7 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     if is_hugging_face(source):
         options = replace(options, inputs=specs_of(thing))
         note_windows(thing, report)
+        note_single_picture(specs_of(thing), report)
     if isinstance(thing, ExportedProgram):
         return lower(thing, report, _dims_of_specs(thing, options))
     note_fast_path(thing, report)
@@ -82,7 +84,9 @@ def read(source: Source, options: Options, report: Report) -> ir.Model:
     if is_hugging_face(source):
         names = [str(v.name) for v in model.graph.inputs]
         if not leaves_out_modules(thing, options):
-            note_unused_modules(thing, used, [n for n in names if not n.startswith(f"{PAST}_")], report)
+            note_unused_modules(
+                thing, used, [n for n in names if not n.startswith(f"{PAST}_")], tower_names(thing), report
+            )
         rename_cache_inputs(model)
         note_ranges(model)
         if source.path is not None:

@@ -56,8 +56,13 @@ def unused_modules(model: torch.nn.Module, used: set[str]) -> dict[str, int]:
     return found
 
 
-def note_unused_modules(model: torch.nn.Module, used: set[str], inputs: list[str], report: Report) -> None:
-    """Say which modules of a Hugging Face model no output depends on; nothing where no program was recorded."""
+def note_unused_modules(
+    model: torch.nn.Module, used: set[str], inputs: list[str], parts: list[str], report: Report
+) -> None:
+    """Say which modules of a Hugging Face model no output depends on; nothing where no program was recorded.
+
+    parts: the names that `--part` takes for this model.
+    """
     found = unused_modules(model, used) if used else {}
     if not found:
         return
@@ -66,6 +71,7 @@ def note_unused_modules(model: torch.nn.Module, used: set[str], inputs: list[str
     more = f" and {len(named) - _MOST_NAMED} more modules" if len(named) > _MOST_NAMED else ""
     others = _other_inputs(model, inputs)
     hint = f"; forward also takes {', '.join(others)}: --input describes all inputs to convert" if others else ""
+    hint += f"; --part {', '.join(parts)} converts it part by part" if parts else ""
     report.note(
         f"no output depends on the weights of {', '.join(named[:_MOST_NAMED])}{more}: "
         f"the graph computes {type(model).__name__} with {', '.join(inputs)} alone{hint}",

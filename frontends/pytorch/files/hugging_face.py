@@ -25,7 +25,14 @@ from convert.runners.sandbox import in_confined_thread
 from convert.source import Source
 
 from .hugging_face_counts import bounded_by_weights
-from .hugging_face_inputs import PAST, PRESENT, attention_of_capture, attention_window, requested_specs
+from .hugging_face_inputs import (
+    PAST,
+    PRESENT,
+    attention_of_capture,
+    attention_window,
+    embedding_specs,
+    requested_specs,
+)
 from .hugging_face_parts import with_part_forward
 from .hugging_face_sentences import load_sentence_modules
 from .hugging_face_tasks import (
@@ -38,6 +45,7 @@ from .hugging_face_tasks import (
     model_class,
 )
 from .hugging_face_timm import timm_arguments
+from .hugging_face_towers import DECODER, check_tower, with_tower_forward
 
 _COMPANIONS = (
     "config.json", "generation_config.json", "*tokenizer*.json", "tokenizer.model", "special_tokens_map.json",
@@ -187,10 +195,15 @@ def is_hugging_face(source: Source) -> bool:
 
 def with_plain_forward(model: Any, options: Options) -> Any:
     """A shallow copy of `model` with a forward whose parameters are the inputs that are asked for, each a tensor."""
-    if part := PART.of(options):
+    part = PART.of(options)
+    if part and getattr(model.config, "is_encoder_decoder", False):
         return with_part_forward(model, part, options)
+    if part:
+        check_tower(model, part)
+    if part and part != DECODER:
+        return with_tower_forward(model, part, options)
     model = copy.copy(model)
-    specs = requested_specs(model, options)
+    specs = embedding_specs(model) if part else requested_specs(model, options)
     names = [str(s.name) for s in specs]
     cached = any(n.startswith(f"{PAST}_") for n in names)
     known, cache = inspect.signature(model.forward).parameters, cache_parameter(model)
@@ -199,8 +212,9 @@ def with_plain_forward(model: Any, options: Options) -> Any:
         values: dict[str, Any] = {**dict(zip(names, tensors, strict=False)), **named}
         past = [values.pop(n) for n in names if n.startswith(f"{PAST}_")]
         if cached:
-            if values.get("attention_mask") is not None and "input_ids" in values:
-                values["attention_mask"] = _mask_of_all_tokens(values["attention_mask"], past[0], values["input_ids"])
+            new = values.get("input_ids", values.get("inputs_embeds"))
+            if values.get("attention_mask") is not None and new is not None:
+                values["attention_mask"] = _mask_of_all_tokens(values["attention_mask"], past[0], new)
             values[cache] = _decoder_cache(past)
         if "use_cache" in known:
             values["use_cache"] = cached
@@ -256,12 +270,12 @@ def note_ranges(model: ir.Model) -> None:
             value.metadata_props[RANGE_KEY] = "[0, 1]"
 
 
-def _mask_of_all_tokens(mask: torch.Tensor, key: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+def _mask_of_all_tokens(mask: torch.Tensor, key: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
     """The mask of the tokens in the cache and of the new ones, with their number for a length.
 
     To PyTorch the length of the mask is one of its own, and comparing it with theirs would be a condition on sizes.
     """
-    return mask.index_select(1, torch.arange(key.shape[2] + ids.shape[1], device=mask.device))
+    return mask.index_select(1, torch.arange(key.shape[2] + new.shape[1], device=mask.device))
 
 
 def _output_name(name: str, cache: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -58,6 +58,34 @@ def requested_specs(model: Any, options: Options) -> list[InputSpec]:
     order += [n for n in named if n not in order] + [n for n in usual if n.startswith(f"{PAST}_") and n not in named]
     by_name = {s.name: s for s in wanted}
     return [_fill_spec(by_name.get(n, InputSpec(n)), usual.get(str(n), InputSpec(n))) for n in order]
+
+
+def tower_specs(model: Any, names: Sequence[str], options: Options) -> list[InputSpec]:
+    """The inputs `names` of a tower of a model of texts and pictures, and others that the options describe."""
+    config = model.config
+    text = config.get_text_config()
+    tokens = (BATCH, _length_spec(text))
+    usual = {n: InputSpec(n, "int64", tokens) for n in names if n != "pixel_values"}
+    if "pixel_values" in names:
+        usual["pixel_values"] = _picture_spec(getattr(config, "vision_config", config))
+    given = {str(s.name): s for s in options.inputs if s.name}
+    usual = _with_users_dims(usual, given)
+    others = [s for n, s in given.items() if n not in usual]
+    return [*(_fill_spec(given.get(n, InputSpec(n)), s) for n, s in usual.items()), *others]
+
+
+def embedding_specs(model: Any) -> list[InputSpec]:
+    """The inputs of a decoder with a cache that takes embeddings in the place of tokens."""
+    width = model.get_input_embeddings().weight.shape[1]
+    dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
+    embeds = InputSpec("inputs_embeds", dtype, (BATCH, SEQUENCE, DimSpec(width)))
+    others = [s for s in _generation_specs(model) if s.name != "input_ids"]
+    rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
+    if "mrope_section" in rope:  # Qwen2-VL has places in time, height and width
+        others = [
+            s if s.name != "position_ids" else InputSpec(s.name, s.dtype, (DimSpec(3), BATCH, SEQUENCE)) for s in others
+        ]
+    return [embeds, *others, *_past_specs(model)]
 
 
 def _with_users_dims(usual: dict[str, InputSpec], given: dict[str, InputSpec]) -> dict[str, InputSpec]:
@@ -119,24 +147,28 @@ def _of_two_towers(model: Any, specs: list[InputSpec]) -> list[InputSpec]:
     """
     batches = {s.name: IMAGE_BATCH if s.name == "pixel_values" else TEXT_BATCH for s in specs}
     apart = [InputSpec(s.name, s.dtype, (batches[s.name], *(s.shape or ())[1:])) for s in specs]
-    sizes = {TEXT_BATCH.name: 2, IMAGE_BATCH.name: 3}
-    with torch.no_grad(), _silent_fake_tensors(), FakeTensorMode(allow_non_fake_inputs=True):
-        given = {
-            str(s.name): torch.ones(
-                [sizes.get(d.name, 5) if d.size is None else d.size for d in s.shape or ()],
-                dtype=getattr(torch, str(s.dtype)),
-            )
-            for s in apart
-        }
+    sizes = {str(TEXT_BATCH.name): 2, str(IMAGE_BATCH.name): 3}
+    with torch.no_grad(), silent_fake_tensors(), FakeTensorMode(allow_non_fake_inputs=True):
         try:
-            model.forward(**given, return_dict=True)
+            model.forward(**example_values(apart, sizes), return_dict=True)
         except Exception:  # whatever a forward raises for batches that differ
             return specs
     return apart
 
 
+def example_values(specs: Sequence[InputSpec], sizes: Mapping[str, int]) -> dict[str, torch.Tensor]:
+    """Ones for inputs by name, with `sizes` for dynamic dims by name and 5 for others."""
+    return {
+        str(s.name): torch.ones(
+            [sizes.get(str(d.name), 5) if d.size is None else d.size for d in s.shape or ()],
+            dtype=getattr(torch, str(s.dtype)),
+        )
+        for s in specs
+    }
+
+
 @contextmanager
-def _silent_fake_tensors() -> Iterator[None]:
+def silent_fake_tensors() -> Iterator[None]:
     """Inside, PyTorch logs no traceback for an operator that refuses the shapes of tensors without content."""
     logger = logging.getLogger(FakeTensorMode.__module__)
     before, logger.disabled = logger.disabled, True

@@ -51,8 +51,8 @@ TASK = Option(
 PART = Option(
     "part",
     "",
-    "The part to convert: encoder, decoder or decoder-with-past of a Hugging Face folder, or the key of one of the"
-    " modules in a checkpoint.",
+    "The part to convert: encoder, decoder or decoder-with-past of a Hugging Face folder; vision-encoder, text-encoder,"
+    " embed-tokens or decoder of one for texts and pictures; or the key of one of the modules in a checkpoint.",
     metavar="NAME",
 )
 _WITH_PAST_TOO = "-with-past"

@@ -1,4 +1,4 @@
-"""Modules of a Hugging Face model that no input reaches are told, and only those."""
+"""Parts of models of texts and pictures, and the note about modules that no input reaches."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from convert.frontends import pytorch as frontend
 from convert.frontends.pytorch.common.used_weights import unused_modules
 
+from convert.errors import UsageError
 from convert.options import Options, parse_input
 from convert.report import Report
 from convert.source import Source
@@ -54,6 +55,15 @@ def make(name: str) -> Any:
     return makers[name]().eval()
 
 
+def two_towers(name: str) -> Any:
+    """A tiny network with random weights for texts and pictures."""
+    text = {**TEXT, "max_position_embeddings": 20, "bos_token_id": 1, "eos_token_id": 2}
+    sizes = {"text_config": text, "vision_config": VISION}
+    t = transformers
+    torch.manual_seed(0)
+    return (t.CLIPModel(t.CLIPConfig(**sizes)) if name == "clip" else t.SiglipModel(t.SiglipConfig(**sizes))).eval()
+
+
 def notes(module: Any, *specs: str) -> list[str]:
     report = Report("convert")
     options = Options(inputs=tuple(map(parse_input, specs)))
@@ -78,6 +88,7 @@ def test_a_part_that_no_input_reaches_is_told(name: str, modules: list[str], inp
         assert f"{each} ({count:,} of {total:,} parameters)" in found
     assert found.count(" parameters)") == len(modules)
     assert f"with input_ids, attention_mask, position_ids alone; forward also takes {inputs}" in found
+    assert found.endswith("; --part vision-encoder, embed-tokens, decoder converts it part by part")
 
 
 @pytest.mark.slow
@@ -100,6 +111,92 @@ def test_pictures_of_llava_may_be_asked_for(tmp_path: Path) -> None:
         with torch.no_grad():
             want = module(input_ids=torch.from_numpy(ids), pixel_values=torch.from_numpy(picture)).logits
         np.testing.assert_allclose(run(model, ids, picture)[0], want.numpy(), rtol=1e-4, atol=2e-5)
+
+
+def read_part(module: Any, part: str, *specs: str) -> Any:
+    options = Options(inputs=tuple(map(parse_input, specs)), extra={"part": part})
+    report = Report("convert")
+    model = frontend.read(Source("torch-module-object", model=module), options, report)
+    assert [note for note in report.notes if note.code == "unused-modules"] == []
+    return model, [v.name for v in model.graph.outputs]
+
+
+@pytest.mark.slow
+def test_the_parts_of_llava_give_what_the_whole_gives() -> None:
+    """The runtime puts the features of a picture in the place of the tokens that stand for it."""
+    module = make("llava")
+    seeing, outputs = read_part(module, "vision-encoder")
+    assert outputs == ["image_features"]
+    embedding, outputs = read_part(module, "embed-tokens")
+    assert outputs == ["inputs_embeds"]
+    decoder, outputs = read_part(module, "decoder")
+    assert outputs == ["logits", "present.0.key", "present.0.value"]
+    ids = np.arange(20)[None] % 40
+    ids[0, 1:17] = 49  # a place for each of the 16 patches
+    picture = np.random.default_rng(0).normal(size=(1, 3, 32, 32)).astype(np.float32)
+    with torch.no_grad():
+        want = module(input_ids=torch.from_numpy(ids), pixel_values=torch.from_numpy(picture)).logits.numpy()
+    embeds = run(embedding, ids)[0]
+    embeds[ids == 49] = run(seeing, picture)[0]
+    found, *cache = run(
+        decoder, embeds[:, :18], np.ones((1, 18), int), np.arange(18)[None], *2 * [np.zeros((1, 2, 0, 4), np.float32)]
+    )
+    rest = run(decoder, embeds[:, 18:], np.ones((1, 20), int), np.arange(18, 20)[None], *cache)
+    np.testing.assert_allclose(np.concatenate([found, rest[0]], 1), want, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.slow
+def test_a_decoder_of_qwen2_vl_takes_places_in_three_dims() -> None:
+    """Its vision encoder decides on data, and the sizes of pictures are an input that has to be described."""
+    decoder, outputs = read_part(make("qwen2-vl"), "decoder")
+    assert outputs[0] == "logits"
+    places = {v.name: list(map(str, v.shape)) for v in decoder.graph.inputs}["position_ids"]
+    assert places == ["3", "batch_size", "sequence_length"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["clip", "siglip"])
+def test_the_encoders_of_two_towers_give_their_embeddings(name: str) -> None:
+    module = two_towers(name)
+    text, outputs = read_part(module, "text-encoder")
+    assert outputs == ["text_embeds"]
+    vision, outputs = read_part(module, "vision-encoder")
+    assert outputs == ["image_embeds"]
+    ids = np.array([[5, 9, 7, 3, 2]] * 3)
+    picture = np.random.default_rng(0).normal(size=(2, 3, 32, 32)).astype(np.float32)
+    with torch.no_grad():
+        want = module(input_ids=torch.from_numpy(ids), pixel_values=torch.from_numpy(picture))
+    found = run(text, ids, np.ones_like(ids))[0], run(vision, picture)[0]
+    for got, wanted in zip(found, (want.text_embeds, want.image_embeds), strict=True):  # which are normalized there
+        got = got / np.linalg.norm(got, axis=1, keepdims=True)
+        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "told"),
+    [
+        ("llava", "encoder", "its parts are vision-encoder, embed-tokens, decoder"),
+        ("clip", "decoder", "its parts are text-encoder, vision-encoder"),
+        ("bert", "vision-encoder", "leave out --part"),
+    ],
+)
+def test_a_part_that_there_is_not_is_refused(name: str, part: str, told: str) -> None:
+    module = two_towers(name) if name == "clip" else make(name)
+    with pytest.raises(UsageError) as caught:
+        read_part(module, part)
+    assert caught.value.hint == told
+
+
+@pytest.mark.slow
+def test_the_number_of_pictures_is_told_where_they_are_taken_apart() -> None:
+    module = make("llava")
+    report = Report("convert")
+    options = Options(extra={"part": "vision-encoder"})
+    frontend.read(Source("torch-module-object", model=module), options, report)
+    (found,) = (note for note in report.notes if note.code == "fixed-dim")
+    assert "--input pixel_values:float32[N,3,32,32] with a number for N sets another" in found
+    model, _ = read_part(module, "vision-encoder", "pixel_values:float32[3,3,32,32]")
+    assert list(model.graph.outputs[0].shape) == [48, 16]
 
 
 def test_the_outermost_modules_are_told_and_shared_weights_are_read_by_any_name() -> None:
