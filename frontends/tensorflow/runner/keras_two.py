@@ -16,9 +16,12 @@ compared with what Keras 3.15 makes of them. These differ:
 | `axis` of several dims in HDF5, of Keras 3 too | these dims | the last dim |
 | kernels of convolutions that Theano wrote | flipped | as they are stored |
 
-Others Keras 3 does not know: functions and operators of TensorFlow as layers (`keras_two_functions.py`), tensors among the arguments
-of a call and states to start with (`keras_two_calls.py`), `ThresholdedReLU` and thresholds below zero,
-`/` in the names of layers, `Attention(causal=True)`, and the shapes that `MultiHeadAttention` tells.
+Keras 3 does not know these at all:
+
+- functions and operators of TensorFlow as layers (`keras_two_functions.py`)
+- tensors among the arguments of a call, and initial states (`keras_two_calls.py`)
+- `ThresholdedReLU`, thresholds below zero, `/` in the names of layers, and `Attention(causal=True)`
+- the shapes that `MultiHeadAttention` is configured with
 """
 
 from __future__ import annotations
