@@ -26,7 +26,6 @@ from convert.graph.inputs import Bounds, add_input, match_specs
 from convert.graph.metadata import DIMS_KEY
 from convert.graph.tensors import SHORT_NAMES
 from convert.graph.values import dims
-from convert.note_codes import ASSUMED_INPUT
 from convert.options import DimSpec, InputSpec, Options
 from convert.passes.clean import clean
 from convert.report import Report
@@ -58,7 +57,7 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
     taken = dict.fromkeys(set(model.predict.outputs) - set(model.inputs), 0)  # the outputs' names stay theirs
     g.reserve(taken)
     for name in model.placeholder():
-        report.note(f"{name!r}, which init_net fills with one number, is taken for the input", code=ASSUMED_INPUT)
+        report.note(f"{name!r}, which init_net fills with one number, is taken for the input", code="assumed-input")
     if model.outputs_found:
         report.note(f"outputs found by the net's shape: {', '.join(model.predict.outputs)}", code="found-outputs")
     bounds: Bounds = {}
