@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from convert import limits
 from convert.errors import BadInput, UnsafeInput, Unsupported
 from convert.files.counted_json import parse_json
 from convert.files.folders import check_files
-from convert.limits import FOLDER_CONFIG_BYTES
 
 from .hugging_face_tasks import MODULES_FILE
 
@@ -157,7 +157,7 @@ def _root(path: Path) -> Path:
 def _read_json(file: Path) -> Any:
     try:
         with file.open("rb") as content:
-            return parse_json(content.read(FOLDER_CONFIG_BYTES), str(file))
+            return parse_json(content.read(limits.FOLDER_CONFIG_BYTES), str(file))
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{file} is not JSON: {error}", hint="get the file again") from None
 
