@@ -99,8 +99,11 @@ LOGGERS = ("torch", "torch.export", "torch._export", "torch.fx", "torch._subclas
 CONVOLUTION_CHOICES = ((_C, "_select_conv_backend"), (_C, "_conv_determine_backend_memory_format"))
 """The functions that choose a kernel for a convolution, and a layout for its result."""
 
-EXAMPLE_QUESTIONS = (symbolic_shapes, "has_guarding_hint")
-"""The function that says whether a size has the number of an example."""
+EXAMPLE_QUESTIONS = (
+    symbolic_shapes,
+    "has_guarding_hint" if hasattr(symbolic_shapes, "has_guarding_hint") else "has_hint",
+)
+"""The function that says whether a size has the number of an example, as PyTorch 2.10 and newer ones call it."""
 
 
 class Sizes(ShapeEnv):

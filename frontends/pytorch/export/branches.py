@@ -13,7 +13,7 @@ from typing import Any
 import sympy
 
 from ..common.locate import TORCH, shown_path
-from ..torch_internals.symbols import ShapeEnv, ValueRanges, decided_by_ranges, int_oo
+from ..torch_internals.symbols import ShapeEnv, ValueRanges, decided_by_ranges, int_oo, sizes_of_examples
 
 _HERE = __file__
 _OWN = f"{Path(__file__).parent}/"
@@ -115,7 +115,7 @@ def record_branches() -> Iterator[Decided]:
 
 def _holds_for_long(environment: Any, condition: sympy.Basic) -> bool:
     """Whether a condition is decided for all lengths of 2 and more, by nothing else that the capture has learned."""
-    backed = environment.backed_var_to_val
+    backed = sizes_of_examples(environment)
     ranges = {s: _LONG if s in backed else environment.var_to_range.get(s, _ANY) for s in condition.free_symbols}
     return decided_by_ranges(condition, tuple(ranges.items())) is not None
 

@@ -21,6 +21,11 @@ from torch.utils._sympy.symbol import symbol_is_type as symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges as ValueRanges
 
 
+def sizes_of_examples(environment: Any) -> Any:
+    """Return the size that each symbol has in the examples of a capture; PyTorch 2.10 calls the table otherwise."""
+    return getattr(environment, "backed_var_to_val", None) or environment.var_to_val
+
+
 def decided_by_ranges(condition: Any, ranges: tuple[tuple[Any, Any], ...]) -> Any:
     """Return what a condition is for all values of its symbols in these ranges; None where that differs."""
     environment: Any = ShapeEnv()
