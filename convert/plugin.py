@@ -320,6 +320,11 @@ def kinds() -> list[Kind]:
     return [kind for room in (*frontends().values(), *backends().values()) for kind in getattr(room, "SNIFF", ())]
 
 
+def is_read(kind: str) -> bool:
+    """Return whether a frontend reads files of this kind; others may only be written and run."""
+    return any(kind in frontend.KINDS for frontend in frontends().values())
+
+
 def frontend_for(source: Source) -> Frontend:
     """The frontend that reads `source`. Raises `UsageError` if none does."""
     for frontend in frontends().values():

@@ -80,9 +80,9 @@ def _read_right(
     own = replace(method.target, rules=method.target.rules or options.rules)
     try:
         return read_model(right, own, reading or Report("verify"))
-    except (UsageError, BrokenPackage):
-        raise  # what is lacking is no difference between two models
     except ConvertError as error:
+        if isinstance(error, (UsageError, BrokenPackage)) and plugin.is_read(right.kind):
+            raise  # what is lacking is no difference between two models
         trusted = isinstance(error, UnsafeInput) and own.trust
         if method.pairs or (isinstance(error, BadInput) and not error.doubtful and not trusted):
             raise
