@@ -12,6 +12,7 @@ import convert
 from convert.graph import Graph
 from convert.parity.inputs.long_sizes import long_feeds
 from convert.verdict import FAIL, PASS
+from tests.support.marks import slow
 
 F32, I64 = ir.DataType.FLOAT, ir.DataType.INT64
 
@@ -78,7 +79,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("weights", [128, 1_200_000])
+@pytest.mark.parametrize("weights", slow([128, 1_200_000], 1_200_000))
 @pytest.mark.parametrize(("source", "target", "status"), ROWS)
 def test_past_a_length(tmp_path: Path, source, target, status: str, weights: int) -> None:
     pair = built(tmp_path / "a.onnx", source, weights), built(tmp_path / "b.onnx", target, weights)

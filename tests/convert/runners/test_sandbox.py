@@ -228,7 +228,7 @@ def runs_below(pid: int) -> list[int]:
 
 def heed_signals() -> None:
     """What runs the tests may ignore some, and what it starts does so as well (`nohup`, jobs in the background)."""
-    for number in (signals.SIGHUP, signals.SIGINT):
+    for number in (signals.SIGHUP, signals.SIGINT, signals.SIGQUIT):
         signals.signal(number, signals.SIG_DFL)
 
 
