@@ -256,6 +256,7 @@ def unique(t, x, *, axis, sorted):
     dim = 0 if axis is None else axis
     kind = flat.dtype
     values, inverse, counts = torch.unique(wide(flat), sorted=True, return_inverse=True, return_counts=True, dim=dim)
+    inverse = inverse.to(torch.int64)  # while PyTorch 2.10 captures, it has the dtype of x
     positions = torch.arange(inverse.shape[0])
     first = torch.full((counts.shape[0],), inverse.shape[0], dtype=torch.int64)
     first = first.scatter_reduce(0, inverse, positions, "amin", include_self=True)

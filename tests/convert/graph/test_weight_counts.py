@@ -55,6 +55,7 @@ def test_weights_on_the_same_bytes(where: dict[str, bool], tmp_path: Path, monke
     convert.convert(path, "onnx", tmp_path / "out.onnx", verify=False)
 
 
+@pytest.mark.not_core
 def test_a_weight_that_repeats_one_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     layer = torch.nn.Linear(1024, 1024, bias=False)
