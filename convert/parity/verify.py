@@ -172,7 +172,7 @@ def _verify(
     verdict.notes += [*notes, *remarks, *runs.notes]
     note_stand_ins(verdict, feeds, runs)
     if followed.feeds:
-        verdict.reference = f"{verdict.reference}, on {len(feeds)} of {len(every)} input sets"
+        verdict.covered += f"; in float64 on {len(feeds)} of the sets"
     judged = replace(runs, target=[*runs.target, *followed.target])
     _judge_further(pair, verdict, every, judged, special, drawn=method.arrays is None and not sizes)
     _locate_defects(pair, verdict, feeds)
