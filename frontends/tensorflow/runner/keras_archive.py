@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 import tempfile
 import zipfile
@@ -23,9 +24,7 @@ from convert.runners.sandbox import close_programs, in_confined_thread
 from ..common.start_tensorflow import import_tensorflow
 from . import hdf5_check
 from .keras_counts import bounded_by_file
-from .keras_two import Writer, translate
-from .keras_two_calls import FUNCTION_LAYERS
-from .keras_two_functions import ALLOWED, operator_problem
+from .keras_two import REPLACED, Writer, replaced_problem, translate
 from .keras_two_layers import custom_objects
 from .keras_windows import with_slashes
 
@@ -36,6 +35,7 @@ _REFUSED = {"Lambda", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer"
 _MODULES = ("keras.layers", "keras.activations", "keras.initializers", "keras.regularizers", "keras.constraints",
             "keras.dtype_policies", "keras.models", "keras.ops", "keras.src.layers", "keras.src.activations",
             "keras.src.initializers", "keras.src.models", "keras.src.ops", "keras.src.dtype_policies")  # fmt: skip
+_LAYERS = re.compile(r"keras(\.src)?\.layers(\.\w+)*")
 # Layers that live beside the networks of keras.applications which use them, and how quantized layers count.
 _CLASSES = {
     "keras.quantizers.AbsMaxQuantizer",
@@ -146,17 +146,17 @@ def _own_classes(config: Any) -> list[str]:
 
 
 def _defined_in(code: Sequence[str]) -> dict[str, Any]:
-    """What files of the user's define, by name: Keras finds by itself what they register only."""
+    """Return the classes and functions of the user's files by name. Keras itself finds only registered ones."""
     stems = [Path(file).stem for file in code]
     found = [(name, thing) for stem in stems for name, thing in vars(sys.modules[stem]).items()]
     return {name: thing for name, thing in found if getattr(thing, "__module__", "") in stems and callable(thing)}
 
 
 def _loading_hint(config: Any, known: Container[str]) -> str:
-    """What to do where Keras cannot load what was allowed: name the code of the classes that are not Keras's own."""
-    if own := [name for name in _own_classes(config) if name not in known]:
-        return f"add --code FILE.py, where FILE.py is the script that defines {', '.join(own[:6])}"
-    return "was it written by another version of Keras, or with functions of the user's that the file lacks?"
+    """Return a hint for a model that passed the checks and that Keras cannot load."""
+    own = [name for name in _own_classes(config) if name not in known]
+    other = "was it written by another version of Keras, or with functions of the user's that the file lacks?"
+    return _code_hint(own) or other
 
 
 def _writer(path: Path) -> Writer:
@@ -224,14 +224,16 @@ def check_config(config: Any, label: str) -> None:
     if found:
         raise UnsafeInput(
             f"{label} holds classes that are not Keras's own or that run code: {', '.join(found)}",
-            hint="--trust loads it all the same, if you know where it comes from" + _code_hint(config),
+            hint="; ".join(filter(None, (_TRUST, _code_hint(_own_classes(config))))),
         )
 
 
-def _code_hint(config: Any) -> str:
-    """What a hint adds for classes that the file does not hold."""
-    own = _own_classes(config)
-    return f"; add --code FILE.py, where FILE.py is the script that defines {', '.join(own[:6])}" if own else ""
+_TRUST = "--trust loads it all the same, if you know where it comes from"
+
+
+def _code_hint(names: Sequence[str]) -> str:
+    """Return what to do about classes that the file does not hold, or nothing without any."""
+    return f"add --code FILE.py, where FILE.py is the script that defines {', '.join(names[:6])}" if names else ""
 
 
 def _read_config(path: Path) -> Any:
@@ -330,15 +332,11 @@ def _refusal_reason(entry: dict[str, Any]) -> str:
         return f"{full} of {module}" if away else ""
     if name == "function" and inner in _LOADERS:
         return f"{module}.{inner}"
-    if name in FUNCTION_LAYERS:
-        function = inner.get("function") if isinstance(inner, dict) else None
-        return "" if function in ALLOWED else f"{name} of tf.{function}"
-    if name == "TensorFlowOpLayer":
-        problem = operator_problem(inner.get("node_def") if isinstance(inner, dict) else None)
-        return f"{name} of {problem}" if problem else ""
-    if name == "ThresholdedReLU" and module in (None, "keras.layers"):
-        return ""
-    if name in _REFUSED or ">" in str(registered) or not _is_keras(str(module) if module else None, name, inner):
+    own = str(module) if module else None
+    is_plain = name not in _REFUSED and ">" not in str(registered)
+    if is_plain and name in REPLACED and (own is None or _LAYERS.fullmatch(own)):
+        return replaced_problem(name, inner)
+    if not is_plain or not _is_keras(own, name, inner):
         return full if registered == name else f"{full} (registered as {registered})"
     if isinstance(inner, dict) and isinstance(inner.get("vocabulary"), str):
         return f"{full} with a vocabulary in another file"

@@ -35,7 +35,7 @@ from typing import Any
 from convert.errors import BadInput
 
 from .keras_two_calls import FUNCTION_LAYERS, translate_calls
-from .keras_two_functions import TENSORFLOW_FUNCTION, TENSORFLOW_OPERATOR
+from .keras_two_functions import ALLOWED, TENSORFLOW_FUNCTION, TENSORFLOW_OPERATOR, operator_problem
 from .keras_two_layers import (
     ANY_THRESHOLD,
     CORNER_UPSAMPLING,
@@ -64,6 +64,19 @@ _WITHOUT_EFFECT = {
     r"MultiHeadAttention": ("query_shape", "key_shape", "value_shape"),
 }
 """Arguments that Keras 3 does not take and that do not change what a trained model computes."""
+
+
+REPLACED = (*FUNCTION_LAYERS, "TensorFlowOpLayer", "ThresholdedReLU")
+"""Layers of Keras 2 that Keras 3 does not know and that `translate` replaces."""
+
+
+def replaced_problem(name: str, config: Any) -> str:
+    """Return why a layer of `REPLACED` may not be run, or nothing if it only computes."""
+    given = config if isinstance(config, dict) else {}
+    if name in FUNCTION_LAYERS:
+        return "" if given.get("function") in ALLOWED else f"{name} of tf.{given.get('function')}"
+    problem = operator_problem(given.get("node_def")) if name == "TensorFlowOpLayer" else ""
+    return f"{name} of {problem}" if problem else ""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,29 @@ def test_functions_that_load_are_no_activations(module: str, name: str) -> None:
     layer = {"class_name": "Activation", "module": "keras.layers", "config": {"activation": function}}
     with pytest.raises(UnsafeInput, match=f"{module}.{name}"):
         check_config({"class_name": "Sequential", "module": "keras", "config": {"layers": [layer]}}, "m.keras")
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("TFOpLambda", {"function": "math.add"}),
+        ("SlicingOpLambda", {"function": "__operators__.getitem"}),
+        ("TensorFlowOpLayer", {"node_def": '{"op": "Add"}'}),
+        ("ThresholdedReLU", {"theta": 1.0}),
+    ],
+)
+def test_layers_that_are_replaced_come_from_keras_alone(name: str, config: dict[str, Any]) -> None:
+    """A file that calls itself one of Keras 3 is not translated: Keras would import the module that it names."""
+    own = {"module": None, "registered_name": name}
+    others = [
+        {"module": "antigravity"}, {"module": "keras.src.layersx"}, {"module": "keras.src.backend.torch"},
+        {"registered_name": f"mine>{name}"},
+    ]  # fmt: skip
+    for changed in ({}, {"module": "keras.layers"}, {"module": "keras.src.layers.core.tf_op_layer"}, *others):
+        layer = {"class_name": name, "config": config, **own, **changed}
+        model = {"class_name": "Sequential", "module": "keras", "config": {"layers": [layer]}}
+        with pytest.raises(UnsafeInput, match=name) if changed in others else nullcontext():
+            check_config(model, "m.keras")
 
 
 READING = """
