@@ -1,8 +1,11 @@
-"""Sets of inputs on which the target follows the source so closely that a run in float64 would decide nothing.
+"""Finds sets of inputs on which the target follows the source so closely that float64 would decide nothing.
 
 The target is right if its error is at most four noise floors (`outputs.py`). If it is within three of the source, whose
-own error is at most one, it is right whatever the reference says. So large models are run in float64 on one set, which
-shows the noise floor, and on those where the target does not follow.
+own error is at most one, it is right whatever the reference says. So large models run in float64 on one set, and on
+those where the target does not follow.
+
+The noise floor is that of the one set: a set with a smaller one is held to a bound that is wider in proportion. Floors
+above `SUSPICIOUS`, which rounding has to explain set by set, are not lent to others.
 """
 
 from __future__ import annotations
@@ -14,7 +17,15 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph.tensors import ROUNDOFF, widened_array
-from convert.parity.compare.outputs import FACTOR, OUTLIER, ROUNDINGS, parts_of, same_nonfinite, typical_error
+from convert.parity.compare.outputs import (
+    FACTOR,
+    OUTLIER,
+    ROUNDINGS,
+    SUSPICIOUS,
+    parts_of,
+    same_nonfinite,
+    typical_error,
+)
 from convert.parity.compare.randomness import random_outputs
 from convert.parity.evidence import RunOutputs, outputs_of, reference_outputs, without_feed
 from convert.parity.inputs.cost import is_small
@@ -37,13 +48,15 @@ def later_sets(graph: ir.Model, feeds: Sequence[Feed]) -> list[int]:
 
 
 def followed_sets(runs: RunOutputs, later: Sequence[int]) -> list[int]:
-    """Return which of the sets `later` the target follows the source on, by every way to run it.
+    """Return the sets of `later` on which the target follows the source, by every way to run it.
 
-    The other sets are those that have a reference.
+    All other sets have a reference, from which the noise floor is taken.
     """
     sources, (_, references) = outputs_of(runs.source["float32"]), reference_outputs(runs)
     known = [place for place in range(len(sources)) if place not in later]
     floors = _relative_floors([references[i] for i in known], [sources[i] for i in known])
+    if max(floors, default=0.0) > SUSPICIOUS:
+        return []
     ways = [runs.target, *runs.others.values()]
     return [
         place

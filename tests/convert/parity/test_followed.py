@@ -31,7 +31,7 @@ def large_graph() -> ir.Model:
     return g.model()
 
 
-def wrong(share: float, rows: int, *, ones: bool = False) -> Function:
+def wrong(share: float, rows: int, *, ones: bool = False, rounds: float = ROUNDS) -> Function:
     """y with errors like the source's, and on sets of so many rows another of `share`, of one element or all."""
 
     def run(arrays: Arrays) -> dict[str, np.ndarray]:
@@ -40,7 +40,7 @@ def wrong(share: float, rows: int, *, ones: bool = False) -> Function:
         off = np.zeros(right.shape)
         if len(right) == rows:
             off[(-1, -1) if ones else ...] = share
-        return {"y": (right * (1 + ROUNDS * signs) + off).astype(np.float32)}
+        return {"y": (right * (1 + rounds * signs) + off).astype(np.float32)}
 
     return run
 
@@ -136,3 +136,15 @@ def test_what_the_source_refuses_in_float64_is_no_comparison(monkeypatch: pytest
     assert found.status == PASS, "which is not run, as the target follows there"
     with pytest.raises(BadInput, match="not three rows"):
         verdict_on(monkeypatch, wrong(100 * ROUNDS, 3), refuses_three)
+
+
+@pytest.mark.parametrize(("rounds", "given"), [(ROUNDS, [1]), (2e-3, [1, 2, 3])])
+def test_a_large_noise_floor_is_not_lent_to_other_sets(
+    monkeypatch: pytest.MonkeyPatch, rounds: float, given: list[int]
+) -> None:
+    """Rounding has to explain a floor above 1e-3 on each set."""
+    rows: list[int] = []
+    deployed = wrong(0.0, 0, rounds=rounds)
+    Sides(monkeypatch, Side(float32=deployed, float64=counted_float64(rows)), Side(float32=deployed))
+    verify(SOURCE, TARGET, large_graph(), Options(), VerifyMethod())
+    assert sorted(rows) == given
