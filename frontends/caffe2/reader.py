@@ -57,7 +57,7 @@ def read_caffe2(source: Source, options: Options, report: Report) -> ir.Model:
     taken = dict.fromkeys(set(model.predict.outputs) - set(model.inputs), 0)  # the outputs' names stay theirs
     g.reserve(taken)
     for name in model.placeholder():
-        report.note(f"{name!r}, which init_net fills with one number, is taken for the input", code="assumed-input")
+        report.note(f"assuming that {name!r}, which init_net fills with one number, is the input", code="assumed-input")
     if model.outputs_found:
         report.note(f"outputs found by the net's shape: {', '.join(model.predict.outputs)}", code="found-outputs")
     bounds: Bounds = {}

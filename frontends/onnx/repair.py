@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import onnx
@@ -30,11 +31,12 @@ def _sort(graph: Any) -> bool:
     """Sort the nodes of a graph; return whether they were out of order. A circle stays as it is."""
     nodes = list(graph.node)
     makers = {name: i for i, node in enumerate(nodes) for name in node.output if name}
-    before = [sorted({makers[name] for name in _names_read(node) if name in makers}) for node in nodes]
+    before = [{makers[name] for name in _names_read(node) if name in makers} for node in nodes]
     if all(needed < i for i, row in enumerate(before) for needed in row):
         return False
-    order = _order(before)
-    if order is None:
+    try:
+        order = list(TopologicalSorter(dict(enumerate(before))).static_order())
+    except CycleError:
         return False
     ordered = [onnx.NodeProto() for _ in order]
     for copy, i in zip(ordered, order, strict=True):
@@ -53,25 +55,3 @@ def _names_read(node: Any) -> Iterator[str]:
         for graph in _inner_graphs(current):
             yield from (value.name for value in graph.output)
             pending += graph.node
-
-
-def _order(before: Sequence[Sequence[int]]) -> list[int] | None:
-    """Return the numbers of nodes so that each comes behind those before it, else in their order; None for a circle."""
-    order, done, open_nodes = list[int](), set[int](), set[int]()
-    for start in range(len(before)):
-        stack = [start]
-        while stack:
-            current = stack[-1]
-            missing = [i for i in before[current] if i not in done]
-            if current in done or not missing:
-                stack.pop()
-                open_nodes.discard(current)
-                if current not in done:
-                    done.add(current)
-                    order.append(current)
-            elif current in open_nodes:
-                return None
-            else:
-                open_nodes.add(current)
-                stack += reversed(missing)
-    return order

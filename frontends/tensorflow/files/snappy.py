@@ -1,8 +1,12 @@
-"""Blocks compressed with snappy (google/snappy, format_description.txt), as LevelDB tables may have them."""
+"""Blocks compressed with snappy (google/snappy, format_description.txt), as LevelDB tables may have them.
+
+Libraries allocate the size that a block claims before they look at its content; a stranger's block may claim 4 GB.
+"""
 
 from __future__ import annotations
 
 from convert.errors import BadInput
+from convert.files.protobuf_wire import TruncatedMessage, read_varint
 
 _MOST = 22
 """An element of three bytes gives 64 at most."""
@@ -12,12 +16,12 @@ def decompress(data: bytes) -> bytes:
     """Return the content of a block. Raises `BadInput` for one that is damaged."""
     try:
         return _decompress(data)
-    except IndexError:
+    except (IndexError, ValueError, TruncatedMessage):
         raise BadInput("a compressed block is cut off", hint="get the file again") from None
 
 
 def _decompress(data: bytes) -> bytes:
-    size, at = _length(data)
+    size, at = read_varint(data, 0, len(data))
     if size > _MOST * len(data):
         raise BadInput("a compressed block says that it holds more than it can", hint="get the file again")
     out = bytearray()
@@ -46,12 +50,3 @@ def _decompress(data: bytes) -> bytes:
     if len(out) != size:
         raise IndexError
     return bytes(out)
-
-
-def _length(data: bytes) -> tuple[int, int]:
-    size = 0
-    for place in range(5):
-        size |= (data[place] & 0x7F) << 7 * place
-        if data[place] < 0x80:
-            return size, place + 1
-    raise IndexError

@@ -35,7 +35,7 @@ UNKNOWN = "is not known to do nothing but compute"
 HINT = "if you trust the file, add --trust; else export the model for inference, without its input pipeline"
 PROGRAM_HINT = (
     "no conversion reads such a program: export the model with TensorFlow's own operators "
-    "(from JAX: jax2tf.convert(f, native_serialization=False))"
+    "(from JAX up to 0.6: jax2tf.convert(f, native_serialization=False), which newer ones ignore)"
 )
 
 
