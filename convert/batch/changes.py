@@ -1,4 +1,4 @@
-"""What has become of the conversions of an earlier run: `convert batch --compare-with JOURNAL`."""
+"""Compares the records of a batch with those of an earlier one (`convert batch --compare-with JOURNAL`)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from convert.text import bytes_text
 Record = Mapping[str, Any]
 
 _SIZE, _ERROR = 0.02, 4.0
-"""An output whose size changed by more than this share, and an error that is so many times the earlier one, is told.
+"""The share by which a size, and the factor by which an error may change unmentioned.
 
-Errors vary by the order of sums, which other processors and releases have: four times is what a verdict allows, too.
+Errors depend on the order of sums, which varies with processors and releases; a verdict allows four times, too.
 """
 
 
 def earlier_records(path: Path) -> dict[tuple[str, str], Record]:
     """Return the last record of each task in a journal, or in that of a folder, by its name and format.
 
-    Raises `BadInput` where there is none.
+    Raises `BadInput` if there is no journal, or no record in it.
     """
     file = path / NAME if path.is_dir() else path
     if not file.is_file():
@@ -38,9 +38,9 @@ def earlier_records(path: Path) -> dict[tuple[str, str], Record]:
 
 
 def changes(records: Sequence[Record], earlier: Mapping[tuple[str, str], Record]) -> dict[str, list[str]]:
-    """Return the tasks that differ from an earlier run, by what has changed, each with how; nothing where none has.
+    """Return what has changed since an earlier run: lines by kind of change, for kinds that occur.
 
-    A task is called by its name and format, so that outputs may lie elsewhere.
+    Tasks are identified by name and format, because outputs may be in another folder.
     """
     found: dict[str, list[str]] = {
         "new failures": [], "repaired": [], "other outcomes": [], "sizes": [], "errors": [], "new": [], "gone": [],
@@ -72,7 +72,7 @@ def _size_change(before: Record, record: Record) -> str:
 
 
 def _error_change(before: Record, record: Record) -> str:
-    """Return the outputs whose error has grown, beyond that and the noise floor of the earlier run."""
+    """Return the outputs whose error exceeds `_ERROR` times the earlier error and noise floor."""
     was, is_now = _errors(before), _errors(record)
     grown = [
         f"{name} {error:.1e}, was {was[name][0]:.1e}"
@@ -83,7 +83,7 @@ def _error_change(before: Record, record: Record) -> str:
 
 
 def _errors(record: Record) -> dict[str, tuple[float, float]]:
-    """Error and noise floor of each output that has them; infinite numbers are null in a journal."""
+    """Return error and noise floor of each output that has both; a journal has null for infinity."""
     outputs = ((record.get("report") or {}).get("verdict") or {}).get("outputs") or []
     return {
         o["name"]: (o["error"], o["floor"])

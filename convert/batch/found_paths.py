@@ -15,7 +15,10 @@ from convert.files.folders import real_path
 
 @dataclass
 class PassedOver:
-    """What is left out: files that are no models, excluded ones, links to too much, and why folders are unreadable."""
+    """Paths that a batch leaves out: files that are no models, excluded models, links to too many files.
+
+    unreadable: folders that cannot be read, with the reason.
+    """
 
     files: list[Path] = field(default_factory=list)
     excluded: list[Path] = field(default_factory=list)

@@ -28,23 +28,10 @@ from convert.files.sniff import plugged_kind, sniff
 from convert.nearest import did_you_mean
 from convert.options import parse_size
 
-SUFFIXES = frozenset(
-    {
-        ".onnx",
-        ".pt",
-        ".pth",
-        ".pt2",
-        ".ptl",
-        ".ckpt",
-        ".safetensors",
-        ".keras",
-        ".h5",
-        ".hdf5",
-        ".pb",
-        ".tflite",
-        ".meta",
-    }
-)
+SUFFIXES = frozenset((
+    ".onnx", ".pt", ".pth", ".pt2", ".ptl", ".ckpt", ".safetensors", ".keras", ".h5", ".hdf5", ".pb", ".tflite",
+    ".meta",
+))  # fmt: skip
 """Files that are taken for models by their names, so that broken ones are told; any other by its content."""
 
 _MARKS = ("saved_model.pb", "saved_model.pbtxt", "init_net.pb", "predictor.minidb")

@@ -1,7 +1,7 @@
-"""A Ray cluster of this machine alone, for one batch: its files in the batch's folder, its ports on loopback, no rest.
+"""Starts a Ray cluster on this machine for one batch, and removes its processes and files afterwards.
 
-Ray by itself writes a token into the home folder and a session into the temporary folder, listens for other machines,
-and leaves processes behind when its driver is killed.
+Its files lie in the batch's folder and its ports are on loopback. By default Ray writes a token into the home folder
+and a session into the temporary folder, listens for other machines, and leaves processes behind if its driver dies.
 """
 
 from __future__ import annotations

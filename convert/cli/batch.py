@@ -16,6 +16,9 @@ from convert.cli.verb_command import VerbCommand, complete_formats
 
 if TYPE_CHECKING:
     from convert.batch.found_paths import PassedOver
+    from convert.batch.plan import Task
+    from convert.batch.ray_engine import Cluster
+    from convert.batch.storage import Url
 
 
 @click.command(
@@ -98,82 +101,133 @@ def batch(
     Models are named by manifests (.toml), folders, globs and files, or by lines of standard input where nothing is
     named.
     """
-    from convert.cli.output_options import command_line, exit_on_error
+    from convert.cli.output_options import exit_on_error
     from convert.cli.signals import raise_in_main_thread
 
     def work() -> None:
-        from convert.batch import junit as junit_results
         from convert.batch import run, show, storage
         from convert.batch.changes import changes, earlier_records
-        from convert.batch.found_paths import PassedOver
         from convert.batch.journal import NAME as journal_name
-        from convert.batch.plan import plan_tasks
-        from convert.batch.ray_engine import Cluster
-        from convert.errors import UsageError
         from convert.files.output_place import check_apart
-        from convert.files.side_files import check_side_file, is_page
-        from convert.terminal import echo, echo_json
 
-        names = list(what)
-        if not names and not sys.stdin.isatty():
-            names = [name for line in sys.stdin.buffer if (name := os.fsdecode(line).strip())]  # any bytes are a name
-        if not names:
-            raise UsageError("no models are named", hint="name a manifest, a folder, a glob, or send lines of paths")
-        options: dict[str, Any] = {} if verify is None else {"verify": verify}
-        if inputs:
-            options["input"] = list(inputs)
-        if trust:
-            options["trust"] = True
-        if ray_address and engine != "ray":
-            raise UsageError("--ray-address is for --engine ray", hint="add --engine ray")
-        on = Cluster(ray_address, cpus) if engine == "ray" else None
-        seconds, size = (bounds := LimitOptions(timeout, memory)).seconds(), bounds.bytes()
-        where = storage.parse_location(output)
-        if isinstance(where, Path) and os.path.exists(where) and not where.is_dir():
-            raise UsageError(f"{output} is a file, and outputs go to a folder", hint="give another -o")
+        options = _options(verify, inputs, trust)
+        on = _cluster(engine, ray_address, cpus)
+        where = _output_place(output)
         folder = journal or (where if isinstance(where, Path) else Path(storage.local_name(where)))
-        passed, before = PassedOver(), None if compare_with is None else earlier_records(compare_with)
-        tasks = plan_tasks(names, to, where, options, seconds, size, passed, exclude)
-        check_apart(folder / journal_name, sources := [task.source for task in tasks], "give another --journal or -o")
-        if report is not None:
-            check_side_file(report, is_page, "--report", sources)
-        if junit is not None:
-            check_side_file(junit, junit_results.is_results, "--junit", sources)
+        before = None if compare_with is None else earlier_records(compare_with)
+        tasks, passed = _planned_tasks(what, to, where, options, LimitOptions(timeout, memory), exclude)
+        sources = [task.source for task in tasks]
+        check_apart(folder / journal_name, sources, "give another --journal or -o")
+        _check_side_files(report, junit, sources)
         _tell_passed_over(passed, quiet)
+        how: dict[str, Any] = {"jobs": jobs, "force": force, "redo_failed": redo_failed, "warm": not cold, "on": on}
         with show.output_view(len(tasks), as_json, quiet, verbose) as view:
             if dry_run:
-                records = run.dry_run(
-                    tasks, folder, view, jobs=jobs, force=force, redo_failed=redo_failed, warm=not cold, on=on
-                )
+                records = run.dry_run(tasks, folder, view, **how)
             else:
                 with storage.mirrored_file(folder / journal_name, where):
-                    records = run.run(
-                        tasks, folder, view, jobs=jobs, force=force, redo_failed=redo_failed, retries=retries,
-                        warm=not cold, on=on,
-                    )  # fmt: skip
+                    records = run.run(tasks, folder, view, retries=retries, **how)
         answer = show.summary(records) | ({"coverage": show.coverage(records)} if dry_run else {})
         if before is not None:
             answer["changes"] = changes(records, before)
-        if report is not None:
-            from convert.pages import zoo
-
-            zoo.write(report, records, answer, command_line())
-        if junit is not None:
-            junit_results.write(junit, records)
-        if as_json:
-            echo_json(json.dumps({"summary": answer}, ensure_ascii=False))
-        else:
-            show.show_summary(answer)
-            places = {"report": report, "junit": junit, "journal": None if dry_run else folder / journal_name}
-            for word, place in places.items():
-                if place is not None:
-                    echo(f"{word}: {place}")
+        places = {"report": report, "junit": junit, "journal": None if dry_run else folder / journal_name}
+        _write_results(records, answer, places, as_json)
         sys.exit(0 if answer["ok"] and not passed.unreadable else 1)
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # Schedulers ask for an end by SIGTERM: what runs is killed then, as on Ctrl-C.
     raise_in_main_thread()
     exit_on_error(work, 0, "batch" if as_json else None)
+
+
+def _options(verify: bool | None, inputs: Sequence[str], trust: bool) -> dict[str, Any]:
+    """Return the options of every task, as the command line names them."""
+    options: dict[str, Any] = {} if verify is None else {"verify": verify}
+    if inputs:
+        options["input"] = list(inputs)
+    if trust:
+        options["trust"] = True
+    return options
+
+
+def _cluster(engine: str, address: str, cpus: float) -> Cluster | None:
+    """Return the Ray cluster to use, None for this machine. Raises `UsageError` for an address without Ray."""
+    from convert.batch.ray_engine import Cluster
+    from convert.errors import UsageError
+
+    if address and engine != "ray":
+        raise UsageError("--ray-address is for --engine ray", hint="add --engine ray")
+    return Cluster(address, cpus) if engine == "ray" else None
+
+
+def _output_place(output: str) -> Path | Url:
+    """Return where outputs go. Raises `UsageError` for a file."""
+    from convert.batch import storage
+    from convert.errors import UsageError
+
+    where = storage.parse_location(output)
+    if isinstance(where, Path) and os.path.exists(where) and not where.is_dir():
+        raise UsageError(f"{output} is a file, and outputs go to a folder", hint="give another -o")
+    return where
+
+
+def _planned_tasks(
+    what: Sequence[str],
+    to: Sequence[str],
+    where: Path | Url,
+    options: dict[str, Any],
+    bounds: LimitOptions,
+    exclude: Sequence[str],
+) -> tuple[list[Task], PassedOver]:
+    """Return the tasks for what is named, or for the lines of standard input, and what was left out.
+
+    Raises `UsageError` if nothing is named, and as `plan_tasks` does.
+    """
+    from convert.batch.found_paths import PassedOver
+    from convert.batch.plan import plan_tasks
+    from convert.errors import UsageError
+
+    names = list(what)
+    if not names and not sys.stdin.isatty():
+        names = [name for line in sys.stdin.buffer if (name := os.fsdecode(line).strip())]  # any bytes are a name
+    if not names:
+        raise UsageError("no models are named", hint="name a manifest, a folder, a glob, or send lines of paths")
+    passed = PassedOver()
+    return plan_tasks(names, to, where, options, bounds.seconds(), bounds.bytes(), passed, exclude), passed
+
+
+def _check_side_files(report: Path | None, junit: Path | None, sources: Sequence[Path]) -> None:
+    """Raise `UsageError` where the page or the results would destroy something."""
+    from convert.batch.junit import is_results
+    from convert.files.side_files import check_side_file, is_page
+
+    if report is not None:
+        check_side_file(report, is_page, "--report", sources)
+    if junit is not None:
+        check_side_file(junit, is_results, "--junit", sources)
+
+
+def _write_results(
+    records: list[dict[str, Any]], answer: dict[str, Any], places: dict[str, Path | None], as_json: bool
+) -> None:
+    """Write the page and the results for CI, and print the summary and where these files are."""
+    from convert.batch import junit, show
+    from convert.cli.output_options import command_line
+    from convert.terminal import echo, echo_json
+
+    if (page := places["report"]) is not None:
+        from convert.pages import zoo
+
+        zoo.write(page, records, answer, command_line())
+    if (results := places["junit"]) is not None:
+        junit.write(results, records)
+    if as_json:
+        echo_json(json.dumps({"summary": answer}, ensure_ascii=False))
+        return
+    show.show_summary(answer)
+    for word, place in places.items():
+        if place is not None:
+            echo(f"{word}: {place}")
 
 
 def _tell_passed_over(passed: PassedOver, quiet: bool) -> None:
