@@ -32,7 +32,7 @@ def recording_used_weights() -> Iterator[set[str]]:
 def record_used_weights(program: ExportedProgram) -> None:
     """Add the names of the parameters that nodes of a captured program read to the set of the recording, if any.
 
-    What is written for other sizes, or for another way of a decision, is a program of its own and adds its own.
+    Other sizes, and other branches of a decision, are programs of their own, which add theirs.
     """
     if (found := _used.get()) is not None:
         parameters = program.graph_signature.inputs_to_parameters
@@ -79,13 +79,13 @@ def note_unused_modules(
     )
 
 
-_FOR_TRAINING = ("labels", "inputs_embeds", "decoder_inputs_embeds", "past_key_values", "cache", "cache_position")
+_OTHERWISE_GIVEN = ("labels", "inputs_embeds", "decoder_inputs_embeds", "past_key_values", "cache", "cache_position")
 
 
 def _other_inputs(model: torch.nn.Module, inputs: list[str]) -> list[str]:
     """The tensors that the forward of the model's class takes beside `inputs`, as its annotations say."""
     parameters = inspect.signature(type(model).forward).parameters.values()
-    return [p.name for p in parameters if p.name not in (*inputs, *_FOR_TRAINING) and _is_tensor(p.annotation)]
+    return [p.name for p in parameters if p.name not in (*inputs, *_OTHERWISE_GIVEN) and _is_tensor(p.annotation)]
 
 
 def _is_tensor(annotation: Any) -> bool:

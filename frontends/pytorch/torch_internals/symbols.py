@@ -23,7 +23,7 @@ from torch.utils._sympy.value_ranges import ValueRanges as ValueRanges
 
 def sizes_of_examples(environment: Any) -> Any:
     """Return the size that each symbol has in the examples of a capture; PyTorch 2.10 calls the table otherwise."""
-    return getattr(environment, "backed_var_to_val", None) or environment.var_to_val
+    return environment.backed_var_to_val if hasattr(environment, "backed_var_to_val") else environment.var_to_val
 
 
 def decided_by_ranges(condition: Any, ranges: tuple[tuple[Any, Any], ...]) -> Any:

@@ -1,10 +1,13 @@
-"""Hints that are followed: what a hint says is typed, and has to get further.
+"""Follows hints: types what a hint says, and requires that the next command gets further.
 
-`hints.txt` is the table. A row is a paragraph: a command with its exit code, the words of its hint (`> words`; of notes
-too), and the commands that a user types then, with theirs. The words have to stand in the hint and in what is typed, so
-that neither can be changed without the other; `words => typed` where the hint has a placeholder. A last command that
-fails again has its error below it, which is another one. Lines that begin with another word than `convert` are for the
-shell. What is behind `# long` needs a framework.
+`hints.txt` is the table. A row is a paragraph:
+
+- a command with its exit code
+- `> words` of its hint or notes, which also have to stand in the next command, so that neither changes without the
+  other; `> words => typed` if the hint has a placeholder
+- the commands that a user types next; if the last one fails, its error, which has to be another one
+
+Lines that do not begin with `convert` are for the shell. Rows below `# long` need a framework.
 """
 
 from __future__ import annotations
