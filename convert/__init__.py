@@ -6,14 +6,15 @@ import os
 import sys
 from importlib import import_module
 
-# typing takes longer to import than all of this, in which an interrupt has nobody yet who answers it in one line.
+# typing takes longer to import than everything here, and an interrupt during that time would print a traceback.
 TYPE_CHECKING = False
 
-# `./convert` of a clone hides an installed tree, and with it convert.frontends and convert.backends: look there too.
+# The `convert` folder of a clone hides an installed tree, and with it convert.frontends and convert.backends: look
+# there too.
 _places = dict.fromkeys(os.path.join(place, "convert") for place in sys.path if place)
 __path__ += [p for p in _places if p not in __path__ and os.path.isfile(os.path.join(p, "__init__.py"))]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from typing import Any
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
         Unsupported,
         UsageError,
     )
-    from convert.report import Report
+    from convert.outcome.report import Report
 
 _HOMES = {
     **dict.fromkeys(("convert", "inspect", "to_onnx", "verify"), "convert.api"),
-    "Report": "convert.report",
+    "Report": "convert.outcome.report",
     **dict.fromkeys(
         ("BadInput", "ConvertError", "ParityError", "ResourceLimit", "UnsafeInput", "Unsupported", "UsageError"),
         "convert.errors",
@@ -56,7 +57,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: `import convert` alone is cheap."""
+    """Import a name on first use, so that `import convert` alone is cheap."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'convert' has no attribute {name!r}")

@@ -4,14 +4,14 @@ import sys
 
 
 def start() -> None:
-    """Run it, with nothing imported from the folder that the user is in, nor before signals are handled."""
+    """Run the command line; nothing is imported from the current folder, and nothing before signals are handled."""
     if not sys.flags.safe_path:
         del sys.path[0]
     try:
         from convert.cli.signals import leave_at_once
 
         leave_at_once()
-    except KeyboardInterrupt:  # as it would be said a moment later
+    except KeyboardInterrupt:  # the same message as after signals are handled
         print("interrupted", file=sys.stderr)
         sys.exit(130)
     from convert.errors import ConvertError

@@ -1,7 +1,8 @@
-"""What a conversion is doing, for whoever waits for it, and how long it may: checked where work goes on in Python.
+"""Reports what a conversion is doing, and limits its time.
 
-A library in C cannot be asked to look at a clock. The command line does its work in a process that another one watches
-(`convert.cli.supervisor`), which is told of every activity; programs that call the functions have the checks here.
+The time is checked where work proceeds in Python, because a C library cannot check a clock. The command line does its
+work in a process that reports every activity to a second process, which watches it (`convert.cli.supervisor`). Programs
+that call the API have only the checks here.
 """
 
 from __future__ import annotations
@@ -26,34 +27,35 @@ WORDS = {
     "inputs": "looking for inputs",
     "lower": "taking the operators over",
 }
-"""The stages of a report, as a sentence names them."""
+"""The stages of a report, as phrases of a sentence."""
 
 _current: ContextVar[tuple[str, ...]] = ContextVar("activities", default=())
 _size: ContextVar[str] = ContextVar("size", default="")
 _deadline: ContextVar[tuple[float, float] | None] = ContextVar("deadline", default=None)
 DOING, DONE, MADE, GONE = "doing", "done", "made", "gone"
-"""What listeners are told: an activity, how much of it is done, a temporary folder that is there, one that is gone."""
+"""Events for listeners: an activity, its progress, a temporary folder that exists now, and one that is gone."""
 
 _listeners: list[Callable[[str, str], None]] = []
 
 
 def listen(listener: Callable[[str, str], None]) -> None:
-    """Call `listener` from now on with `DOING` and every activity that begins, and the outer one when it is over.
+    """Call `listener` from now on for each event.
 
-    With `MADE` and `GONE` and the path of each folder that is there for a time, and to be removed if this is killed.
-    With `DONE` and two numbers, how much of the activity is done and how much there is.
+    - `DOING` with each activity that begins, and with the outer one when it ends
+    - `MADE` and `GONE` with the path of each temporary folder, which must be removed if this process is killed
+    - `DONE` with two numbers: how much of the activity is done, and how much there is
     """
     _listeners.append(listener)
 
 
 def forget_listeners() -> None:
-    """Tell nobody any more: for a process that does other work than the one it was forked from."""
+    """Remove all listeners, in a process that does other work than the process it was forked from."""
     _listeners.clear()
 
 
 @contextmanager
 def listening(listener: Callable[[str, str], None]) -> Iterator[None]:
-    """Inside, `listener` is called as `listen` has it."""
+    """Context manager: call `listener` for each event inside, as `listen` does."""
     listen(listener)
     try:
         yield
@@ -63,9 +65,9 @@ def listening(listener: Callable[[str, str], None]) -> Iterator[None]:
 
 @contextmanager
 def doing(what: str, size: str = "") -> Iterator[None]:
-    """Inside, this process is doing `what`. Raises `ResourceLimit`, which names it, in the place of a MemoryError.
+    """Context manager: declare that this process is doing `what`; `size` tells listeners how much there is.
 
-    size: how much there is to do, for whoever watches.
+    Raises a `ResourceLimit` that names the activity instead of a MemoryError.
     """
     outer = _current.get()
     token, sized = _current.set((*outer, what)), _size.set(size)
@@ -82,24 +84,24 @@ def doing(what: str, size: str = "") -> Iterator[None]:
 
 
 def advance(done: int, whole: int) -> None:
-    """Tell how much of what is being done is done, where as much of it again takes about as long again."""
+    """Report how much of the current activity is done; equal amounts should take about equal times."""
     _tell(DONE, f"{done} {whole}")
 
 
 def current_activity() -> str:
-    """What is being done, from the outermost activity to the innermost: `verifying, running the graph in float64`."""
+    """Return the activities from the outermost to the innermost: `verifying, running the graph in float64`."""
     return ", ".join(dict.fromkeys(_current.get()))
 
 
 def innermost_activity() -> str:
-    """What is being done, the innermost activity with its size: `reading the model (net.onnx, 1.2 MB)`."""
+    """Return the innermost activity with its size: `reading the model (net.onnx, 1.2 MB)`."""
     found, size = _current.get(), _size.get()
     return "" if not found else f"{found[-1]} ({size})" if size else found[-1]
 
 
 @contextmanager
 def limited_time(seconds: float) -> Iterator[None]:
-    """Inside, `check_time` raises once that many seconds have passed; a limit around this one holds as well."""
+    """Context manager: make `check_time` raise after this many seconds; an outer limit stays in force."""
     outer, mine = _deadline.get(), time.monotonic() + seconds
     token = _deadline.set((mine, seconds) if outer is None or mine < outer[0] else outer)
     try:
@@ -109,7 +111,7 @@ def limited_time(seconds: float) -> Iterator[None]:
 
 
 def check_time() -> None:
-    """Raise `ResourceLimit` if the time is over: to be called in loops whose length a file tells."""
+    """Raise `ResourceLimit` if the time is over; call this in loops whose length a file determines."""
     limit = _deadline.get()
     if limit is not None and time.monotonic() > limit[0]:
         raise ResourceLimit(
@@ -119,7 +121,7 @@ def check_time() -> None:
 
 @contextmanager
 def temporary_folder_at(path: Path) -> Iterator[None]:
-    """Inside, the folder is there that somebody has to remove if this process is killed."""
+    """Context manager: declare a folder that must be removed if this process is killed."""
     _tell(MADE, str(path))
     try:
         yield

@@ -1,39 +1,41 @@
-"""The verbs: convert, to_onnx, verify and inspect, the same from Python and from the command line."""
+"""The functions convert, to_onnx, verify and inspect, which the command line calls as well."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convert import plugin
-from convert.arguments import make_options, naming_large_inputs, unread_options
-from convert.destination import destination, exists_error
 from convert.errors import ConvertError, ParityError, UsageError, convert_errors
 from convert.files.companions import copy_companions
 from convert.files.output import atomic_replacement, discard_unfinished, size_of
 from convert.files.output_place import check_apart, check_replaceable
 from convert.files.scratch import scratch_folder
+from convert.files.side_files import check_different
 from convert.files.sniff import sniff
 from convert.interpreter import paused_garbage_collection
 from convert.model_reading import hold_against_read_file, list_nodes, list_weights, read_model, target_options
-from convert.options import Options
+from convert.outcome.report import Report, Tensor
 from convert.parts import convert_parts
-from convert.report import Report, Tensor
-from convert.runners import warm
-from convert.source import Source
+from convert.processes import warm
+from convert.request.destination import destination, exists_error
+from convert.request.given_inputs import make_options, naming_large_inputs, unread_options
+from convert.request.options import Options
+from convert.request.source import Source
+from convert.request.storage import IO_DTYPE, REAL_ENDS
 from convert.text import bytes_text
 
 if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
+    from convert.outcome.verdict import Verdict
     from convert.parity.method import VerifyMethod
-    from convert.verdict import Verdict
 
 
 @convert_errors()
@@ -53,17 +55,26 @@ def convert(
     method: VerifyMethod | None = None,
     **options: Any,
 ) -> Report:
-    """Convert `source` (a path, or a model in memory) to format `to` and check that the numbers agree.
+    """Convert a model, check that the numbers agree, and return a `Report` of what was read, written and compared.
 
-    output: where to write; by default the source's stem with the format's suffix, in the current directory.
-    inputs: arrays, tensors or specs such as "x:float32[batch,3,224,224]": one, a sequence, or a dict by name.
-    verify: None verifies where the runtimes are there, True insists, False does not.
+    source: a path, or a model in memory (README.md lists the kinds).
+    to: the format, such as "onnx" or "tf". None takes it from the suffix of `output`.
+    output: the path to write. None is the source's name with the format's suffix, in the current folder.
+    inputs: arrays, tensors or specs such as "x:float32[batch,3,224,224]": one, a sequence, or a dict by name. A path
+        of arrays ("x.npz", or a folder of `.npy`) gives the inputs of the verification as well.
+    verify: None compares the numbers if the runtimes are installed, True requires that, and False does not compare.
+    force: replace an existing output. skip_existing: keep it, and return a report without a verdict.
+    dry_run: check the operators, and write nothing.
     rules: Python files that register rules for custom operators.
     dump_passes: a new folder for the graph as it was read and after each pass, as 00-read.onnx, 01-….onnx.
-    options: the fields of `convert.options.Options`, and the options that frontends and backends declare.
+    report: a report to fill instead of a new one, for instance one that shows progress.
+    method: how to verify; None is `VerifyMethod()`.
+    options: fields of `convert.request.options.Options`, and options that frontends and backends declare.
 
-    Raises `UsageError`, `BadInput`, `UnsafeInput`, `Unsupported`, `ResourceLimit`; `ParityError` if the target
-    computes something else, in which case nothing is written.
+    Raises `UsageError` for arguments that contradict each other and for an output that exists, `BadInput` for a damaged
+    file, `UnsafeInput` for one that can only be read by executing it, `Unsupported` with all operators that cannot be
+    converted, `ResourceLimit` if time, memory or disk run out, and `ParityError` if the target computes something else.
+    After an error nothing is written.
 
     >>> import convert
     >>> report = convert.convert("mnist_cnn.onnx", "onnx", "older.onnx", opset=13)
@@ -72,6 +83,7 @@ def convert(
     """
     report = report or Report("convert")
     opened = open_source(source)
+    inputs, method = _from_file(inputs, method, examples=True)
     chosen = make_options(inputs, options, rules, plugin.takes_fixed_values(opened), opened)
     place, form = destination(opened, to, output)
     single = output is not None and Path(output).name.lower().endswith(form.suffix)
@@ -81,7 +93,8 @@ def convert(
         return convert_parts(partial(convert, opened, form.name), parts, form, opened, output, chosen, given, report)
     if single and (parts := plugin.parts_of(opened, chosen)):
         report.note(
-            f"one graph, as one file is named for it: a folder as output gets {', '.join(parts)}", code="single-graph"
+            f"written as one graph, because the output is one file; a folder gets {', '.join(parts)}",
+            code="single-graph",
         )
     report.source, report.kind, report.target, report.format = opened.label, opened.kind, str(place), form.name
 
@@ -91,8 +104,9 @@ def convert(
     if skip_existing and place.exists() and not force:
         report.unverified = "the output exists already and was left as it is"
         return report
+    check_different([("the output", place), *_files_beside(report, method, dump_passes)])
     request = _with_room(request, dump_passes)
-    model, graph = _read(request, report)
+    request, model, graph = _read(request, report)
     if dry_run:
         _check(request, model, report)
         return report
@@ -107,11 +121,27 @@ def convert(
     return report
 
 
+def _from_file(inputs: Any, method: VerifyMethod | None, *, examples: bool = False) -> tuple[Any, VerifyMethod | None]:
+    """Return `inputs` and `method`; if `inputs` names a file, `method` verifies on the arrays in it.
+
+    examples: the model is captured with the first set of these arrays. Raises `UsageError` and `BadInput` for the file.
+    """
+    from convert.parity.inputs.saved import input_sets
+    from convert.parity.method import VerifyMethod
+    from convert.request.given_inputs import inputs_in_file
+
+    arrays = inputs_in_file(inputs)
+    if arrays is None:
+        return inputs, method
+    return input_sets(arrays)[0] if examples else None, replace(method or VerifyMethod(), arrays=arrays)
+
+
 @dataclass(frozen=True)
 class _Request:
-    """One conversion: a source, the place and form of the output, and the options that both sides read.
+    """One conversion: a source, the place and format of the output, and the options for frontend and backend.
 
-    verify, force, dry_run: as `convert` has them.
+    verify, force, dry_run: as for `convert`. moves: the permutation of each input and output that `options.layout`
+    moves.
     """
 
     source: Source
@@ -121,17 +151,18 @@ class _Request:
     verify: bool | None
     force: bool
     dry_run: bool
+    moves: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def verified(self) -> bool:
-        """Whether the output is to be verified, if that can be done."""
+        """Return whether the output should be verified, if that is possible."""
         return not self.dry_run and self.verify is not False
 
 
 def _fitting_options(options: Options, source: Source, form: plugin.Format, report: Report) -> Options:
-    """Return the options with what the form asks of the reader; options that nobody reads are noted.
+    """Return the options with those that the format needs from the reader; add a note about options that nobody reads.
 
-    Raises `UsageError` for numbers that the form cannot store.
+    Raises `UsageError` for numbers that the format cannot store.
     """
     _check_narrowing(options, form)
     options = replace(options, one_size_way=form.one_size_way)
@@ -139,28 +170,40 @@ def _fitting_options(options: Options, source: Source, form: plugin.Format, repo
     return _with_wider_dtypes(options, form)
 
 
-def _with_room(request: _Request, dump_passes: str | Path | None) -> _Request:
-    """Return the request with an empty folder for the graphs of the passes, if there is to be one.
+def _files_beside(
+    report: Report, method: VerifyMethod | None, dump_passes: str | Path | None
+) -> list[tuple[str, Path]]:
+    """Return the files and the folder that are written beside the output, each with the option that names it."""
+    from convert.parity.locate.reduced_files import reduced_files
 
-    Raises `UsageError` where something is in the place of the output that is not to be replaced.
+    found = list(report.beside)
+    if method is not None and method.save is not None:
+        found.append(("--save-inputs", Path(method.save)))
+    if method is not None and method.reduce is not None:
+        found += [("--reduce", path) for path in reduced_files(Path(method.reduce))]
+    return found if dump_passes is None else [*found, ("--dump-passes", Path(dump_passes))]
+
+
+def _with_room(request: _Request, dump_passes: str | Path | None) -> _Request:
+    """Return the request with an empty folder for the graphs of the passes, if one was asked for.
+
+    Raises `UsageError` if the place of the output holds something that must not be replaced.
     """
     place, read = request.place, _files_read(request)
+    check_apart(place, read)
     if place.exists() and not request.force and not request.dry_run:
         raise exists_error(place, request.form, request.source)
-    check_apart(place, read)
     check_replaceable(place, list(plugin.formats().values()))
     if dump_passes is None:
         return request
     check_apart(Path(dump_passes), read, "give --dump-passes a folder elsewhere")
-    if Path(dump_passes).resolve() == place.resolve():
-        raise UsageError(f"{place} is the output, and no place for passes", hint="give --dump-passes another one")
     from convert.passes.dump import make_dump_folder
 
     return replace(request, options=replace(request.options, dump_passes=make_dump_folder(Path(dump_passes))))
 
 
 def _files_read(request: _Request, model: ir.Model | None = None) -> list[Path]:
-    """Return the files that are read: the source, and what its model consists of besides."""
+    """Return the files to read: the source, and the other files of its model."""
     from convert.graph.metadata import FILES_KEY
 
     own = [] if request.source.path is None else [request.source.path]
@@ -168,15 +211,21 @@ def _files_read(request: _Request, model: ir.Model | None = None) -> list[Path]:
 
 
 def _companions(model: ir.Model) -> Mapping[str, Path]:
-    """Return the files beside the source that go with the output, such as a tokenizer, by name."""
+    """Return the files beside the source that belong to the output too, such as a tokenizer, by name."""
     from convert.graph.metadata import COMPANIONS_KEY
 
     found: Mapping[str, Path] = model.meta.get(COMPANIONS_KEY, {})
     return found
 
 
-def _read(request: _Request, report: Report) -> tuple[ir.Model, ir.Model | None]:
-    """Return the shared graph in the layout asked for, and as it was read if the output is to be verified."""
+def _read(request: _Request, report: Report) -> tuple[_Request, ir.Model, ir.Model | None]:
+    """Return the shared graph in the requested layout, and, if the output will be verified, the graph as it was read.
+
+    Also returns the request with its samples in the layout of the source.
+    """
+    from convert.passes.layout.boundary import boundary_permutations
+    from convert.request.samples import fit_samples
+
     source, form, options = request.source, request.form, request.options
     if request.verified:
         _warm_up(report, source.kind, target=form.kind, formats=[form.name])
@@ -187,13 +236,15 @@ def _read(request: _Request, report: Report) -> tuple[ir.Model, ir.Model | None]
     _note_differences(model, report, form.kind)
     graph = model.clone() if request.verified else None
     if graph is not None:
-        graph.meta.update(model.meta)  # which a clone lacks
+        graph.meta.update(model.meta)  # a clone lacks this file
+    moves = boundary_permutations(model, options.layout)
+    options = replace(options, calibrate=fit_samples(model, options.calibrate, moves))
     _apply_layout(model, options, report)
-    return model, graph
+    return replace(request, options=options, moves=moves), model, graph
 
 
 def _check(request: _Request, model: ir.Model, report: Report) -> None:
-    """Let the backend find everything that it cannot write, without writing."""
+    """Let the backend raise its refusals before it writes anything."""
     backend = plugin.backend_for(request.form.name)
     with report.stage("check"), hold_against_read_file(request.source, request.options, model):
         backend.check(model, request.form.name, request.options)
@@ -203,9 +254,9 @@ def _check(request: _Request, model: ir.Model, report: Report) -> None:
 def _verifiable(
     request: _Request, graph: ir.Model | None, method: VerifyMethod | None, report: Report
 ) -> ir.Model | None:
-    """Return the graph if the output can be verified here; the report says why not.
+    """Return the graph if the output can be verified here; otherwise the report says why not.
 
-    Raises `UsageError` if the user insists.
+    Raises `UsageError` if the user requires a verification.
     """
     if graph is None:
         report.unverified = "verification was switched off"
@@ -226,13 +277,16 @@ def _verifiable(
 
 
 def _write(request: _Request, model: ir.Model, path: Path, report: Report) -> None:
+    from convert.request.samples import moved_samples
+
     backend, form = plugin.backend_for(request.form.name), request.form
     with (
         report.stage("write", f"{form.name}, {bytes_text(report.weight_bytes)} of weights"),
         paused_garbage_collection(),
         hold_against_read_file(request.source, request.options, model),
     ):
-        backend.write(model, path, form.name, request.options, report)
+        samples = moved_samples(request.options.calibrate, request.moves)
+        backend.write(model, path, form.name, replace(request.options, calibrate=samples), report)
     report.output_bytes = size_of(path)
 
 
@@ -245,7 +299,10 @@ def to_onnx(
     verify: bool | None = None,
     **options: Any,
 ) -> onnx.ModelProto:
-    """The model as an ONNX ModelProto in memory (under 2 GB). Arguments and errors as for `convert`.
+    """Return the model as an `onnx.ModelProto` in memory, which holds at most 2 GB.
+
+    outputs: names of the tensors to keep, for a frozen graph. opset: from 7 to 28. The other arguments and the errors
+    are those of `convert`.
 
     >>> import convert, torch
     >>> proto = convert.to_onnx(torch.nn.Linear(3, 2), "float32[batch,3]", verify=False)
@@ -273,12 +330,17 @@ def verify(
     report: Report | None = None,
     **options: Any,
 ) -> Report:
-    """Compare two artefacts; the report carries the verdict. `inputs` are arrays by name, or specs.
+    """Compare two models numerically, and return a `Report` whose `verdict` is PASS, FAIL or INCONCLUSIVE.
 
-    A folder of the parts of an encoder with a decoder is compared part by part, and by what they generate together.
-    Inputs and outputs are paired by name, else by place where dtypes and shapes allow it, or as `method.pairs` says.
-    Raises as `convert` does for what cannot be read or run, and `UsageError` for inputs and outputs that do not pair;
-    a mismatch is a verdict, not an exception.
+    source, target: paths, or models in memory; the source is the one that is right. Folders with the parts of an
+        encoder and a decoder are compared part by part, and by the text that they generate.
+    inputs: arrays by name, a file of arrays, or specs as for `convert`. None generates inputs.
+    method: how to compare: seeds, tolerances, pairs of names. Inputs and outputs are paired by `method.pairs`, by name,
+        or by place if dtypes and shapes allow it.
+    rules, report, options: as for `convert`.
+
+    A mismatch is a verdict, not an exception. Raises the errors of `convert` for a model that cannot be read or run,
+    and `UsageError` for inputs and outputs that do not pair.
 
     >>> import convert, onnx
     >>> model = onnx.load("mnist_cnn.onnx")
@@ -295,6 +357,7 @@ def verify(
     report = report or Report("verify")
     left, right = open_side(source, open_source), open_side(target, open_source)
     one = left if isinstance(left, Source) else None
+    given, (inputs, method) = method, _from_file(inputs, method)
     chosen = make_options(inputs, options, rules, one is not None and plugin.takes_fixed_values(one), one)
     if isinstance(left, Parts) or isinstance(right, Parts):
         return verify_parts(verify, left, right, chosen, {"rules": rules, **options}, method, report)
@@ -308,7 +371,10 @@ def verify(
     _warm_up(report, right.kind)
     describe(graph, report)
     _note_differences(graph, report, right.kind)
-    method = method or VerifyMethod(arrays=dict(chosen.examples) or None, target=Options(trust=chosen.trust))
+    if given is None:
+        arrays = dict(chosen.examples) or (method.arrays if method is not None else None)
+        method = VerifyMethod(arrays=arrays, target=Options(trust=chosen.trust))
+    assert method is not None
     method = replace(method, target=target_options(right, method.target, chosen))
     with naming_large_inputs(chosen, report.inputs):
         report.verdict = verify_two(left, right, graph, chosen, method, report)
@@ -325,10 +391,16 @@ def inspect(
     report: Report | None = None,
     **options: Any,
 ) -> Report:
-    """What a model is: its kind, inputs, outputs, operators of the shared graph and weights. Executes nothing.
+    """Return a `Report` of a model: its kind, inputs, outputs, operators and number of parameters. Executes nothing.
 
-    Of a file of weights without the code that uses them (`model=`), the tensors are listed.
-    nodes: a part of a name, or a glob: only the nodes that are called so are listed, as `outputs` takes their names.
+    `report.operators` counts the operators of the shared graph, which `report.graph` holds. For a file of weights
+    without the code that uses them (`model=`), `report.weights` lists its tensors instead.
+
+    nodes: a part of a name, or a glob. `report.nodes` then lists the nodes with such names, as `outputs=` takes them,
+        and nothing else is read.
+    inputs, rules, report, options: as for `convert`.
+
+    Raises the errors of `convert` for a file that cannot be read, and `UsageError` if no node has such a name.
 
     >>> import convert
     >>> [node.operator for node in convert.inspect("mnist_cnn.onnx", nodes="conv2d").nodes]
@@ -357,7 +429,14 @@ def inspect(
 
 
 def open_source(source: Any) -> Source:
-    """Find out what `source` is, by the content of a path or the class of an object, and execute none of it."""
+    """Return a `Source` with the kind of `source`: by the content of a path, or the class of an object.
+
+    Executes nothing. Raises `BadInput` for a file that is no model, and `UsageError` for an object that no frontend
+    reads.
+
+    >>> open_source("mnist_cnn.onnx").kind
+    'onnx'
+    """
     if isinstance(source, Source):
         return source
     if isinstance(source, (str, Path)):
@@ -367,10 +446,11 @@ def open_source(source: Any) -> Source:
 
 
 def _warm_up(report: Report, kind: str, *, target: str = "", formats: Sequence[str] = ()) -> None:
-    """Fork what the runs of a `kind` will be forked from, in the process of a command; for a program, start it.
+    """Fork the process from which runs of a `kind` will be forked; in a program that calls the API, start a new one.
 
-    target, formats: before anything is imported, the kind that `kind` is compared with, and what is written of it. If a
-    frontend reads both, what writes and runs it is forked now: a later fork lacks threads that the reader has started.
+    target, formats: known before anything is imported: the kind that `kind` is compared with, and the formats that will
+    be written. If one frontend reads both, the process that writes and runs the target is forked now, because the
+    reader's threads would be missing in a later fork.
     """
     if not warm.are_allowed():
         warm.start_program_servers({target: formats, kind: ()} if target else {})
@@ -384,12 +464,12 @@ def _warm_up(report: Report, kind: str, *, target: str = "", formats: Sequence[s
 
 
 def _size(source: Source) -> str:
-    """What a source is called, and how many bytes it has, for whoever watches."""
+    """Return the name of a source and its size in bytes, for progress."""
     return source.label if source.path is None else f"{source.label}, {bytes_text(size_of(source.path))}"
 
 
 def describe(model: ir.Model, report: Report) -> None:
-    """Put the graph's contract, operators and weights into the report."""
+    """Add the graph's inputs, outputs, operators and weights to the report."""
     from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
     from convert.parity.compare.randomness import describe_randomness
 
@@ -415,15 +495,19 @@ def _describe_ends(model: ir.Model, report: Report) -> None:
 
 
 def _note_differences(model: ir.Model, report: Report, target_kind: str) -> None:
-    """What the runtimes at both ends make of special values, as far as they are declared and the model has them."""
-    from convert.differences import difference_notes
+    """Add notes on special values that the source's and the target's runtimes treat differently, if the model uses such
+    operators.
+    """
+    from convert.runtimes.differences import difference_notes
 
     for note in difference_notes(model, plugin.differences(report.kind, target_kind)):
         report.note(note)
 
 
 def _apply_layout(model: ir.Model, options: Options, report: Report) -> None:
-    """Move inputs and outputs to the layout asked for; the first of the passes, which dumps what was read before it."""
+    """Move inputs and outputs to the requested layout. This is the first pass; the graph before it is dumped as
+    read.
+    """
     from convert.passes import run_passes
     from convert.passes.layout.boundary import permute_boundary
 
@@ -435,7 +519,7 @@ def _apply_layout(model: ir.Model, options: Options, report: Report) -> None:
         _describe_ends(model, report)
         if moved:
             report.note(
-                f"as --layout {options.layout} asks, in the output other than in the source: {', '.join(moved)}",
+                f"--layout {options.layout} changes the layout of {', '.join(moved)}",
                 code="moved-layout",
             )
         return bool(moved)
@@ -444,7 +528,7 @@ def _apply_layout(model: ir.Model, options: Options, report: Report) -> None:
 
 
 def _calibrated_method(method: VerifyMethod | None, graph: ir.Model, options: Options) -> VerifyMethod:
-    """Activations in 8 bits are right in the ranges of the calibration data: it is what they are verified on."""
+    """Return a method that verifies on the calibration data, because 8-bit activations are right in its ranges only."""
     from convert.parity.inputs.feeds import inputs_from_samples
     from convert.parity.method import VerifyMethod
 
@@ -454,8 +538,16 @@ def _calibrated_method(method: VerifyMethod | None, graph: ir.Model, options: Op
     )
 
 
+def _with_real_ends(method: VerifyMethod | None) -> VerifyMethod:
+    """Return the method with a target that gets and returns real numbers at its integer inputs and outputs."""
+    from convert.parity.method import VerifyMethod
+
+    method = method or VerifyMethod()
+    return replace(method, target=replace(method.target, extra={**method.target.extra, REAL_ENDS: True}))
+
+
 def _note_unread_options(options: Options, source: Source, report: Report, form: plugin.Format | None = None) -> None:
-    """Options of other kinds, and in a conversion of other rooms than both its own, are not passed over in silence."""
+    """Add notes about options that nobody reads: those of other kinds, and in a conversion those of other packages."""
     for text in unread_options(options, source):
         report.note(text, code="unread-option")
     if form is None:
@@ -464,12 +556,14 @@ def _note_unread_options(options: Options, source: Source, report: Report, form:
     for name, option in plugin.options().items():
         if name not in read and name in options.extra and option.of(options) not in (option.default, None):
             report.note(
-                f"--{name.replace('_', '-')} changes nothing from {source.kind} to {form.name}", code="unread-option"
+                f"--{name.replace('_', '-')} has no effect from {source.kind} to {form.name}", code="unread-option"
             )
 
 
 def _with_wider_dtypes(options: Options, form: plugin.Format) -> Options:
-    """Return the options with the dtypes that the source is read in float32 for: all halves with --dtype float32."""
+    """Return the options with the dtypes that are read in float32 instead: with --dtype float32, all half-precision
+    ones.
+    """
     if options.dtype == "float32":
         return replace(options, dtype="", widen=("float16", "bfloat16"), narrow=form.narrow)
     return replace(options, widen=form.lacks, narrow=form.narrow)
@@ -484,47 +578,68 @@ def _check_narrowing(options: Options, form: plugin.Format) -> None:
         if name not in form.narrow:
             able = ", ".join(f.name for f in plugin.formats().values() if name in f.narrow)
             raise UsageError(f"{form.name} cannot store {name}", hint=f"formats that can: {able or 'none'}")
+    if options.quantize == "int16x8" and not options.calibrate:
+        raise UsageError("activations in 16 bits need their ranges", hint="give samples with --calibrate")
+    if options.quantize == "int8-weights" and options.calibrate:
+        raise UsageError("weights alone need no samples", hint="--quantize int8 rounds activations, in their ranges")
     if options.calibrate and not options.quantize:
         raise UsageError("calibration data without a quantization", hint="give --quantize int8 too")
 
 
-def _compare_weights(verdict: Verdict, target: Source, graph: ir.Model, options: Options) -> None:
-    """Read what was written, and hold the weights in it to those of the graph, in place."""
+def _compare_weights(verdict: Verdict, target: Source, graph: ir.Model, options: Options) -> Verdict:
+    """Return the verdict after comparing the weights in the written file with those of the graph."""
     from convert.parity.pairing.held_numbers import hold_weights
 
     try:
         with paused_garbage_collection():
             written = read_model(target, Options(rules=options.rules), Report("verify"))
     except ConvertError as error:
-        verdict.weights_summary = f"weights not compared, because the target cannot be read: {error.sentence}"
-    else:
-        hold_weights(verdict, graph, written, "what was written")
+        summary = f"weights not compared, because the target cannot be read: {error.sentence}"
+        return replace(verdict, weights_summary=summary)
+    return hold_weights(verdict, graph, written, "what was written")
+
+
+def _what_to_do(verdict: Verdict) -> str:
+    """Return what a user can do about a failed conversion: another quantization, or a report."""
+    from convert.outcome.verdict import Reduced
+
+    if verdict.layers:
+        worst = verdict.layers[0]
+        return (
+            f"{worst.operator} {worst.module or worst.node!r} loses most in 8 bits: give more samples, keep it in "
+            f"float (tflite: --keep-float {worst.operator}), or choose other ranges (tflite: --calibration-method mse)"
+        )
+    if isinstance(verdict.reduced, Reduced):
+        return f"Please report {verdict.reduced.model} and {verdict.reduced.inputs}: {verdict.reduced} still fails"
+    return f"Please report this model{f' ({verdict.reduced})' if verdict.reduced else ''}"
 
 
 def _judge(request: _Request, written: Path, graph: ir.Model, method: VerifyMethod | None, report: Report) -> None:
-    """Verify what was written, and read it back: a weight that was changed in places is never PASS.
+    """Verify what was written, and read it back: an artefact with changed weights is never PASS.
 
     Raises `ParityError` if the target computes something else.
     """
+    from convert.outcome.verdict import FAIL, PASS
     from convert.parity.verify import verify as run_verify
-    from convert.verdict import FAIL, PASS
 
     source, target, options = request.source, Source(request.form.kind, written, own=True), request.options
     if options.calibrate:
         method = _calibrated_method(method, graph, options)
+    if IO_DTYPE.of(options) != IO_DTYPE.default:
+        method = _with_real_ends(method)
     try:
         with report.stage("verify"), naming_large_inputs(options, report.inputs):
             report.verdict = run_verify(source, target, graph, options, method)
             if report.verdict.status == PASS:
-                _compare_weights(report.verdict, target, graph, options)
+                report.verdict = _compare_weights(report.verdict, target, graph, options)
     except ConvertError as error:
         raise type(error)(
             f"the conversion went through, but could not be verified: {error.sentence}",
             hint=error.hint or "--no-verify writes the output unverified",
         ) from error
     if report.verdict.status == FAIL:
-        guilty = f" (the {report.verdict.guilty}'s fault)" if report.verdict.guilty else ""
+        guilty = f" (caused by the {report.verdict.guilty})" if report.verdict.guilty else ""
         raise ParityError(
             f"{report.target} would not compute what {report.source} does{guilty}: {report.verdict.reason}",
-            hint="nothing was written; --no-verify writes it all the same. Please report this model",
+            hint=f"nothing was written; --no-verify writes it anyway. {_what_to_do(report.verdict)}",
         )

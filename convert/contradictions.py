@@ -1,4 +1,4 @@
-"""What a file makes code of ours stumble over, told as the fault of the file where something shows that it is."""
+"""Attributes unexpected errors to a damaged file, if there is evidence for that."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from convert import limits
 from convert.errors import BadInput, ConvertError, as_convert_error, is_defect
 from convert.files.weight_files import weight_files
-from convert.source import Source
+from convert.request.source import Source
 
 _DOUBT = "is the file damaged? if it runs elsewhere this is a defect of convert: run again with -vv and report it"
 
 
 def _changed_file(source: Source) -> Path | None:
-    """A file of the model that was written, cut or replaced since it began to be read."""
+    """Return a file of the model that was written, truncated or replaced since reading began; None if there is none."""
     path = source.file
     files = itertools.islice(path.rglob("*"), limits.FOLDER_ENTRIES) if path.is_dir() else (path, *weight_files(path))
     for file in files:
@@ -28,11 +28,12 @@ def _changed_file(source: Source) -> Path | None:
 
 @contextmanager
 def hold_against_file(source: Source, find: Callable[[], str] | None = None) -> Iterator[None]:
-    """Inside, an error that would be called a defect of convert is held against the file that it is of.
+    """Context manager: raise `BadInput` instead of an unexpected error, if the file is wrong.
 
-    Files say shapes and options more than once, and a rule relies on what the others say. find: what the file says
-    that its own specification forbids, or "", asked of a file that was read. Models in memory and what this run has
-    written are no stranger's. Raises `BadInput` where the file is at fault, else what came, with the question added.
+    Files state shapes and options redundantly, and a rule relies on their consistency. The file is wrong if it was
+    changed while it was read, or if `find` returns a contradiction in it instead of "". If the file is not known to be
+    wrong, the error is raised as a `ConvertError` that asks for a report. Errors about models in memory, and about
+    files that this run wrote, pass unchanged, because these are trusted.
     """
     try:
         yield
@@ -46,7 +47,7 @@ def hold_against_file(source: Source, find: Callable[[], str] | None = None) -> 
             ) from error
         if reason := find() if find is not None else "":
             message = f"{source.label} contradicts itself: {reason}"
-            raise BadInput(message, hint="export it again, or mend what it says there") from error
+            raise BadInput(message, hint="export it again, or correct that in the model") from error
         known = isinstance(error, ConvertError)
         message = problem.sentence if known else f"what {source.label} holds was not foreseen: {problem.sentence}"
         raise ConvertError(message, hint=_DOUBT) from error

@@ -1,10 +1,10 @@
-"""The exceptions that `convert` raises, each with the exit code it gives on the command line.
+"""The exceptions that `convert` raises, each with its exit code on the command line.
 
 ConvertError            exit 1   a conversion that could not be finished
 ├── UsageError          exit 2   arguments that contradict each other or the model
 ├── ParityError         exit 3   source and target disagree
 ├── Unsupported         exit 4   operators or features without a rule, all of them listed
-│   └── UnknownRank     exit 4   a rule that has to know how many dims a tensor has
+│   └── UnknownRank     exit 4   a rule needs the rank of a tensor, which is unknown
 ├── BadInput            exit 5   a file that is broken, or is not what it was said to be
 │   └── UnsafeInput     exit 5   a file that would have to execute code to be read
 └── ResourceLimit       exit 6   time, memory or disk ran out
@@ -23,12 +23,12 @@ from convert.extras import import_problem, root_of
 from convert.text import visible
 
 _ITEM = "\n  "
-"""What stands before each line of a list in a message."""
+"""Prefix of each line of a list in a message."""
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where something in a model came from: its operator, node, module path and source line."""
+    """Where something in a model came from: the operator, the node, the module path and the source line."""
 
     operator: str = ""
     node: str = ""
@@ -48,7 +48,7 @@ class Location:
 
 @dataclass(frozen=True)
 class Problem:
-    """One reason why a model cannot be converted, and the places that it holds for."""
+    """One reason why a model cannot be converted, and the number of places that it applies to."""
 
     why: str
     at: Location = Location()
@@ -72,13 +72,13 @@ class ConvertError(Exception):
 
     exit_code = 1
     code = "convert-error"
-    """What `--json` and `convert explain` call this kind of error (`convert.error_codes`)."""
+    """The name of this kind of error in `--json` and `convert explain` (`convert.outcome.error_codes`)."""
 
     def __init__(self, message: str, *, hint: str = "", items: Iterable[object] = ()) -> None:
-        """items: a list below the message, a line for each.
+        """Create the error; `items` are listed below the message, one per line.
 
-        Names from files are made visible here, wherever the message goes: the only line breaks that it has lie before
-        items. Names are exact in the fields of `problems`.
+        Control characters in names from files are escaped here, so that the only line breaks of a message are those
+        before items. The fields of `problems` contain the exact names.
         """
         self.message = _ITEM.join(visible(str(line)) for line in (message, *items))
         self.hint = visible(hint)
@@ -86,7 +86,7 @@ class ConvertError(Exception):
 
     @property
     def sentence(self) -> str:
-        """The message in one line, to be part of another text."""
+        """Return the message as one line, to include it in another text."""
         return self.message.replace(f":{_ITEM}", ": ").replace(_ITEM, "; ")
 
     def __str__(self) -> str:
@@ -94,14 +94,14 @@ class ConvertError(Exception):
 
 
 class UsageError(ConvertError):
-    """What was asked for contradicts itself, the model or the file system.
+    """The request contradicts itself, the model or the file system.
 
     >>> import convert
     >>> try:
-    ...     convert.convert("mnist_cnn.onnx", "openvino")
+    ...     convert.convert("mnist_cnn.onnx", "tensorrt")
     ... except convert.UsageError as error:
     ...     error.exit_code, error.hint
-    (2, 'write onnx, then `ovc model.onnx`; OpenVINO reads the .onnx itself, too')
+    (2, 'write onnx, then `trtexec --onnx=model.onnx --saveEngine=model.engine` on the machine that runs it')
     """
 
     exit_code = 2
@@ -117,7 +117,7 @@ class ParityError(ConvertError):
     ...     convert.convert("mnist_cnn.onnx", "caffe2", method=VerifyMethod(rtol=1e-12, atol=0))
     ... except convert.ParityError as error:
     ...     error.exit_code, error.message.partition(":")[0]
-    (3, "mnist_cnn.caffe2 would not compute what mnist_cnn.onnx does (the backend's fault)")
+    (3, 'mnist_cnn.caffe2 would not compute what mnist_cnn.onnx does (caused by the backend)')
     """
 
     exit_code = 3
@@ -151,13 +151,13 @@ class Unsupported(ConvertError):
         super().__init__(message or listing, hint=hint, items=self.problems if many else ())
 
     def with_location(self, at: Location) -> Unsupported:
-        """The same error with `at` filled in wherever a problem has no location of its own."""
+        """Return the same error with `at` filled in for each problem without a location."""
         problems = [p if p.at != Location() else replace(p, at=at) for p in self.problems]
         return Unsupported(hint=self.hint, problems=problems)
 
 
 class UnknownRank(Unsupported, ValueError):
-    """A rule has to know how many dims a tensor has, which the model does not tell."""
+    """A rule needs the rank of a tensor, which the model does not determine."""
 
     code = "unknown-rank"
 
@@ -169,13 +169,13 @@ class UnknownRank(Unsupported, ValueError):
 
 
 class BrokenPackage(ConvertError):
-    """A package that this takes is not installed, or cannot be imported."""
+    """A required package is not installed, or cannot be imported."""
 
     code = "broken-package"
 
 
 class NotLoaded(ConvertError):
-    """A runtime does not load the model: no inputs make it run."""
+    """A runtime cannot load the model, for any inputs."""
 
     code = "not-loaded"
 
@@ -196,28 +196,37 @@ class BadInput(ConvertError):
     code = "bad-input"
 
     def __init__(self, message: str, *, hint: str = "", items: Iterable[object] = (), doubtful: bool = False) -> None:
-        """doubtful: the reader may be at fault; a target that runs is judged by what it computes."""
+        """Create the error; `doubtful` says that the reader may be wrong.
+
+        A target that runs is then judged by its results.
+        """
         super().__init__(message, hint=hint, items=items)
         self.doubtful = doubtful
 
 
 def restored(kind: type[ConvertError], message: str, hint: str) -> ConvertError:
-    """Return the error whose message and hint another process has sent; its list keeps its lines."""
+    """Return the error that another process sent as message and hint; its list keeps its lines."""
     error = kind(message, hint=hint)
     error.message = _ITEM.join(map(visible, message.split(_ITEM)))
     return error
 
 
 def contradiction(error: ConvertError) -> BadInput:
-    """The error for a file on which a rule has stumbled.
+    """Return the error for a file on which a rule has failed.
 
-    Files say shapes and options more than once, and what a rule cannot bring together is mostly damage.
+    Files state shapes and options redundantly; if a rule cannot reconcile them, the file is usually damaged.
     """
     return BadInput(
         f"{error.sentence}: shapes or options in the file do not fit each other",
         hint="is the file damaged? if it runs elsewhere this is a defect of convert: report it",
         doubtful=True,
     )
+
+
+def file_became_shorter(what: str) -> BadInput:
+    """Return the error for a file that was truncated while it was mapped into memory; `what` says what failed."""
+    reason = "a file that it reads became shorter meanwhile, or its disk failed"
+    return BadInput(f"{what}: {reason}", hint="convert it again when nobody writes to it")
 
 
 class UnsafeInput(BadInput):
@@ -241,7 +250,7 @@ class ResourceLimit(ConvertError):
 
     >>> import convert
     >>> from convert.parity.method import VerifyMethod
-    >>> from convert.runners.process import Limits
+    >>> from convert.processes.process import Limits
     >>> try:
     ...     convert.convert("mnist_cnn.onnx", "onnx", "copy.onnx", method=VerifyMethod(limits=Limits(seconds=0.01)))
     ... except convert.ResourceLimit as error:
@@ -254,11 +263,11 @@ class ResourceLimit(ConvertError):
 
 
 _NOT_MAPPED = re.compile(r"failed to map segment from shared object$|cannot allocate memory", re.IGNORECASE)
-"""How the loader of libraries tells that it got no memory; other reasons stand behind a colon."""
+"""How the loader of libraries reports lack of memory; other reasons follow a colon."""
 
 
 def memory_of_library(error: Exception) -> ResourceLimit | None:
-    """The error for a library that got no memory when it was loaded, by Python or by ctypes; None for any other."""
+    """Return the error for a library that got no memory while Python or ctypes loaded it; None for any other error."""
     first = root_of(error)
     by_loader = isinstance(first, ImportError) or (isinstance(first, OSError) and first.errno is None)
     if not by_loader or not _NOT_MAPPED.search(str(first)):
@@ -271,20 +280,20 @@ _NO_ROOM = re.compile(
     r"can't allocate memory|integer multiplication overflow|Storage size calculation overflowed|OOM when allocating"
     r"|larger than the maximum possible size|[Mm]aximum allowed dimension exceeded"
 )
-"""How PyTorch, TensorFlow and numpy tell that a tensor has more bytes than there are; none raises a MemoryError."""
+"""How PyTorch, TensorFlow and numpy report that a tensor exceeds the memory; none of them raises a MemoryError."""
 
 
 def is_lack_of_memory(error: Exception) -> bool:
-    """Whether there is no memory for what was asked for, in the words of whichever library asked."""
+    """Return whether an allocation failed, by the error of whichever library requested it."""
     return isinstance(error, MemoryError) or _NO_ROOM.search(str(error)) is not None
 
 
 DEFECT = "this is a defect of convert; run again with -vv and report it"
-"""The hint of what should not have come to pass."""
+"""The hint of an unexpected error."""
 
 
 def is_defect(error: ConvertError) -> bool:
-    """Whether the error is told as one of convert's own."""
+    """Return whether the error is reported as a defect of convert."""
     return error.hint == DEFECT
 
 
@@ -293,18 +302,33 @@ _TOO_MANY = {
     errno.ENFILE: ("the system opens no more files", "end other programs"),
     errno.EAGAIN: ("the system starts no more processes or threads", "raise the limit (ulimit -u)"),
 }
-"""What the system says where it gives no more of something, what that means, and what there is to do."""
+"""Errors of the system for exhausted resources: the meaning, and what to do."""
 
-_NO_THREAD = re.compile(f"can't start new thread|^{os.strerror(errno.EAGAIN)}")
-"""How Python, and C++ through it, tell that a thread could not be started."""
+_NO_THREAD = re.compile(f"can't start new thread|pthread_create|{os.strerror(errno.EAGAIN)}")
+"""How Python, C++ through it, and onnxruntime report that a thread could not be started."""
+
+
+def limit_of_system(text: str) -> ResourceLimit | None:
+    """Return the error for a library's message that no thread or file could be had; None for any other message."""
+    if _NO_THREAD.search(text):
+        meaning, _ = _TOO_MANY[errno.EAGAIN]
+        return ResourceLimit(meaning, hint="raise the limits (ulimit -u, and -v: each takes address space)")
+    for number in (errno.EMFILE, errno.ENFILE):
+        if os.strerror(number) in text:
+            meaning, hint = _TOO_MANY[number]
+            return ResourceLimit(meaning, hint=hint)
+    return None
+
 
 _FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 FULL_DISK = re.compile("|".join([*map(os.strerror, _FULL), r"\d+ requested and \d+ written"]))
-"""What the system says where nothing more can be written; numpy, which wrote a part, says how much that was alone."""
+"""Errors of the system when nothing more can be written; numpy, after a partial write, reports only how much
+was written.
+"""
 
 
 def as_convert_error(error: Exception) -> ConvertError:
-    """What any exception means for the user, in the classes of this module."""
+    """Return any exception as a class of this module, with its meaning for the user."""
     if isinstance(error, ConvertError):
         return error
     if is_lack_of_memory(error):
@@ -317,9 +341,10 @@ def as_convert_error(error: Exception) -> ConvertError:
     if isinstance(error, OSError) and error.errno in _TOO_MANY:
         meaning, hint = _TOO_MANY[error.errno]
         return ResourceLimit(meaning, hint=hint)
-    if isinstance(error, RuntimeError) and _NO_THREAD.search(str(error)):
-        meaning, _ = _TOO_MANY[errno.EAGAIN]
-        return ResourceLimit(meaning, hint="raise the limits (ulimit -u, and -v: each takes address space)")
+    if isinstance(error, RuntimeError) and (exhausted := limit_of_system(str(error))) is not None:
+        return exhausted
+    if isinstance(error, OSError) and error.errno == errno.EFAULT:  # written from a mapping whose file is shorter now
+        return file_became_shorter("a file could not be copied")
     problem = import_problem(error)
     if problem is not None:
         return BrokenPackage(problem[0], hint=problem[1])
@@ -335,7 +360,7 @@ def as_convert_error(error: Exception) -> ConvertError:
 
 @contextmanager
 def convert_errors() -> Iterator[None]:
-    """Inside, every exception becomes a `ConvertError`, with itself as the cause; a pipe that nobody reads does not."""
+    """Context manager: turn every exception but a broken pipe into a `ConvertError` that has it as its cause."""
     try:
         yield
     except (ConvertError, BrokenPipeError):

@@ -1,4 +1,4 @@
-"""What to install where a package is lacking or broken: the extras of this project, as its metadata has them."""
+"""The command that installs a missing or broken package, by the extras in this project's metadata."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 PROJECT = "convert-models"
 _CALLED = {"PIL": "pillow"}
-"""Modules whose distributions are called otherwise than they, but for "-" in the place of "_"."""
+"""Distribution names of modules, where they differ by more than "-" for "_"."""
 
 
 def install_command(module: str) -> str:
-    """The command that installs the package with `module`: by the extra of this project that has it."""
+    """Return the command that installs the package with `module`, by this project's extra if one contains it."""
     top = module.partition(".")[0]
     name = _CALLED.get(top, top).replace("_", "-").lower()
     extra = next((extra for needed, extra in _extras() if needed == name), "")
@@ -19,9 +19,9 @@ def install_command(module: str) -> str:
 
 
 def import_problem(error: BaseException) -> tuple[str, str] | None:
-    """What a failed import means for the user, and what to do; None where it is none of a package that is not ours.
+    """Return what a failed import means for the user, and what to do; None if it is no import of another package.
 
-    What is not there is named, and what is there but broken is quoted at its root: the first exception of the chain.
+    A missing package is named. For a broken one, the root cause is quoted: the first exception of the chain.
     """
     broken = _imported_by(root_of(error)) or _imported_by(error)
     if isinstance(error, ModuleNotFoundError) and error.name and broken in ("", error.name.partition(".")[0]):
@@ -41,7 +41,7 @@ def import_problem(error: BaseException) -> tuple[str, str] | None:
 
 
 _BUILT_FOR = {"torchvision": "torch", "torchaudio": "torch", "torchao": "torch", "tensorflow_text": "tensorflow"}
-"""Packages of which each release is built for one release of another one."""
+"""Packages whose releases are each built for one release of another package."""
 
 
 def _again(module: str) -> str:
@@ -53,9 +53,9 @@ def _again(module: str) -> str:
 
 
 def _imported_by(error: BaseException) -> str:
-    """The innermost package, not ours, that was being imported when it happened; empty where none was.
+    """Return the innermost foreign package that was being imported when the error occurred; "" if there was none.
 
-    Those around it import it: transformers imports torchvision.
+    The outer packages import it, as transformers imports torchvision.
     """
     found, step = "", error.__traceback__
     while step is not None:
@@ -68,7 +68,7 @@ def _imported_by(error: BaseException) -> str:
 
 
 def root_of(error: BaseException) -> BaseException:
-    """The first exception of the chain that led to this one."""
+    """Return the first exception of the chain that led to this one."""
     seen = {id(error)}
     while True:
         before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
@@ -79,7 +79,7 @@ def root_of(error: BaseException) -> BaseException:
 
 
 def _extras() -> Iterator[tuple[str, str]]:
-    """The distributions that extras ask for, each with the first extra that does."""
+    """Yield the distributions that extras require, each with the first such extra."""
     import importlib.metadata
 
     try:

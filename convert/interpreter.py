@@ -1,4 +1,4 @@
-"""What a conversion asks of Python's interpreter: no garbage collection meanwhile, room for recursion, processes."""
+"""Settings of Python's interpreter during a conversion: garbage collection, recursion limit, processes."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from pathlib import Path
 from convert.errors import UnsafeInput
 
 _NO_FOLDER = os.path.join(os.devnull, "none")
-"""Where nothing is, and nothing can be made."""
+"""A path where nothing exists or can be created."""
 _START = Path(__file__).with_name("start_module.py")
 _own: list[bool] = []
-"""Whether this process is the project's own: nothing or True."""
+"""[True] if this process belongs to the project; else []."""
 _locks: dict[str, threading.Lock] = {}
-"""By what is done by one thread at a time."""
+"""Locks by the name of the work that one thread at a time may do."""
 _inside: ContextVar[frozenset[str]] = ContextVar("inside", default=frozenset())
-"""What is done here, or by a thread that waits for this one and has given it its context."""
+"""Names of the work in progress in this thread, or in one that passed its context to this thread and waits for it."""
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_locks.clear)  # a fork has none of the threads that are inside
+    os.register_at_fork(after_in_child=_locks.clear)  # the threads that hold the locks do not exist in a fork
 
 
 @contextmanager
 def one_thread_at_a_time(work: str) -> Iterator[None]:
-    """The threads of a program take turns inside, where they do the same `work`.
+    """Context manager: let the threads of a program do the same `work` one at a time.
 
-    One may be inside several times, and so may one that it has started in its context (`sandbox.in_reading_thread`):
-    there a rule of the user's may convert a model itself.
+    A thread may enter repeatedly, and so may a thread that it starts with its context (`sandbox.in_reading_thread`), in
+    which a user's rule may itself convert a model.
     """
     if work in _inside.get():
         yield
@@ -47,14 +47,12 @@ def one_thread_at_a_time(work: str) -> Iterator[None]:
 
 @contextmanager
 def paused_garbage_collection() -> Iterator[None]:
-    """Nothing is collected inside, save by reference counts; afterwards all is as it was. One thread at a time.
+    """Context manager for reading and writing models: disable the garbage collector, for one thread at a time.
 
-    It is what reads and writes models. torch.export keeps what it is at work on for all threads, and so does what is
-    put in its place meanwhile: a second thread of a program that captured would find the state of the first.
-
-    A graph is many objects that live until its end. The collector goes over them and over those of the frameworks again
-    and again, which took 40 % of the time of a graph of 10,000 nodes and grew with it. What holds many bytes, tensors,
-    is in no cycle, and is freed as before.
+    torch.export keeps the state of a capture in globals, and so do our patches for it: a second capturing thread would
+    see the state of the first. A graph consists of many objects that live until the end. Collecting them and the
+    objects of the frameworks repeatedly took 40 % of the time for a graph of 10,000 nodes, and more for larger graphs.
+    Large objects, that is tensors, are in no reference cycle, and are freed as before.
     """
     with one_thread_at_a_time("reading and writing"):
         enabled = gc.isenabled()
@@ -68,7 +66,7 @@ def paused_garbage_collection() -> Iterator[None]:
 
 @contextmanager
 def raised_recursion_limit(calls: int) -> Iterator[None]:
-    """Let Python's calls lie `calls` deeper inside of one another than they may now."""
+    """Context manager: allow `calls` more nested Python calls than now."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(before + calls)
     try:
@@ -78,46 +76,47 @@ def raised_recursion_limit(calls: int) -> Iterator[None]:
 
 
 def set_thread_variables() -> None:
-    """How the threads of OpenMP and OpenBLAS wait in this process and in what it starts, where the user does not say.
+    """Set how threads of OpenMP and OpenBLAS wait, in this process and its children, unless the user has set it.
 
-    A model runs in a verification a few times, beside its conversion and the reference. Threads that spin while they
-    wait took five times the CPU seconds of an LSTM's runs on cores that others used as well, and OpenBLAS's cannot be
-    made to sleep, so that numpy, which the reference runs in, has half of the cores.
+    A verification runs a model a few times, concurrently with its conversion and the reference. Spinning threads took
+    five times the CPU seconds for the runs of an LSTM on shared cores. OpenBLAS's threads cannot be made to sleep, so
+    numpy, which runs the reference, gets half of the cores.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    if "OMP_NUM_THREADS" not in os.environ:  # which OpenBLAS reads as well
+    if "OMP_NUM_THREADS" not in os.environ:  # OpenBLAS reads this one, too
         os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // 2)))
 
 
 def claim_process() -> None:
-    """Declare that this process is the project's own, and what is forked from it.
+    """Declare that this process and its forks belong to the project.
 
-    The worker of a command is, and so is what `module_command` starts. A program that calls the functions is not.
+    This is called in the worker of a command and in processes that `module_command` starts, but not in a program that
+    calls the API.
     """
     _own[:] = [True]
 
 
 def is_own_process() -> bool:
-    """Return whether nobody but this project goes on with what is imported here (`claim_process`)."""
+    """Return whether only this project uses what is imported here (`claim_process`)."""
     return bool(_own)
 
 
 def module_command(name: str, *arguments: str) -> list[str]:
-    """The command line of a process that runs a module of ours.
+    """Return the command line of a process that runs one of our modules.
 
-    Without -P Python looks for every module in the folder that the user is in first: a `numpy.py` beside a model would
-    be run before anything is confined. TensorFlow loads libraries from beside the script that it finds in the command
-    line, which after -m would be the module's name, as a path from that folder on.
+    Without -P, Python searches modules in the current folder first: a `numpy.py` beside a model would run before
+    anything is confined. TensorFlow loads libraries from the folder of the script that the command line names. With -m
+    that would be the module's name, taken as a path relative to the current folder.
     """
     return [sys.executable, "-P", str(_START), name, *arguments]
 
 
 def own_variables() -> dict[str, str]:
-    """What a process that works for nobody else has otherwise than the environment that it was started with.
+    """Return the changes to the environment of a process that works only for this project.
 
-    Libraries start `uname` and others while they are imported: where PATH has an entry that is no whole path, one from
-    the folder that the user is in. Keras writes settings into the home folder when it is imported, and where there are
-    some it takes other dtypes and layouts from them, of which a model would get other bytes.
+    During import, libraries start `uname` and other programs. With a relative entry in PATH, those would be looked up
+    in the current folder. Keras writes settings into the home folder during import; existing ones change its dtypes and
+    layouts, and with them the bytes of a model.
     """
     places = [place for place in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(place)]
     path = os.pathsep.join(places) or os.defpath
@@ -125,13 +124,13 @@ def own_variables() -> dict[str, str]:
 
 
 def check_own_folder() -> None:
-    """Raises `UnsafeInput` for a folder from which TensorFlow would load libraries in `python -m convert`.
+    """Raise `UnsafeInput` for a current folder from which TensorFlow would load libraries in `python -m convert`.
 
-    `module_command` says why; the other commands take nothing from the folder that the user is in.
+    `module_command` explains why. The other commands load nothing from the current folder.
     """
     for place in ("convert/tensorflow/core/kernels", "convert.runfiles/org_tensorflow"):
         if os.path.lexists(place):
             raise UnsafeInput(
                 f"TensorFlow would load libraries from ./{place}",
-                hint="run it as convert-model, which takes nothing from here",
+                hint="run it as convert-model, which loads nothing from the current folder",
             )

@@ -1,7 +1,7 @@
-"""Every limit on what a broken or hostile file may make its reader do, in one place: `table()` lists them.
+"""Every limit on what a broken or hostile file may make its reader do, in one place; `table()` lists them.
 
-Each is far above any model, and keeps a file of a few kilobytes from costing hours or all memory. They are read as
-`limits.X` when they are needed, so that a test, or a program that trusts its files, can set them.
+Each limit is far above the needs of any model, and keeps a file of a few kilobytes from costing hours or all memory.
+Limits are read as `limits.X` when needed, so that tests, and programs that trust their files, can set them.
 """
 
 from __future__ import annotations
@@ -13,198 +13,228 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 COMMAND_SECONDS = 3600.0
-"""seconds: that one command may take where --timeout does not say; the largest model of the zoo takes minutes"""
+"""seconds: for one command without --timeout; the largest model of the zoo takes minutes"""
 
 CHILD_DISK_PERCENT = 95
-"""percent: of what is free on the disk of temporary files, for what a process that runs a model leaves there"""
+"""percent: of the free space for temporary files that a process which runs a model may use"""
 
 ARCHIVE_ENTRIES = 200_000
-"""entries: of a zip archive; its directory is read as a whole before any entry is"""
+"""entries: in a zip archive, whose whole directory is read before any entry"""
 
 ARCHIVE_EXPANSION = 200
-"""times: that an entry or an archive grows; weights deflate by 1 to 3, text by 10, only a bomb (or zeros) by 200"""
+"""times: the growth of an entry or archive; weights deflate by 1 to 3, text by 10, only a bomb (or zeros) by 200"""
 
 ARCHIVE_FREE_BYTES = 100 << 20
 """bytes: that an archive may expand to at any ratio"""
 
 ARCHIVE_FORMAT_BYTES = 1000
-"""bytes: of the entry `archive_format` in a .pt2 file, which holds one word"""
+"""bytes: of the entry `archive_format` in a .pt2 file, which contains one word"""
 
 WEIGHTS_EXPANSION = 100
-"""times: that a model's weights are larger than its files; from 4 bits to 32 they grow by 8, shared ones by more"""
+"""times: weights relative to the model's files; from 4 bits to 32 they grow by 8, shared ones by more"""
 
 WEIGHTS_FREE_BYTES = 128 << 20
-"""bytes: of weights that a model may have at any ratio, such as masks of one value"""
+"""bytes: of weights that a model may have at any ratio, such as masks with one value"""
 
 FOLDER_ENTRIES = 100_000
-"""entries: of a folder that are looked at to tell what it is"""
+"""entries: of a folder that are examined to identify it"""
 
 FOLDER_DEPTH = 100
-"""floors: of folders in a model's folder"""
+"""levels: of nested folders in a model's folder"""
 
 JSON_VALUES = 16_000_000
-"""values: of a JSON text, of which each takes a hundred bytes and more; a program of 100,000 nodes has 10 million"""
+"""values: in a JSON text, each at least a hundred bytes in memory; a program of 100,000 nodes has 10 million"""
 
 FOLDER_CONFIG_BYTES = 10 << 20
-"""bytes: of config.json in a Hugging Face folder, and of each other configuration beside it"""
+"""bytes: of config.json in a Hugging Face folder, and of each other configuration file"""
 
 FOLDER_INDEX_BYTES = 100 << 20
-"""bytes: of an index that says which file of a Hugging Face folder holds which weight; the largest have 10 MB"""
+"""bytes: of an index of weights in a Hugging Face folder; the largest have 10 MB"""
 
 FOLDER_CONFIG_COUNT = 1_000_000
-"""layers: or labels, experts and the like, of a Hugging Face model by its configuration; lists are made of them"""
+"""layers: in a Hugging Face configuration, or labels, experts and the like, for which lists are built"""
 
 FOLDER_MODEL_PARTS = 300_000
-"""parts: layers and weights of a Hugging Face model that is built; 61 layers of 256 experts have 125,000"""
+"""parts: layers and weights of a Hugging Face model; 61 layers of 256 experts have 125,000"""
 
 FOLDER_SPARE_ELEMENTS = 1 << 27
-"""elements: of a Hugging Face model besides 4 for each byte of its weights, 16 where it is quantized; masks of old"""
+"""elements: of a Hugging Face model beyond 4 per byte of its weights (16 if quantized), such as masks of old models"""
 
 MANIFEST_BYTES = 64 << 20
-"""bytes: of a manifest of `convert batch`; 100,000 models have some 10 MB"""
+"""bytes: of a manifest of `convert batch`; 100,000 models need about 10 MB"""
 
 OPERATOR_LIST_BYTES = 1 << 20
 """bytes: of a list of operators for `convert ops --of`; all of TensorFlow's have 30 kB"""
 
 BATCH_FOLDERS = 100_000
-"""folders: that `convert batch` goes through below one that is named; links may lead to each by many names"""
+"""folders: that `convert batch` visits below a named one; links may lead to each under many names"""
 
 BATCH_LINKED_ENTRIES = 20_000
-"""entries: behind a link out of a folder of `convert batch`; a link to / has millions, each of which is looked at"""
+"""entries: behind a link out of a folder of `convert batch`; a link to / has millions"""
 
 MANIFEST_KEY_PARTS = 100
-"""parts: of a key of a manifest, a.b.c; its reader goes over them once more for each"""
+"""parts: of a dotted key in a manifest (a.b.c), which its parser traverses once more for each part"""
 
 COMPANION_BYTES = 256 << 20
-"""bytes: of tokenizer and configuration together that are copied beside a model; the largest tokenizers have 40 MB"""
+"""bytes: of tokenizer and configuration files copied beside a model; the largest tokenizers have 40 MB"""
 
 SAFETENSORS_HEADER_BYTES = 100 << 20
-"""bytes: of the JSON at the beginning of a .safetensors file; the format allows 100 MB"""
+"""bytes: of the JSON header of a .safetensors file; the format allows 100 MB"""
 
 PICKLE_BYTES = 256 << 20
-"""bytes: of a pickle that is looked at; weights are not inside it"""
+"""bytes: of a pickle that is examined; weights are outside of it"""
 
 PICKLE_OPCODES = 4_000_000
-"""opcodes: of a pickle that are followed; a Transformer of 6 + 6 layers takes 21,738"""
+"""opcodes: of a pickle that are followed; a Transformer of 6 + 6 layers has 21,738"""
 
 PICKLE_KEY_DEPTH = 500
-"""levels: of tuples inside of one another in a key of a pickle, which Python goes down without looking at its stack"""
+"""levels: of nested tuples in a key of a pickle, into which Python recurses without checking its stack"""
 
 PROTOBUF_FIELDS = 2_000_000
-"""fields: of the outermost message that are walked to tell what it is; a GraphDef has one for each node"""
+"""fields: of the outermost message that are read to identify it; a GraphDef has one per node"""
 
 ONNX_NODES = 1_000_000
 """nodes: that the functions of an ONNX model expand to; each may call the next twice"""
 
 ONNX_FUNCTION_DEPTH = 100
-"""calls: of functions inside of one another in an ONNX model"""
+"""calls: nested, of functions in an ONNX model"""
 
 NODE_OUTPUTS = 32_768
-"""outputs: of one operator, such as Split; each takes some kilobytes and a fraction of a millisecond several times"""
+"""outputs: of one operator, such as Split; each takes some kilobytes and repeatedly a fraction of a millisecond"""
 
 TENSOR_DIMS = 256
-"""dims: of a tensor, and sizes, axes or steps that an operator is given for them; numpy and PyTorch know 64"""
+"""dims: of a tensor, and entries in lists of sizes, axes or steps; numpy and PyTorch support 64"""
 
 LRN_CHANNELS = 4096
-"""channels: that an LRN sums for each of its own, which is done one by one; AlexNet's have 5"""
+"""channels: in the window of an LRN, which are summed one by one; AlexNet has 5"""
 
 COMPUTED_SIZES = 512
-"""numbers: of a tensor that a run computes, each of which PyTorch's capture makes a size of; tensors have 64 dims"""
+"""numbers: in a tensor computed at run time, each of which PyTorch's capture turns into a size; tensors have 64 dims"""
 
 SHAPE_DATA_ELEMENTS = 1 << 22
-"""elements: of all vectors of a graph together, up to which ONNX's inference follows what shapes hold"""
+"""elements: of all vectors in a graph, up to which ONNX's inference propagates the contents of shapes"""
 
 ONNX_SPARSE_BYTES = 1 << 31
-"""bytes: of a sparse initializer, which is written out in full"""
+"""bytes: of a sparse initializer, after it is made dense"""
 
 TENSORFLOW_NODES = 2_000_000
 """nodes: that the functions of a TensorFlow graph expand to; each may call the next twice"""
 
 TENSORFLOW_CALL_DEPTH = 100
-"""calls: of functions inside of one another in a TensorFlow graph"""
+"""calls: nested, of functions in a TensorFlow graph"""
 
 TENSORFLOW_TABLE_ELEMENTS = 100_000_000
-"""elements: of a Range that fills a lookup table; three numbers in the file tell its length"""
+"""elements: of a Range that fills a lookup table; three numbers in the file determine its length"""
 
 TENSORFLOW_TABLE_LINES = 5_000_000
-"""lines: of a file that fills a lookup table; each takes some hundred bytes, and the largest vocabulary has 500,000"""
+"""lines: of a file that fills a lookup table, some hundred bytes each; the largest vocabulary has 500,000"""
 
 KERAS_CONFIG_BYTES = 256 << 20
 """bytes: of config.json in a .keras file"""
 
 KERAS_SPARE_ELEMENTS = 1 << 27
-"""elements: of the variables of a Keras model besides 16 for each byte of its file; its layers draw them first"""
+"""elements: of a Keras model's variables beyond 16 per byte of its file; its layers initialize them first"""
 
 HDF5_SECONDS = 15.0
-"""seconds: of a processor for the HDF5 library to go over a file, besides what its size allows; some keep it forever"""
+"""seconds: of CPU time for the HDF5 library to walk a file, beyond what its size allows; some files never end"""
 
 HDF5_BYTES_PER_SECOND = 10_000_000
 """bytes: of an HDF5 file for each further second"""
 
 TFLITE_ENTRIES = 2_000_000
-"""entries: of all tables of a TensorFlow Lite file together; many may lie on the same bytes"""
+"""entries: of all tables in a TensorFlow Lite file; many may lie on the same bytes"""
 
 TFLITE_OPERATORS = 2_000_000
 """operators: that the subgraphs of a TensorFlow Lite model expand to; each may call the next twice"""
 
 TFLITE_CALL_DEPTH = 100
-"""calls: of subgraphs inside of one another in a TensorFlow Lite model"""
+"""calls: nested, of subgraphs in a TensorFlow Lite model"""
 
 TFLITE_SPARSE_ELEMENTS = 1 << 29
-"""elements: of a sparse weight of TensorFlow Lite, which is written out in full"""
+"""elements: of a sparse weight of TensorFlow Lite, after it is made dense"""
+
+STABLEHLO_BYTES = 2 << 30
+"""bytes: of a file with a StableHLO module; a portable artefact cannot be larger"""
+
+STABLEHLO_SECONDS = 30
+"""seconds: of CPU time for MLIR to parse a module, beyond what its size allows"""
+
+STABLEHLO_BYTES_PER_SECOND = 5_000_000
+"""bytes: of a StableHLO module for each further second"""
+
+STABLEHLO_OPERATORS = 2_000_000
+"""operators: that the functions of a StableHLO module expand to; each may call the next twice"""
+
+STABLEHLO_CALL_DEPTH = 100
+"""calls: nested, of functions in a StableHLO module"""
+
+STABLEHLO_ATTRIBUTE_VALUES = 1_000_000
+"""values: in an attribute of a StableHLO operator; a list may hold the next one twice"""
+
+STABLEHLO_ATTRIBUTE_DEPTH = 100
+"""levels: of lists in an attribute of a StableHLO operator"""
+
+STABLEHLO_WINDOW_PLACES = 4_096
+"""elements: of a window reduced one by one, by a function without an ONNX operator"""
+
+STABLEHLO_SIZE_CHARACTERS = 10_000
+"""characters: of a size expression that names a dim in a program of jax.export"""
+
+STABLEHLO_SIZE_TERMS = 10_000
+"""terms: of an expanded size expression in a StableHLO module"""
 
 TORCHSCRIPT_CODE_BYTES = 16 << 20
-"""bytes: of all code in a TorchScript archive; a Linear that is called takes some 100"""
+"""bytes: of all code in a TorchScript archive; a call of a Linear takes about 100"""
 
 TORCHSCRIPT_DEBUG_BYTES = 64 << 20
-"""bytes: of all debug information in a TorchScript archive; PyTorch writes 2.6 for each of code"""
+"""bytes: of all debug information in a TorchScript archive; PyTorch writes 2.6 per byte of code"""
 
 TORCHSCRIPT_SETSTATE_BYTES = 4 << 20
-"""bytes: of the files of code in a TorchScript archive that have a `__setstate__` or what it calls"""
+"""bytes: of the code files in a TorchScript archive with a `__setstate__` or what it calls"""
 
 TORCHSCRIPT_INPUTS_BYTES = 1 << 20
-"""bytes: of the pickle that notes the shapes a TorchScript module was traced with"""
+"""bytes: of the pickle with the shapes that a TorchScript module was traced with"""
 
 TORCHSCRIPT_CALL_DEPTH = 200
-"""calls: of functions inside of one another in a TorchScript module"""
+"""calls: nested, of functions in a TorchScript module"""
 
 TORCHSCRIPT_LIST_ITEMS = 1_000_000
-"""items: of a list, or characters of a text, that a TorchScript module makes while it is read"""
+"""items: of a list, or characters of a text, that a TorchScript module builds while it is read"""
 
 TORCHSCRIPT_RUN_BYTES = 3 << 29
-"""bytes: of memory to run a TorchScript module on an example, besides 16 times its weights, 128 times its inputs"""
+"""bytes: of memory to run a TorchScript module on an example, beyond 16 times its weights and 128 times its inputs"""
 
 TORCHSCRIPT_RUN_SECONDS = 600.0
-"""seconds: that the loops of a TorchScript module may take on an example, in a program; commands have --timeout"""
+"""seconds: for the loops of a TorchScript module on an example, in a program; commands have --timeout"""
 
 EXPORTED_JSON_BYTES = 1 << 30
 """bytes: of one JSON entry of an exported program"""
 
 EXPORTED_ARCHIVE_BYTES = 1 << 34
-"""bytes: of one archive of tensors inside of an exported program"""
+"""bytes: of one archive of tensors in an exported program"""
 
 EXPORTED_EXPRESSION_CHARACTERS = 10_000
-"""characters: of an expression of sizes in an exported program, which PyTorch hands to Python's parser"""
+"""characters: of a size expression in an exported program, which PyTorch passes to Python's parser"""
 
 EXPORTED_EXPRESSION_BITS = 4096
-"""bits: of a number that an expression of sizes computes; a power of powers has any number"""
+"""bits: of a number that a size expression computes; a power of powers can have any size"""
 
 EXPORTED_EXPRESSION_TERMS = 10_000
-"""terms: of an expression of sizes, multiplied out"""
+"""terms: of an expanded size expression"""
 
 CAFFE2_NET_DEPTH = 50
-"""nets: inside of one another, as arguments of operators"""
+"""nets: nested, as arguments of operators"""
 
 CAFFE2_FILL_ELEMENTS = 2**31
-"""elements: of all weights that Caffe2 fills make; one number in the file tells the length of each"""
+"""elements: of all weights that Caffe2 fills create; one number in the file sets the length of each"""
 
 CAFFE2_LOOP_TURNS = 1_000_000
-"""turns: of a While in a Caffe2 net that the project's executor runs"""
+"""iterations: of a While in a Caffe2 net that the project's executor runs"""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """One row of the table: `value` is the number of `unit`, `what` it is that it bounds, and why."""
+    """One row of the table: `value` is a number of `unit`; `what` says what it bounds, and why."""
 
     name: str
     value: float
@@ -213,7 +243,7 @@ class Limit:
 
 
 def table() -> list[Limit]:
-    """All limits, in the order of this file."""
+    """Return all limits, in the order of this file."""
     module = sys.modules[__name__]
     body = ast.parse(inspect.getsource(module)).body
     rows = []

@@ -1,17 +1,17 @@
-"""Names that are near to one that is not there, for hints: typing what a hint suggests has to lead on."""
+"""Finds names similar to a missing one, for hints; a command that a hint suggests must work."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 _LIKE = 0.7
-"""How alike two names have to be (`difflib`); below that a suggestion is a guess."""
+"""The minimum similarity of two names (`difflib`); below that, a suggestion is a guess."""
 
 
 def nearest(word: str, known: Iterable[str], like: float = _LIKE) -> str:
-    """Return the name in `known` that `word` was most likely meant to be, empty where none is near.
+    """Return the name in `known` that `word` was most likely meant to be; "" if none is similar.
 
-    Case, leading dashes and the choice of `-`, `_` or a space do not count.
+    Case, leading dashes, and the choice of `-`, `_` or a space are ignored.
     """
     from difflib import get_close_matches
 
@@ -21,15 +21,15 @@ def nearest(word: str, known: Iterable[str], like: float = _LIKE) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str], quote: str = "") -> str:
-    """Return `did you mean NAME? ` for the name that is near, with a space behind; else nothing."""
+    """Return `did you mean NAME? ` for a similar name, with a trailing space; else ""."""
     near = nearest(word, known)
     return f"did you mean {quote}{near}{quote}? " if near else ""
 
 
 def names_hint(asked: str, names: Iterable[str], what: str = "its inputs are") -> str:
-    """Return a hint that lists the inputs (or `what` else) of a model, and the one that `asked` was meant to be.
+    """Return a hint that lists the inputs of a model (or `what` else), and suggests the name nearest to `asked`.
 
-    The only one is meant however it is spelled.
+    If there is only one name, it is meant however `asked` is spelled.
     """
     known = list(names)
     near = known[0] if len(known) == 1 else nearest(asked, known) if asked else ""
@@ -37,7 +37,7 @@ def names_hint(asked: str, names: Iterable[str], what: str = "its inputs are") -
 
 
 def saving_hint(names: Iterable[str]) -> str:
-    """Return a hint with the call of numpy that saves arrays under the names of the inputs."""
+    """Return a hint with the numpy call that saves arrays under the names of the inputs."""
     return f"save them under these names: numpy.savez('data.npz', {', '.join(f'{name}=…' for name in names)})"
 
 

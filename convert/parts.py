@@ -1,23 +1,24 @@
-"""A model that is written as several files, each a conversion of its own: an encoder, a decoder, one with a cache."""
+"""Converts a model into several files, each with its own conversion: an encoder, a decoder, one with a cache."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from convert.destination import exists_error, stem_of
 from convert.errors import ConvertError, ParityError, UsageError
 from convert.files.companions import keep_present
 from convert.files.output import atomic_replacement, discard_unfinished
 from convert.files.output_place import check_apart, check_replaceable
-from convert.options import Options
-from convert.part_reports import sum_up
+from convert.outcome.part_reports import sum_up
+from convert.outcome.report import Report
+from convert.outcome.verdict import FAIL, GenerationVerdict
 from convert.plugin import Format, formats
-from convert.report import Report
-from convert.source import Source
-from convert.verdict import FAIL, GenerationVerdict
+from convert.request.destination import exists_error, stem_of
+from convert.request.options import Options
+from convert.request.source import Source
 
 
 def convert_parts(
@@ -30,12 +31,14 @@ def convert_parts(
     given: Mapping[str, Any],
     report: Report,
 ) -> Report:
-    """Convert each part into the folder `output`, all of them or none; `report` gets what each has found.
+    """Convert each part into the folder `output`, all of them or none; return `report` with the results of all parts.
 
-    They are written beside their places, and take them when the last is whole: what was there before stays after an
-    error in any of them. Where each was verified, they generate together before that. parts: the options that choose a
-    part, by the stem of its file. convert: of a place and `given` options, of which `chosen` are those of the source.
-    Raises as it does, `UsageError` for an output that names a single file, and `ParityError` for other tokens.
+    - `parts`: the options that select a part, by the stem of its file
+    - `convert`: converts to a place with `given` options, of which `chosen` are those of the source
+
+    The parts are written beside their places, and moved there when the last one is complete: after an error in any of
+    them, the old files stay. If each part was verified, they first generate together. Raises as `convert` does,
+    `UsageError` for an output that is a single file, and `ParityError` for different tokens.
     """
     folder = Path(f"{stem_of(source)}-{form.name}" if output is None else output)
     if folder.name.lower().endswith(form.suffix):
@@ -66,7 +69,7 @@ def convert_parts(
             generation = _hold_generation(written, form, source, found, chosen, given, report)
     sum_up(report, found)
     if report.verdict is not None:
-        report.verdict.generation = generation
+        report.verdict = replace(report.verdict, generation=generation)
     return report
 
 
@@ -79,7 +82,10 @@ def _hold_generation(
     given: Mapping[str, Any],
     report: Report,
 ) -> GenerationVerdict | None:
-    """What the parts generate together, if they do. Raises `ParityError` where it is something else than the source."""
+    """Return the verdict of generating with all parts, or None.
+
+    Raises `ParityError` if the tokens differ from the source's.
+    """
     from convert.parity.generation.encoders import STEMS, verify_encoder_generation
     from convert.parity.method import VerifyMethod
 
@@ -93,20 +99,20 @@ def _hold_generation(
         return None
     if made.status == FAIL:
         raise ParityError(
-            f"{report.target} would not generate what {source.label} does: {made.reason}",
+            f"{report.target} would not generate the tokens of {source.label} does: {made.reason}",
             hint="nothing was written; --no-verify writes it all the same. Please report this model",
         )
     return made
 
 
 def _dump_of(stem: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Each part's passes have a folder of their own."""
+    """Return the option that gives each part its own folder for dumped passes."""
     place = given["dump_passes"]
     return {} if place is None else {"dump_passes": Path(place) / stem}
 
 
 def _files_of(source: Source) -> list[Path]:
-    """A source and what lies in it, which may be links to elsewhere."""
+    """Return a source and its entries, which may be links to other places."""
     path = source.path
     return [] if path is None else [path, *(path.iterdir() if path.is_dir() else ())]
 
@@ -114,7 +120,7 @@ def _files_of(source: Source) -> list[Path]:
 def _checked(
     folder: Path, names: Mapping[str, str], form: Format, source: Source, read: Sequence[Path], given: Mapping[str, Any]
 ) -> list[str]:
-    """The parts that are there and stay, as asked. Raises `UsageError` where one must not be written."""
+    """Return the existing parts that are kept, as requested. Raises `UsageError` if a part must not be written."""
     discard_unfinished(folder)
     kept = []
     for stem, name in names.items():
@@ -132,7 +138,7 @@ def _checked(
 
 @contextmanager
 def _beside(folder: Path, names: Sequence[str], force: bool, read: Sequence[Path]) -> Iterator[Path]:
-    """A folder to write in, whose files are in `folder` afterwards, or none of them after an error."""
+    """Context manager: yield a folder to write in; its files move to `folder` afterwards, or none after an error."""
     if not names:
         yield folder
     elif not folder.exists():
@@ -140,7 +146,7 @@ def _beside(folder: Path, names: Sequence[str], force: bool, read: Sequence[Path
             new.mkdir()
             yield new
     else:
-        # What stepped aside comes back after a kill if the one that gives the folder its name was among it.
+        # After a kill, moved files are restored if the file that the hidden folder is named after is among them.
         first = max(names, key=lambda name: (folder / name).exists())
         with atomic_replacement(folder / first, force=force, read=read) as new:
             yield new.parent
@@ -148,7 +154,7 @@ def _beside(folder: Path, names: Sequence[str], force: bool, read: Sequence[Path
 
 @contextmanager
 def _names_of_places(new: Path, folder: Path) -> Iterator[None]:
-    """Errors tell of the places that were asked for, where files are written beside them."""
+    """Context manager: make errors name the requested places instead of the temporary ones."""
     try:
         yield
     except ConvertError as error:

@@ -1,7 +1,7 @@
-"""Discovery of frontends, backends and runners by entry points: third parties plug in as the built-in rooms do.
+"""Finds frontends, backends and runners by entry points; other packages add theirs as the built-in ones are added.
 
-The modules named by the entry points `convert.frontends`, `convert.backends` and `convert.runners` must be cheap to
-import (no framework); what they offer is written down in the protocols here.
+The entry points `convert.frontends`, `convert.backends` and `convert.runners` name modules that import no framework.
+The protocols here say what such a module offers.
 """
 
 from __future__ import annotations
@@ -14,48 +14,48 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from convert.errors import ConvertError, UsageError
-from convert.naming import ANY, TargetNames
+from convert.errors import ConvertError, Unsupported, UsageError
 from convert.nearest import did_you_mean
-from convert.source import Source
+from convert.request.naming import ANY, TargetNames
+from convert.request.source import Source
 
 if TYPE_CHECKING:
     import numpy as np
     import onnx_ir as ir
 
-    from convert.differences import Difference
-    from convert.options import Options
-    from convert.report import Report
+    from convert.outcome.report import Report
+    from convert.request.options import Options
+    from convert.runtimes.differences import Difference
 
 
 @dataclass(frozen=True)
 class Format:
-    """An output format: its name after `--to`, the suffix of its artefact, whether that is a folder, and a sentence."""
+    """An output format: its name after `--to`, the suffix of its artefact, whether that is a folder, and a summary."""
 
     name: str
     suffix: str
     folder: bool
     summary: str
     kind: str
-    """The kind (`sniff.KINDS`) that the artefact has when it is read again, hence which runner runs it."""
+    """The kind of the artefact when it is read again (`sniff.KINDS`), which decides which runner executes it."""
     narrow: tuple[str, ...] = ()
-    """The dtypes that it stores when asked: values of `Options.dtype` and `quantize`."""
+    """The narrower dtypes that it can store: values of `Options.dtype` and `quantize`."""
     lacks: tuple[str, ...] = ()
-    """The dtypes that its usual runtime does not compute in: models in these become float32 (`Options.widen`)."""
+    """Dtypes that its usual runtime lacks: models in these become float32 (`Options.widen`)."""
     entries: tuple[str, ...] = ()
-    """Patterns of the files in its folder, from there on: `--force` replaces no folder with others in it."""
-    never_lacking: tuple[str, ...] = ()  # without which a folder is another's work: `model.py` is a common name
+    """Patterns of the files in its folder, relative to it: `--force` replaces no folder that holds other files."""
+    never_lacking: tuple[str, ...] = ()  # a folder without these files is somebody else's: `model.py` is a common name
     marks: tuple[tuple[str, bytes], ...] = ()
-    """What is in the first 4 kB of files of its folder, each after its name, where no kind tells whose they are."""
+    """Bytes in the first 4 kB of files of its folder, by name, which tell our files from others of that name."""
     names: TargetNames = ANY
-    """What inputs and outputs may be called in it: `convert.graph.names.rename_ends` gives them such names."""
+    """The names that it allows for inputs and outputs; `convert.graph.names.rename_ends` makes such names."""
     aliases: tuple[str, ...] = ()
-    """What else people call it after `--to`: in lower case, words joined by "-"."""
-    suffix_needed: bool = False  # its framework reads it under no other
+    """Other names for it after `--to`, in lower case, with words joined by "-"."""
+    suffix_needed: bool = False  # its framework accepts no other name
     one_size_way: bool = False
-    """Whether it lacks branches on sizes: of a model that decides on sizes it gets one way, and refuses other sizes."""
+    """Whether it has no branches on sizes: a model that decides on sizes keeps one branch, and refuses other sizes."""
     title: str = ""
-    """What the format is called in a report, e.g. `TensorFlow SavedModel`; empty for its name."""
+    """The name of the format in a report, e.g. `TensorFlow SavedModel`; empty if that is `name`."""
 
 
 T = TypeVar("T", str, int, float, bool, dict[str, Any])
@@ -63,13 +63,13 @@ T = TypeVar("T", str, int, float, bool, dict[str, Any])
 
 @dataclass(frozen=True)
 class Option(Generic[T]):
-    """An option of a conversion, declared by the frontend or backend that asks for its value: `OPTION.of(options)`.
+    """An option of a conversion, declared by the frontend or backend that reads its value with `OPTION.of(options)`.
 
-    The declaration makes the keyword `caffe2_layout` of the Python functions, the key of that name in manifests and
-    `--caffe2-layout` on the command line. The type is that of `default`: text, a number, a flag, or a dict of arrays
-    by input name, for which the command line and manifests name a file (`.npz`). Text and a dict may be left empty.
+    An option named `caffe2_layout` is a keyword of the Python functions, a key of manifests, and `--caffe2-layout` on
+    the command line. Its type is the type of `default`: text, a number, a flag, or a dict of arrays by input name. For
+    a dict, the command line and manifests name a file (`.npz`). Text and a dict may be empty.
 
-    >>> from convert.options import Options
+    >>> from convert.request.options import Options
     >>> Option("indent", 0, "Spaces of a level.", low=0, high=8).of(Options(extra={"indent": 2}))
     2
     """
@@ -79,24 +79,24 @@ class Option(Generic[T]):
     help: str
     """A sentence for `convert --help`."""
     choices: tuple[T, ...] = ()
-    """The values that it takes; none for any."""
+    """The allowed values; empty if every value is allowed."""
     low: int | None = None
     high: int | None = None
     """Bounds of a number, inclusive."""
     metavar: str = ""
-    """How the help calls the value, where its type says too little."""
+    """The name of the value in the help, if its type says too little."""
     file: bool = False
-    """The text is the path of a file: what is in it is part of what a batch knows a task by."""
+    """The text is the path of a file, whose content is a part of the key of a task in a batch."""
     stores: bool = False
-    """A way to store numbers, refused where a format's `narrow` lacks it; only one such option may be given."""
+    """It narrows stored numbers: formats whose `narrow` lacks its value refuse it, and only one may be given."""
 
     def of(self, options: Options) -> T:
-        """The value that the user gave, or the default."""
+        """Return the value that the user gave, or the default."""
         found: T = getattr(options, self.name, options.extra.get(self.name, self.default))
         return found
 
     def check(self, value: Any) -> None:
-        """Raise `UsageError` unless `value` is of the option's type and one that it takes."""
+        """Raise `UsageError` unless `value` has the option's type and is allowed."""
         if self._accepts(value):
             return
         if self.choices:
@@ -121,24 +121,27 @@ class Option(Generic[T]):
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file or folder that a frontend or backend can tell by its content, in its `SNIFF`.
+    """A kind of file or folder that a frontend or backend recognizes by its content; `SNIFF` is a sequence of these.
 
-    Those of the core come first, whose checks are for hostile files; `matches` is asked about a path that none of them
-    takes, with the first 64 kB of a file, or nothing for a folder. It executes nothing of what it reads.
+    The kinds of the core are checked first, because these checks reject hostile files. `matches(path, head)` is called
+    for a path of no other kind, with the first 64 kB of a file, or with no bytes for a folder. It must not execute any
+    of the content.
     """
 
     name: str
     suffixes: tuple[str, ...]
-    """How files of this kind are called: those are taken for models in the folders of a batch, broken ones too."""
+    """Suffixes of such files: in the folders of a batch, files with these are models, broken ones too."""
     matches: Callable[[Path, bytes], bool]
 
 
 @dataclass(frozen=True)
 class Operator:
-    """One row of `convert ops`; `gap` is the declared reason why an operator cannot be expressed, `limit` where not.
+    """One row of `convert ops`.
 
-    `differs` is what the runtime makes of NaN, infinities and limits of integers, other than the operator has it.
-    `written_out`: the backend has no rule for it, and it is written out in others that it has.
+    - `gap`: the declared reason why the operator cannot be expressed.
+    - `limit`: the cases that its rule does not take.
+    - `differs`: how the runtime's results for NaN, infinities and limits of integers differ from the operator's.
+    - `written_out`: the backend has no rule for it, and writes several other operators instead.
     """
 
     name: str
@@ -151,67 +154,91 @@ class Operator:
 class Frontend(Protocol):
     """A reader. `read` lists every unsupported operator before it lowers any.
 
-    A frontend or backend that has `preload()` imports there what its work takes, and starts no thread: the workers of
-    `convert batch` are forked from a process that has called it. One with options of its own has `OPTIONS`, a sequence
-    of `Option`; one whose files the core cannot tell from others has `SNIFF`, a sequence of `Kind`. One whose `read`
-    and runner look at `Options.fixed` has `FIXED_VALUES = True`, or `"assigned"` where numbers of Python are examples
-    and only text (`sr=16000`) fixes a value. One that reads files of weights without their code lists these in
-    `list_weights(source, options, report)`, which gives None for other files; one whose graphs have names that
-    `--outputs` takes lists their nodes in `list_nodes(source, options)`, alike. `READS`: kinds by option. What a
-    library starts threads for that are all of the program's, or writes while it is imported, is done before a file is
-    read, in `prepare(source, options)`: reading is confined, and so are the threads that it starts.
-    `find_contradiction(source)` says what is wrong in a file that a rule has stumbled over, or "".
+    A frontend may also have the following; the first three also apply to backends:
+
+    - `preload()`: imports what the work takes, and starts no thread. The workers of `convert batch` are forked from a
+      process that has called it.
+    - `OPTIONS`, a sequence of `Option`: options of its own.
+    - `SNIFF`, a sequence of `Kind`: files that the core does not recognize.
+    - `FIXED_VALUES`: True if `read` and the runner look at `Options.fixed`; `"assigned"` if plain numbers are examples,
+      and only text (`sr=16000`) fixes a value.
+    - `list_weights(source, options, report)`: the tensors of a file of weights without code; None for other files.
+    - `list_nodes(source, options)`: the nodes whose names `--outputs` takes; None for other files.
+    - `READS`: the kinds that each option is for.
+    - `prepare(source, options)`: called before a file is read. Reading is confined, and so are the threads that it
+      starts; a library that starts threads for the whole program, or writes files when it is imported, does so here.
+    - `find_contradiction(source)`: what is wrong in a file that a rule failed on, or "".
+    - `EMBEDDED` and `embedded(kind)`, an `Embedded`: kinds of programs that it reads inside other frameworks' models.
     """
 
     KINDS: Mapping[str, str]
     """The kinds it reads, each with a sentence for `convert formats`."""
 
     def claims(self, thing: Any) -> str | None:
-        """The kind of an object in memory, or None; decided by class names, without importing a framework."""
+        """Return the kind of an object in memory, or None; it is decided by class names, without importing a
+        framework.
+        """
 
     def read(self, source: Source, options: Options, report: Report) -> ir.Model:
-        """Lower the model to the shared graph. Raises `BadInput`, `UnsafeInput`, `Unsupported`, `UsageError`."""
+        """Return the model as the shared graph. Raises `BadInput`, `UnsafeInput`, `Unsupported` and `UsageError`."""
 
     def operators(self) -> Iterable[Operator]: ...
 
 
-class Backend(Protocol):
-    """A writer. `write` may change the model it is given. May have `preload`, `OPTIONS` and `SNIFF` as a frontend.
+class Embedded(Protocol):
+    """Reads programs of one kind inside the models of other frameworks, such as those of jax2tf in SavedModels."""
 
-    `DIFFERENCES`, where it has that, is a `convert.differences.Difference` sequence for each format; a frontend's
-    `DIFFERENCES` is one sequence, about the runtime of its sources.
+    def check(self, program: bytes, label: str) -> None:
+        """Raise one `Unsupported` that lists every operator without a rule, or `BadInput` for a damaged program."""
+
+    def only_computes(self, program: bytes) -> bool:
+        """Return whether running a program does nothing but compute, as far as known."""
+
+    def lower(
+        self, g: Any, program: bytes, arguments: Sequence[ir.Value], label: str, platforms: Sequence[str] = ()
+    ) -> list[ir.Value]:
+        """Write a program to a builder of the shared graph, and return its results."""
+
+
+class Backend(Protocol):
+    """A writer. It may have `preload`, `OPTIONS` and `SNIFF`, as a frontend may.
+
+    Its optional `DIFFERENCES` maps each format to a sequence of `convert.runtimes.differences.Difference`: how the
+    format's runtime treats special values. A frontend's `DIFFERENCES` is one sequence, about the runtime of its
+    sources.
     """
 
     FORMATS: Mapping[str, Format]
 
     def check(self, model: ir.Model, format: str, options: Options) -> None:
-        """Raise one `Unsupported` that lists everything in the model that `write` could not emit; changes nothing."""
+        """Raise one `Unsupported` that lists everything that `write` could not emit. Changes nothing."""
 
     def write(self, model: ir.Model, path: Path, format: str, options: Options, report: Report) -> None:
-        """Write the artefact at `path`, which does not exist; the caller moves it to its destination."""
+        """Write the artefact at `path`, which does not exist; the caller moves it to its place. May change `model`."""
 
     def operators(self, format: str) -> Iterable[Operator]: ...
 
 
 class Runner(Protocol):
-    """Executes artefacts of some kinds; called inside a child process for files.
+    """Executes artefacts of some kinds; files are run in a child process.
 
-    A runner whose artefacts can be narrower than their source also has `stored(source) -> str`: one of
-    `convert.stored.STORED`, or nothing, and `stored_weights(source) -> list[stored.StoredWeight]`, its constants
-    as they lie in the file. One whose artefacts say what their ends are has `declared_ends(source) ->
-    declared_ends.DeclaredEnds | None`: they are held to that. One that can follow a run has `trace(source, feed,
-    options) -> runners.trace.Trace`, in float64 if it can: it tells where a frontend's graph departs from its source.
-    One whose runtime has to be told something before it is imported has `environment(source) -> dict[str, str]`: the
-    variables of the child process that runs this artefact.
+    The child process cannot write outside its temporary folder, connect, or start programs. A kind that is listed in
+    `PROGRAMS` may start programs, which are confined in the same way.
 
-    What convert has made, and whatever else is verified against a source, is run as its users run it: by
-    `run_as_used(source, feeds, options)`, which a runner has whose `run` has ways round what a user would stumble over.
-    It gives outputs by way, the first on all feeds and the others at least on the first, and raises where one of them
-    does not go. One whose runtime computes otherwise by a variable has `settings(source) -> Sequence[dict[str, str]]`:
-    the artefact is run under each of them, the first of which is what the runtime does by itself.
+    A runner may also have:
 
-    The child process can neither write outside of its temporary folder nor connect, nor start programs, unless
-    `PROGRAMS` has the kind: those are confined as it is.
+    - `stored(source) -> str` and `stored_weights(source) -> list[stored.StoredWeight]`, if artefacts can be narrower
+      than their source: one of `convert.request.stored.STORED` or "", and the constants as the file stores them.
+    - `declared_ends(source) -> declared_ends.DeclaredEnds | None`: the inputs and outputs that the artefact declares;
+      the verification checks them.
+    - `trace(source, feed, options) -> runtimes.trace.Trace`: the values inside of a run, in float64 if possible. It
+      shows where a frontend's graph departs from its source.
+    - `environment(source) -> dict[str, str]`: variables that the child process needs before the runtime is imported.
+    - `run_as_used(source, feeds, options)`, if `run` works around something that users would run into. It returns
+      outputs by the way that they were computed: the first way on all feeds, the others on the first feed at least. It
+      raises if one of them fails. Targets of a verification are run by it.
+    - `settings(source) -> Sequence[dict[str, str]]`: sets of variables under which the runtime computes differently.
+      The artefact is run under each of them; the first is the default of the runtime.
     """
 
     KINDS: Sequence[str]
@@ -219,14 +246,14 @@ class Runner(Protocol):
     def run(
         self, source: Source, feeds: Sequence[Mapping[str, np.ndarray]], *, precision: str, options: Options
     ) -> list[dict[str, np.ndarray]]:
-        """One dict of outputs, by name in the model's order, for each dict of inputs.
+        """Return one dict of outputs, by name in the model's order, for each dict of inputs.
 
-        `precision` is `float32` (as deployed) or `float64` (everything floating widened). Raises `Unsupported` where
-        a precision is not to be had.
+        precision: `float32` (as deployed) or `float64` (all floating numbers widened). Raises `Unsupported` if the
+        runtime does not have that precision.
         """
 
     def available(self) -> str:
-        """Empty if the runtime is installed, else what is missing."""
+        """Return "" if the runtime is installed, else what is missing."""
 
 
 @cache
@@ -235,10 +262,10 @@ def _modules(group: str) -> dict[str, Any]:
     for point in entry_points(group=group):
         try:
             found[point.name] = point.load()
-        except Exception as error:  # of any kind: the module is not ours
+        except Exception as error:  # any exception: the module is not ours
             raise ConvertError(
                 f"{point.value}, an entry point {group!r}, cannot be imported: {type(error).__name__}: {error}",
-                hint="mend the package that it comes from, or uninstall it",
+                hint="repair or uninstall the package that it comes from",
             ) from error
     if not found:
         raise ConvertError(
@@ -248,12 +275,15 @@ def _modules(group: str) -> dict[str, Any]:
 
 
 def frontends() -> dict[str, Frontend]:
-    """The installed frontends by name."""
+    """Return the installed frontends by name. Raises `ConvertError` if one cannot be imported."""
     return _modules("convert.frontends")
 
 
 def frontend_named(name: str) -> Frontend:
-    """The frontend called `name`, or the one whose room has a backend for the format `name`. Raises `UsageError`."""
+    """Return the frontend called `name`, or the one that belongs to the format `name`: "tf" gives TensorFlow's.
+
+    Raises `UsageError` if there is none.
+    """
     found = frontends()
     rooms = [room for room, backend in backends().items() if name in backend.FORMATS and room in found]
     if name not in found and not rooms:
@@ -264,59 +294,63 @@ def frontend_named(name: str) -> Frontend:
 
 
 def packages() -> list[str]:
-    """The installed packages that frontends, backends and runners come from, this one among them."""
-    every = entry_points()  # asked once: each time it goes through all that is installed
+    """Return the names of the installed packages with frontends, backends or runners, this one among them."""
+    every = entry_points()  # computed once, because each call examines all installed packages
     groups = [every.select(group=f"convert.{plural}") for plural in ("frontends", "backends", "runners")]
     return sorted({dist.name for dist in {point.dist for group in groups for point in group} if dist is not None})
 
 
 def operators_in_text(rows: Sequence[Operator], text: str) -> list[Operator]:
-    """The rows of the operators that begin the lines of `text`; one that has no row is a gap that nobody declared."""
+    """Return the rows of the operators at the start of each line of `text`; an unknown one is an undeclared gap."""
     table = {row.name: row for row in rows}
     names = [line.split()[0] for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return [table.get(name) or Operator(name, "neither a rule nor a declared gap") for name in dict.fromkeys(names)]
 
 
 def backends() -> dict[str, Backend]:
-    """The installed backends by name."""
+    """Return the installed backends by name. Raises `ConvertError` if one cannot be imported."""
     return _modules("convert.backends")
 
 
 def runners() -> dict[str, Runner]:
-    """The installed runners by name."""
+    """Return the installed runners by name. Raises `ConvertError` if one cannot be imported."""
     return _modules("convert.runners")
 
 
 def formats() -> dict[str, Format]:
-    """Every output format by name."""
+    """Return every output format by name."""
     return {name: form for backend in backends().values() for name, form in backend.FORMATS.items()}
 
 
 def names_of_kind(kind: str) -> TargetNames:
-    """What inputs and outputs may be called in artefacts of `kind`: as the first format says that writes such."""
+    """Return the names that artefacts of `kind` allow for inputs and outputs, as declared by the first format that
+    writes them.
+    """
     return next((form.names for form in formats().values() if form.kind == kind), ANY)
 
 
 def options_of(rooms: Iterable[Frontend | Backend]) -> dict[str, Option[Any]]:
-    """The options that `rooms` declare, by name. Raises `ConvertError` where two mean different things by a name."""
+    """Return the options that the packages `rooms` declare, by name. Raises `ConvertError` if two share a name and
+    differ.
+    """
     found: dict[str, Option[Any]] = {}
     for room in rooms:
         for option in getattr(room, "OPTIONS", ()):
             if found.setdefault(option.name, option) != option:
                 raise ConvertError(
-                    f"two frontends or backends declare the option {option.name!r}, each its own",
+                    f"two frontends or backends declare different options named {option.name!r}",
                     hint="uninstall one of the packages",
                 )
     return found
 
 
 def options() -> dict[str, Option[Any]]:
-    """Every declared option by name, those of backends first."""
+    """Return every declared option by name, those of backends first."""
     return options_of([*backends().values(), *frontends().values()])
 
 
 def kinds() -> list[Kind]:
-    """The kinds of files that frontends and backends can tell besides those of `convert.files.sniff`."""
+    """Return the kinds that frontends and backends recognize besides those of `convert.files.sniff`."""
     return [kind for room in (*frontends().values(), *backends().values()) for kind in getattr(room, "SNIFF", ())]
 
 
@@ -325,8 +359,17 @@ def is_read(kind: str) -> bool:
     return any(kind in frontend.KINDS for frontend in frontends().values())
 
 
+def embedded_reader(kind: str) -> Embedded:
+    """Return the reader of programs of this kind inside other models. Raises `Unsupported` if no frontend has one."""
+    for frontend in frontends().values():
+        if kind in getattr(frontend, "EMBEDDED", ()):
+            found: Embedded = frontend.embedded(kind)  # type: ignore[attr-defined]
+            return found
+    raise Unsupported(f"no installed frontend reads programs of kind {kind!r} inside of other models")
+
+
 def frontend_for(source: Source) -> Frontend:
-    """The frontend that reads `source`. Raises `UsageError` if none does."""
+    """Return the frontend that reads `source`. Raises `UsageError` if none does."""
     for frontend in frontends().values():
         if source.kind in frontend.KINDS:
             return frontend
@@ -337,10 +380,12 @@ def frontend_for(source: Source) -> Frontend:
 
 
 def skeleton(operator: str, room: Frontend | Backend | None = None) -> str:
-    """The beginning of a rule for `operator`, by the room that is given or whose operators are called so.
+    """Return the beginning of a rule for `operator` as Python text.
 
-    Frontends and backends with `skeleton(operator)` have it, and frontends with it `names_operator(operator)`. Raises
-    `UsageError`.
+    room: the frontend or backend that the rule is for; None finds it by the operator's name. It must have a function
+    `skeleton(operator)`, and a frontend also `names_operator(operator)`.
+
+    Raises `UsageError` if `room` has no rules.
     """
     readers = [f for f in frontends().values() if getattr(f, "names_operator", lambda name: False)(operator)]
     writers = sorted(backends().values(), key=lambda backend: -len(backend.FORMATS))
@@ -348,24 +393,29 @@ def skeleton(operator: str, room: Frontend | Backend | None = None) -> str:
     for found in rooms:
         if hasattr(found, "skeleton"):
             return str(found.skeleton(operator))
-    raise UsageError("this has no rules for operators", hint="give --from FRONTEND or --to FORMAT of another")
+    raise UsageError(
+        "that frontend or backend has no rules for operators", hint="give --from FRONTEND or --to FORMAT of another"
+    )
 
 
 def parts_of(source: Source, options: Options, single: bool = False) -> dict[str, dict[str, Any]]:
-    """The files that `source` is written as, as its frontend's `parts` says; `single` where one file was named."""
+    """Return the options of each file that `source` is written as, by stem; empty for one file.
+
+    single: the user has named one file as the output. The frontend's `parts` decides.
+    """
     tell = getattr(frontend_for(source), "parts", None)
     return {} if tell is None else dict(tell(source, options, single))
 
 
 def takes_fixed_values(source: Source) -> bool | str:
-    """`FIXED_VALUES` of the frontend of `source`, if there is one: whether inputs may be values of Python."""
+    """Return `FIXED_VALUES` of the frontend that reads `source`: whether inputs may be plain Python values."""
     readers = (f for f in frontends().values() if source.kind in f.KINDS)
     found: bool | str = getattr(next(readers, None), "FIXED_VALUES", False)
     return found
 
 
 def backend_for(name: str) -> Backend:
-    """The backend that writes format `name`. Raises `UsageError` if none does."""
+    """Return the backend that writes format `name`. Raises `UsageError` if none does."""
     for backend in backends().values():
         if name in backend.FORMATS:
             return backend
@@ -374,14 +424,15 @@ def backend_for(name: str) -> Backend:
 
 
 def differences(source_kind: str, target_kind: str) -> list[Difference]:
-    """What the runtimes of a source and of a target make of special values, other than the shared graph has it."""
+    """Return how the runtimes of source and target treat special values differently from the shared graph."""
     return list(dict.fromkeys([*target_differences(target_kind), *source_differences(source_kind)]))
 
 
 def source_differences(source_kind: str) -> list[Difference]:
-    """What a source's runtime makes of special values; of ordinary numbers that is the floor, which a verdict measures.
+    """Return how the runtime of a source treats special values differently from the shared graph.
 
-    It is known by its frontend, or by the backend of the same name, whose artefacts it runs as well.
+    The frontend declares it, or the backend of the same name, because the same runtime runs the artefacts of both.
+    Differences in ordinary numbers are left out: a verdict measures them as the noise floor.
     """
     found: list[Difference] = []
     for name, frontend in frontends().items():
@@ -393,7 +444,7 @@ def source_differences(source_kind: str) -> list[Difference]:
 
 
 def target_differences(kind: str) -> list[Difference]:
-    """What the runtime of a kind of artefact makes of special values, where a backend writes it."""
+    """Return how the runtime of an artefact treats special values differently, as its backend declares it."""
     found: list[Difference] = []
     for backend in backends().values():
         for form in backend.FORMATS.values():
@@ -402,14 +453,16 @@ def target_differences(kind: str) -> list[Difference]:
 
 
 def runner_for(kind: str) -> Runner | None:
-    """The runner for artefacts of `kind`, or None; of several the first whose runtime is installed."""
+    """Return the runner for artefacts of `kind`, or None. If there are several, the first one with an installed runtime
+    is returned.
+    """
     found = [runner for runner in runners().values() if kind in runner.KINDS]
     ready = (runner for runner in found if len(found) > 1 and not runner.available())
     return next(ready, found[0] if found else None)
 
 
 def claim(thing: Any) -> Source:
-    """The source for an object in memory. Raises `UsageError` if no frontend claims it."""
+    """Return the source for an object in memory. Raises `UsageError` if no frontend claims it."""
     for frontend in frontends().values():
         if kind := frontend.claims(thing):
             return Source(kind, model=thing)

@@ -1,4 +1,4 @@
-"""The script by which processes of ours run a module: `python -P start_module.py convert.runners.child …`."""
+"""The script that runs a module in our processes: `python -P start_module.py convert.processes.child …`."""
 
 import runpy
 import sys

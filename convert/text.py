@@ -1,4 +1,4 @@
-"""Text from files, made visible before people see it: no name breaks a line, turns it round or moves the cursor."""
+"""Escapes text from files before people see it: no name can break a line, reverse it or move the cursor."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from collections.abc import Iterable
 
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
-"""Unicode's categories of controls (C0 and C1), formats (bidirectional overrides, zero widths), surrogates, private
-characters and separators of lines and paragraphs."""
+"""Unicode categories of control characters (C0 and C1), format characters (bidirectional overrides, zero
+widths), surrogates, private characters, and line and paragraph separators.
+"""
 _JOINERS = frozenset("\u200c\u200d\u00ad")
-"""Formats that words are written with, and that change nothing else."""
+"""Format characters that are used in words and change nothing else."""
 
 
 def visible(text: str) -> str:
-    r"""Return `text` as one line, with what a terminal or a page would act upon written as `\n`, `\x1b`, `\u202e` ….
+    r"""Return `text` as one line, with special characters written as `\n`, `\x1b`, `\u202e`, ….
 
-    A text of several lines is printed line by line (`convert.terminal.echo_lines`): a line break in here comes from a
-    name, and would forge a line of the report.
+    Special characters are those that affect a terminal or a page.
+
+    A text of several lines is printed line by line (`convert.outcome.terminal.echo_lines`). A line break inside comes
+    from a name, and would forge a line of the report.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -28,7 +31,7 @@ def visible(text: str) -> str:
 
 
 def visible_json(text: str) -> str:
-    """A line of JSON with the same characters written as JSON escapes them: they are inside of its strings only."""
+    """Return a line of JSON with the same special characters as JSON escapes; they occur only inside its strings."""
     return "".join(c if _is_shown(c) else json.dumps(c)[1:-1] for c in text)
 
 
@@ -48,8 +51,8 @@ def counted(count: int, noun: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Return `text` for the body or an attribute of a page, in one line."""
-    import html  # its table of entities takes a while, and the command line needs none of it
+    """Return `text` in one line, escaped for the body or an attribute of a page."""
+    import html  # its table of entities is slow to import, and the command line does not need it
 
     return html.escape(visible(text))
 
@@ -70,7 +73,7 @@ def _shell_character(c: str) -> str:
         return f"\\{c}"
     if _is_shown(c):
         return c
-    # Of two hexadecimal digits and more, bash takes at most two: no digit that follows is swallowed.
+    # bash reads at most two hexadecimal digits, so a digit that follows is not swallowed.
     return "".join(f"\\x{byte:02x}" for byte in os.fsencode(c))
 
 

@@ -1,6 +1,7 @@
-"""Small files that ask for endless work or memory: one paragraph, the right exit code, and soon.
+"""Small files that cause endless work or memory use are ended soon, with one paragraph and the right exit code.
 
-Each is read by a process of its own with little memory: one that is not stopped by counting is ended, and noticed.
+Each is read by a process of its own with little memory. A file that the limits do not stop is killed there, and fails
+the test.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from convert import activity, api
 from convert.errors import ResourceLimit
 from convert.graph.shape_inference import infer_proto
 from convert.parity.method import VerifyMethod
-from convert.runners.process import Limits
-from tests.convert.runners.test_sandbox import endless_model
+from convert.processes.process import Limits
+from tests.convert.processes.test_sandbox import endless_model
 from tests.support import hostile
 from tests.support.marks import slow
 
@@ -36,7 +37,7 @@ GROWN = 1 << 60
 
 
 def run(*words: str | Path, memory: str = "2GB") -> tuple[int, list[str]]:
-    """The exit code, and the lines of stderr that are no progress."""
+    """Return the exit code, and the lines of stderr that are no progress."""
     command = [sys.executable, "-m", "convert", *map(str, words), "--memory", memory]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert "Traceback" not in done.stderr
@@ -61,7 +62,7 @@ def constant(name: str, content: Any) -> TensorProto:
 def graph(
     nodes: Sequence[onnx.NodeProto], out: int = 1, weights: Sequence[TensorProto] = (), into: int = 1
 ) -> onnx.ModelProto:
-    """A model of `nodes` from x of one element to y of unknown shape."""
+    """Return a model of `nodes` from x of one element to y of unknown shape."""
     ends = [helper.make_tensor_value_info("x", into, [1])], [helper.make_tensor_value_info("y", out, None)]
     whole = helper.make_graph(nodes, "g", *ends, list(weights))
     return helper.make_model(whole, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
@@ -73,7 +74,7 @@ def doubled(first: str) -> list[onnx.NodeProto]:
 
 
 def made(operator: str, *weights: Any, **attributes: Any) -> onnx.ModelProto:
-    """x, and the sum of what an operator makes of constants."""
+    """Return x plus the sum of an operator's results on constants."""
     names = [f"w{i}" for i in range(len(weights))]
     nodes = [
         helper.make_node(operator, names, ["m"], **attributes),
@@ -100,7 +101,7 @@ GROWING: dict[str, Callable[[], onnx.ModelProto]] = {
 
 @pytest.mark.parametrize("name", GROWING)
 def test_tensors_that_a_graph_makes_from_nothing(name: str, tmp_path: Path) -> None:
-    """They are converted as they are: what runs them needs the memory, whoever converts does not."""
+    """They are converted unchanged: the runtime needs the memory, the conversion does not."""
     onnx.save(GROWING[name](), tmp_path / "m.onnx")
     before = peak_memory()
     api.convert(tmp_path / "m.onnx", "onnx", tmp_path / "out.onnx", verify=False)
@@ -108,7 +109,7 @@ def test_tensors_that_a_graph_makes_from_nothing(name: str, tmp_path: Path) -> N
 
 
 def peak_memory() -> float:
-    """Bytes that this process held at most, since the counter was cleared."""
+    """Return the peak memory of this process in bytes since the counter was cleared."""
     status = Path("/proc/self/status").read_text()
     now = float(status.split("VmHWM:")[1].split()[0]) * 1024
     Path("/proc/self/clear_refs").write_text("5")
@@ -152,7 +153,7 @@ def test_an_endless_loop_ends_with_the_time_of_the_command(tmp_path: Path) -> No
     code, lines = run("verify", path, path, "--timeout", "8")
     assert code == 6
     assert lines[0].startswith("error: verifying")
-    assert lines[0].endswith("was not done after 8 s")
+    assert lines[0].endswith("was not finished after 8 s")
 
 
 @pytest.mark.slow
@@ -205,7 +206,7 @@ def test_tuples_of_tuples_as_keys_of_a_pickle(name: str, write: Callable[[Path, 
 
 
 def changed_keras(path: Path, change: Callable[[Any], None]) -> Path:
-    """A Keras model whose file of weights has more in it."""
+    """Return a Keras model whose weights file contains more than the model."""
     import h5py
 
     weights = path.with_suffix(".h5")

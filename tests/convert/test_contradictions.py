@@ -1,4 +1,4 @@
-"""Where a rule stumbles over a file, the file is asked first whether it says what its own framework forbids."""
+"""If a rule fails on a file, the file is first checked for anything that its own framework forbids."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_nothing_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert caught.value.exit_code == 1
     assert "was not foreseen: IndexError: tuple index out of range" in caught.value.message
     assert "if it runs elsewhere this is a defect of convert" in caught.value.hint
-    with pytest.raises(ConvertError) as caught:  # what the user made in memory was no stranger's
+    with pytest.raises(ConvertError) as caught:  # what the user made in memory is trusted
         convert.convert(onnx.load(path), "onnx", tmp_path / "out.onnx", verify=False)
     assert caught.value.hint.startswith("this is a defect of convert")
 
@@ -71,13 +71,13 @@ def test_a_limit_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("what", ["the model", "its weights"])
 def test_a_file_that_changes_while_it_is_read(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a reader or writer stumbles over then says nothing about the file."""
+    """An error of the frontend or backend then says nothing about the file."""
     model = onnx.parser.parse_model(
         '<ir_version: 9, opset_import: ["": 20]> g (float[2, 3] x) => (float[2, 3] y) '
         "<float[2, 3] w = {1, 2, 3, 4, 5, 6}> { y = Add(x, w) }"
     )
     held = onnx.numpy_helper.to_array(model.graph.initializer[0])
-    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(held, "w"))  # as bytes, which may lie elsewhere
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(held, "w"))  # as bytes, whose position may differ
     path = tmp_path / "m.onnx"
     onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
     victim = path if what == "the model" else tmp_path / "w.bin"

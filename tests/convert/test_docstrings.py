@@ -20,15 +20,16 @@ from convert.rules import Rules
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 ROOMS = {
     "frontends.pytorch": "torch_op", "frontends.tensorflow": "tf_op", "frontends.caffe2": "caffe2_op",
+    "frontends.jax": "stablehlo_op",
     "backends.tensorflow": "onnx_op", "backends.keras": "onnx_op", "backends.caffe2": "onnx_op",
     "reference": "kernel",
 }  # fmt: skip
 TABLES = {room: f"convert.{room}.{'table' if room == 'reference' else 'rules'}" for room in ROOMS}
 API = [
-    "convert.api", "convert.errors", "convert.report", "convert.rules.table", "convert.plugin", "convert.graph.builder",
-    "convert.passes",
+    "convert.api", "convert.errors", "convert.outcome.report", "convert.rules.table", "convert.plugin",
+    "convert.graph.builder", "convert.passes", "convert.request.options", "convert.outcome.notes",
 ]  # fmt: skip
-OWN_OPERATORS = ("mine::cube", "mine::Cube", "MyCube")
+OWN_OPERATORS = ("mine::cube", "mine::Cube", "MyCube", "mine.cube")
 NOT_CORE = {
     "convert.api.convert", "convert.api.to_onnx", "convert.api.verify", "convert.errors.ParityError",
     "convert.errors.UnsafeInput",
@@ -50,7 +51,7 @@ EXAMPLES = [
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A model to work on; rules that an example registers go with it."""
+    """Provide a model to work on; rules that an example registers are removed afterwards."""
     shutil.copy(FIXTURES / "mnist_cnn.onnx", tmp_path)
     monkeypatch.chdir(tmp_path)
     yield tmp_path
@@ -77,7 +78,7 @@ def test_every_public_name_has_an_example() -> None:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_the_decorator_of_a_room_is_typed(room: str) -> None:
-    """Type checkers do not look through `__getattr__`: what the room's module names for them is what it gives."""
+    """Type checkers do not look through `__getattr__`: what the package declares for them is what it returns."""
     module: ModuleType = importlib.import_module(f"convert.{room}")
     text = Path(str(module.__file__)).read_text()
     assert f"import {ROOMS[room]} as {ROOMS[room]}" in text or f'__all__ = ["{ROOMS[room]}"]' in text

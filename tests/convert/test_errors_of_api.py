@@ -1,4 +1,4 @@
-"""Whatever leaves the functions of the API is a `ConvertError`, in the class that its cause deserves."""
+"""Every exception of the API's functions is a `ConvertError` of the class that fits the cause."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ CASES = [
     (BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)), ResourceLimit, "no more processes"),
     (RuntimeError("can't start new thread"), ResourceLimit, "no more processes or threads"),
     (RuntimeError("Resource temporarily unavailable"), ResourceLimit, "no more processes or threads"),
+    (RuntimeError("pthread_create failed, error code: 11"), ResourceLimit, "no more processes or threads"),
+    (RuntimeError("reading m.onnx: Too many open files"), ResourceLimit, "open no more files"),
+    (OSError(errno.EFAULT, os.strerror(errno.EFAULT)), BadInput, "became shorter meanwhile"),
     (PermissionError(errno.EACCES, "denied", "m.onnx"), ConvertError, "m.onnx: denied"),
     (ModuleNotFoundError("no module", name="onnx.thing"), BrokenPackage, "pip install onnx"),
     (ImportError("libx.so: failed to map segment from shared object"), ResourceLimit, "while a library was loaded"),

@@ -1,4 +1,4 @@
-"""Packages that are lacking or broken: the command that installs them, and the error at its root."""
+"""Missing or broken packages: the error names the command that installs them, and the original error."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_broken_package_is_quoted_at_its_root(how: str, tmp_path: Path, monkey
 def test_the_package_that_is_broken_is_named_and_not_the_one_that_imports_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As torchvision does that was built for another torch, behind transformers' own error."""
+    """For example torchvision built for another torch, hidden behind an error of transformers."""
     (tmp_path / "transformers").mkdir()
     (tmp_path / "transformers" / "__init__.py").write_text(
         "try:\n    from torchvision import ops\nexcept Exception as error:\n"

@@ -1,8 +1,8 @@
-"""Where no library has made its folders yet, at home or among temporary files, a program converts every kind of file.
+"""A program converts every kind of file on a machine where no library has created its folders yet.
 
-A file is read in a thread that can write nowhere else, and PyTorch's compiler makes a folder when it is imported. In
-the process of a test somebody has imported it, and says where that folder is to whatever the process starts: here
-nothing of the environment is passed on.
+A file is read in a thread that can write nowhere else, and PyTorch's compiler creates a folder during import. The
+process of a test has imported it already, and passes the folder on in its environment. So these tests pass no
+environment on.
 """
 
 from __future__ import annotations

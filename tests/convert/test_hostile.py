@@ -1,4 +1,4 @@
-"""What the command line does with each kind of broken or hostile file: one paragraph, exit code 5, nothing touched."""
+"""The command line on each kind of broken or hostile file: one paragraph, exit code 5, nothing changed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 
 def refused(source: Path, folder: Path, *args: str, code: int = 5, kept: str = "") -> Result:
-    """`source` is refused with one paragraph and a hint, and the output that is there stays as it was.
+    """Assert that `source` is refused with one paragraph and a hint, and that the existing output stays unchanged.
 
-    That is a SavedModel, called `kept`, or a file.
+    The output is a SavedModel named `kept`, or a file.
     """
     output = folder / (kept or "kept.onnx")
     if kept:
@@ -76,7 +76,7 @@ def test_a_pickle_that_executes_code(name: str, write: Callable[[Path, bytes], P
 
 @pytest.mark.parametrize(
     "name", ["mnist_cnn.onnx", "super_resolution.onnx", "mnist_cnn.keras", "mnist_cnn_frozen.pb"]
-)  # PyTorch's files are in test_pytorch_hostile
+)  # test_pytorch_hostile covers PyTorch's files
 def test_a_truncated_file(name: str, tmp_path: Path) -> None:
     content = (FIXTURES / name).read_bytes()
     for length in (len(content) - 1, len(content) // 2, 100):

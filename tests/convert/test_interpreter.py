@@ -1,4 +1,6 @@
-"""What processes of ours ask of threads, where the user does not say; and what threads of a program do in turn."""
+"""Thread settings of our processes unless the user sets them, and work that the threads of a program do one at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from convert.interpreter import one_thread_at_a_time, paused_garbage_collection, set_thread_variables
-from convert.runners.sandbox import in_reading_thread
+from convert.processes.sandbox import in_reading_thread
 
 CASES = {
     "nothing": ({}, 8, {"OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "4"}),
@@ -33,7 +35,7 @@ CASES = {
 def test_threads_wait_asleep_and_leave_room(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given, cores, wanted = CASES[case]
     for name in ("OMP_WAIT_POLICY", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
-        monkeypatch.setenv(name, "")  # so that what is set below goes with the test
+        monkeypatch.setenv(name, "")  # restores what is set below after the test
         monkeypatch.delenv(name)
     for name, value in given.items():
         monkeypatch.setenv(name, value)
@@ -65,7 +67,7 @@ def test_threads_take_turns() -> None:
 
 
 def test_a_thread_that_reads_for_another_is_inside_with_it() -> None:
-    """A rule that converts a model itself is called in it, while the one that waits for it is inside."""
+    """A rule that itself converts a model runs in that thread, while the waiting thread holds the lock."""
     with paused_garbage_collection(), ThreadPoolExecutor(1) as other:
         assert in_reading_thread(lambda: _enter(timeout=10))
         alone = other.submit(_enter, timeout=0.2)
@@ -74,7 +76,7 @@ def test_a_thread_that_reads_for_another_is_inside_with_it() -> None:
 
 
 def _enter(timeout: float) -> bool:
-    """Whether a thread in the context of this one gets inside in this many seconds."""
+    """Return whether a thread in the context of this one gets the lock within this many seconds."""
 
     def work() -> None:
         with paused_garbage_collection():

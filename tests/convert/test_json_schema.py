@@ -1,4 +1,4 @@
-"""The JSON that `--json` prints is what convert/cli/README.md says: no field undocumented, none only documented."""
+"""The JSON of `--json` matches convert/cli/README.md: every field is documented, and every documented field exists."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
 from convert.cli import cli
-from convert.notes import Note
-from convert.report import SCHEMA_VERSION, Report, to_json
-from convert.verdict import GenerationVerdict, Latency, OutputVerdict, Slice, Verdict
+from convert.outcome.notes import Note
+from convert.outcome.report import SCHEMA_VERSION, Report, to_json
+from convert.outcome.verdict import GenerationVerdict, Latency, LayerLoss, OutputVerdict, Reduced, Slice, Verdict
 
 pytestmark = pytest.mark.not_core
 
@@ -31,12 +31,12 @@ TYPES = {
     dict: "object",
     type(None): "null",
 }
-# Whose keys are names of operators and stages, and what is documented as another field or left open.
+# MAPS have names of operators or stages as keys; CLOSED are documented as another field, or not at all.
 MAPS, CLOSED = {"operators", "seconds", "bounds", "renamed.inputs", "renamed.outputs"}, {"details", "steps[].verdict"}
 
 
 def documented() -> dict[str, set[str]]:
-    """The types of each field in the table of convert/cli/README.md."""
+    """Return the types of each field in the table of convert/cli/README.md."""
     section = (ROOT / "convert/cli/README.md").read_text().split("## The report as JSON\n")[1].split("\n## ")[0]
     found = {}
     for names, types in re.findall(r"^\| (`.+?`) \| ([a-z ]+) \|", section, re.MULTILINE):
@@ -47,7 +47,7 @@ def documented() -> dict[str, set[str]]:
 
 
 def fields(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every field of a report with its type; a list's elements are NAME[], the values of a map NAME{}."""
+    """Return every field of a report with its type; elements of a list are NAME[], values of a map NAME{}."""
     if path:
         yield path, TYPES.get(type(data), "null")
     if path in CLOSED:
@@ -62,7 +62,9 @@ def fields(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def model(path: Path, operator: str = "Gemm", weight: float = 1.0, domain: str = "") -> Path:
-    """A layer and Tanh; the weight is listed as an input with a default, as old files do, which makes a note."""
+    """Return a layer and Tanh; the weight is listed as an input with a default, as in old files, which causes a
+    note.
+    """
     array = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3) * np.float32(weight)
     graph = helper.make_graph(
         [helper.make_node(operator, ["x", "w"], ["h"], "head", domain=domain), helper.make_node("Tanh", ["h"], ["y"])],
@@ -83,14 +85,16 @@ def model(path: Path, operator: str = "Gemm", weight: float = 1.0, domain: str =
 
 
 def weights(path: Path) -> Path:
-    """A file of one tensor, which `inspect` lists."""
+    """Return a file of one tensor, which `inspect` lists."""
     header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
     return path
 
 
 def noisy(path: Path) -> Path:
-    """The same contract, and random numbers where the other has a layer: the verdict notes that."""
+    """Return a model with the same inputs and outputs, and random numbers in place of the layer, which the verdict
+    notes.
+    """
     made = onnx.load(model(path))
     made.graph.node[1].CopyFrom(helper.make_node("RandomNormalLike", ["h"], ["y"]))
     onnx.save(made, path)
@@ -99,7 +103,7 @@ def noisy(path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """Reports of every kind: an inspection, conversions, a chain that breaks, noise, an unsupported operator."""
+    """Return reports of every kind: an inspection, conversions, a chain that breaks, noise, an unsupported operator."""
     folder = tmp_path_factory.mktemp("json")
     right, wrong = model(folder / "right.onnx"), model(folder / "wrong.onnx", weight=1.01)
     dotted = folder / "dotted.onnx"
@@ -128,7 +132,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     row = OutputVerdict("y", slices=[Slice("y[0]", 4, 61.5, 1.0, 0.0)])
     note = Note("Relu: why", code="special-values", operators=["Relu"])
     latency = Latency(1e-3, 2e-3, "seed 0", 5, 2)
-    verdict = Verdict("PASS", outputs=[row], notes=[note], generation=departed, latency=latency)
+    reduced = Reduced("part.onnx", "part.npz", "", 1, 8, ["Conv"], "tf", "y: error", 3, smallest=True)
+    layers = [LayerLoss("n", "Conv", "stem", "net.py:7", 21.0, 40.0)]
+    more: dict[str, Any] = {"generation": departed, "latency": latency, "reduced": reduced, "layers": layers}
+    verdict = Verdict("PASS", outputs=[row], notes=[note], **more)
     generated = Report("verify", verdict=verdict)
     return [*found, json.loads(generated.to_json())]
 
@@ -139,7 +146,7 @@ def test_every_field_is_documented_with_its_type(told: list[dict[str, Any]]) -> 
     assert len(table) > 60
     for report in told:
         for name, kind in fields(report):
-            # A list or map without a row of its own is known by the row of its elements.
+            # A list or map without a row of its own is documented by the row of its elements.
             known = table.get(name) or ({"list"} if f"{name}[]" in table else set()) | (
                 {"object"} if f"{name}{{}}" in table else set()
             )

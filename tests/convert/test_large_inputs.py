@@ -1,13 +1,13 @@
-"""Where memory runs out, the inputs that are large are named."""
+"""If memory runs out, the error names the large inputs."""
 
 from __future__ import annotations
 
 import pytest
 
-from convert.arguments import naming_large_inputs
 from convert.errors import ResourceLimit, UsageError
-from convert.options import Options, parse_input
-from convert.report import Tensor
+from convert.outcome.report import Tensor
+from convert.request.given_inputs import naming_large_inputs
+from convert.request.options import Options, parse_input
 
 SMALL = Tensor("x", "float32", ("batch", 3, 224, 224))
 

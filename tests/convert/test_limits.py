@@ -1,4 +1,4 @@
-"""The limits on hostile files are in one place, with what they bound, and each of them is used."""
+"""The limits on hostile files are in one place, with their meaning, and each of them is used."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_table_follows_what_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_read_from_an_archive_has_a_limit_of_the_table() -> None:
-    """Each use of `read_member` outside of its own module names one."""
+    """Each use of `read_member` outside its own module names one."""
     calls = [
         (path, call)
         for path, text in SOURCES.items()

@@ -1,4 +1,6 @@
-"""A stranger's file is read in a thread that can write nowhere else and reach nobody; the program itself stays free."""
+"""An untrusted file is read in a thread that can write nowhere else and connect to nothing; the program itself stays
+unconfined.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ from convert.errors import ResourceLimit
 from convert.files.scratch import scratch_folder
 from convert.graph import Graph, attribute_ranges, dim_counts, mismatches, weight_counts
 from convert.model_reading import list_weights, read_model
-from convert.options import Options
-from convert.report import Report
-from convert.runners import sandbox
-from convert.runners.sandbox import CALLS, FILES, available_measures
-from convert.source import Source
+from convert.outcome.report import Report
+from convert.processes import sandbox
+from convert.processes.sandbox import CALLS, FILES, available_measures
+from convert.request.options import Options
+from convert.request.source import Source
 
 CONFINED = pytest.mark.skipif(not {FILES, CALLS} <= set(available_measures()), reason="no Landlock or no seccomp here")
 
@@ -33,9 +35,9 @@ Read = Callable[[], Any]
 
 @pytest.fixture
 def reading(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:
-    """Reads with a frontend whose `read` is the function that is given."""
+    """Read with a frontend whose `read` is the given function."""
 
-    monkeypatch.setattr(dim_counts, "check_dims", lambda model: None)  # what is read here is no model
+    monkeypatch.setattr(dim_counts, "check_dims", lambda model: None)  # the result here is no model
     monkeypatch.setattr(attribute_ranges, "check_attributes", lambda model: None)
     monkeypatch.setattr(weight_counts, "check_weights", lambda model, read: None)
     monkeypatch.setattr(mismatches, "first_mismatch", lambda model: "")
@@ -51,7 +53,7 @@ def reading(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., An
 
 
 def test_a_graph_is_looked_at_whoever_has_read_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Lists that no rule was given: of nodes that a frontend has written itself."""
+    """The lists belong to nodes that a frontend has added itself, so no rule has checked them."""
     g = Graph()
     g.output(g.Tile(g.input("x", ir.DataType.FLOAT, (2, 3)), [1] * 600), "y")
     room = SimpleNamespace(KINDS={"onnx": ""}, read=lambda *given: g.model())
@@ -113,7 +115,7 @@ def test_the_clock_of_the_caller_holds(reading: Callable[..., Any]) -> None:
 
 
 def test_who_interrupts_ends_the_reading(reading: Callable[..., Any]) -> None:
-    """Ctrl-C goes to the main thread, which must not leave the other one at work behind its back."""
+    """Ctrl-C goes to the main thread, which must not leave the other thread working in the background."""
     threads = []
 
     def work() -> None:
@@ -123,7 +125,7 @@ def test_who_interrupts_ends_the_reading(reading: Callable[..., Any]) -> None:
         while time.monotonic() < end:
             time.sleep(0.01)
 
-    # Who starts tests in the background may have them ignore it.
+    # A shell that starts tests in the background may make them ignore the signal.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""Which names a hint suggests: those that are near, and no others."""
+"""A hint suggests similar names, and no others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPTIONS = ("--quiet", "--json", "--outputs", "--output", "--no-verify", "--opset
      ("--profile", ""), ("--tset", ""), ("--unit", ""), ("--timeuot", "--timeout"), ("--TRUST", "--trust")],
 )  # fmt: skip
 def test_an_option_is_suggested_only_if_it_is_near(typed: str, meant: str) -> None:
-    """Dashes do not make two names alike."""
+    """Dashes alone do not make two names similar."""
     assert meant_by(typed, OPTIONS) == (f"did you mean {meant}?" if meant else "")
 
 

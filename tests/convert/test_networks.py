@@ -1,4 +1,6 @@
-"""Ten networks of timm with random weights: PyTorch → ONNX and PyTorch → SavedModel, verified; CNNs run NHWC inside."""
+"""Ten networks of timm with random weights: PyTorch → ONNX and PyTorch → SavedModel, verified; CNNs run NHWC
+internally.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ def test_network_converts_to_onnx_and_savedmodel_and_verifies(name: str, tmp_pat
         assert report.inputs[0].shape == ("batch", 3, NETWORKS[name], NETWORKS[name])
         assert report.outputs[0].shape == ("batch", 1000)
     if name != "vit_tiny_patch16_224":
-        # One in TensorFlow, at the boundary: the input arrives NCHW. Inside all is NHWC, and no weight is transposed.
+        # TensorFlow's graph has one, at the NCHW input. Everything inside is NHWC, and no weight is transposed.
         assert transposes(tmp_path / f"{name}.tf") == 1
     if name in CNNS:
         counts = Counter(n.op_type for n in onnx.load(tmp_path / f"{name}.onnx", load_external_data=False).graph.node)
@@ -57,7 +59,7 @@ def test_network_converts_to_onnx_and_savedmodel_and_verifies(name: str, tmp_pat
 
 
 def transposes(path: Path) -> int:
-    """Transpose operators in the functions of a SavedModel, counted in the file."""
+    """Return the number of Transposes in the functions of a SavedModel file."""
     from tensorflow.core.protobuf import saved_model_pb2
 
     proto = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())

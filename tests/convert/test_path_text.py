@@ -1,4 +1,4 @@
-"""Paths whose bytes are no UTF-8: refused where a library takes no such path, and not where none is asked."""
+"""Paths that are not UTF-8 are refused if a library does not take them, and accepted if none is involved."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 
 import convert
 from convert import plugin
-from convert.destination import destination
 from convert.errors import UsageError
 from convert.files.sniff import KINDS
-from convert.source import Source, check_path_text
+from convert.request.destination import destination
+from convert.request.source import Source, check_path_text
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 ODD = os.fsdecode(b"\xff\xfe")

@@ -1,4 +1,4 @@
-"""A backend of somebody else's, `tests/support/example_backend`, is a full one without an edit in the core."""
+"""A third-party backend, `tests/support/example_backend`, works completely without a change of the core."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.usefixtures("new_interpreters"), pytest.mark.not_core]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as pip leaves one behind that installs the example, which `PYTHONPATH` names in child processes."""
+    """Return a folder in which the example is installed as if by pip; `PYTHONPATH` names it in child processes."""
     folder = tmp_path_factory.mktemp("site")
     (folder / "toy").symlink_to(EXAMPLE / "toy")
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
@@ -55,7 +55,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(site: Path, folder: Path, *args: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """`python …` in `folder`, with the example installed."""
+    """Run `python …` in `folder`, with the example installed."""
     environment = {**os.environ, "PYTHONPATH": str(site), **more}
     words = [sys.executable, *map(str, args)]
     return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -71,7 +71,7 @@ def test_it_converts_and_is_verified(site: Path, network: Path, tmp_path: Path) 
     told = json.loads(done.stdout)
     assert (told["format"], told["verdict"]["status"]) == ("toy", "PASS")
     assert (tmp_path / "m.toy").read_text().startswith('{\n  "toy": 1')
-    # The artefact is told by its content, whatever it is called.
+    # The artefact is recognized by its content, not by its name.
     (tmp_path / "m.toy").rename(tmp_path / "other.txt")
     told = json.loads(command(site, tmp_path, "verify", network, "other.txt", "--json").stdout)
     assert (told["format"], told["verdict"]["status"]) == ("toy", "PASS")
@@ -128,7 +128,7 @@ def test_a_batch_takes_it(site: Path, network: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out/m.toy").read_text().startswith('{\n   "toy": 1')
     (tmp_path / "zoo.toml").write_text(f'[[models]]\nsource = "{network}"\nto = "toy"\nindent = "wide"\n')
     assert "wrong type" in command(site, tmp_path, "batch", "zoo.toml", "-o", "out").stderr
-    # A folder's files are taken for models by their names; nothing reads this kind, which the task tells.
+    # Files in a folder are recognized as models by their names. No frontend reads this kind, and the task reports that.
     (tmp_path / "zoo").mkdir()
     (tmp_path / "zoo/m.toy").write_bytes((tmp_path / "out/m.toy").read_bytes())
     done = command(site, tmp_path, "batch", "zoo", "--to", "onnx", "-o", "again", "--json")
@@ -150,7 +150,7 @@ def test_what_it_lacks_is_listed_before_anything_is_written(site: Path, tmp_path
 
 
 def test_the_recipe_shows_what_is_run_here() -> None:
-    """Code in the README files of the rooms that names a file of the example is that file."""
+    """Code blocks in the README files that name a file of the example are that file."""
     for page in (ROOT / "backends").rglob("README.md"):
         for name, code in re.findall(r"^```\w+\n# (\S+)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
             if (EXAMPLE / name).exists():
@@ -181,7 +181,10 @@ def test_two_that_want_one_name_are_told(tmp_path: Path) -> None:
     told = tmp_path / "second-1.dist-info"
     told.mkdir()
     (told / "METADATA").write_text("Metadata-Version: 2.1\nName: second\nVersion: 1\n")
-    for module, complaint in (("second", "the option 'opset', each its own"), ("third", "--force, which is taken")):
+    for module, complaint in (
+        ("second", "different options named 'opset'"),
+        ("third", "--force, which is an option already"),
+    ):
         (told / "entry_points.txt").write_text(f"[convert.backends]\nmine = {module}\n")
         done = command(tmp_path, tmp_path, "--help")
         assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""Names that move the cursor, turn the line round or colour it: visible on the terminal, in JSON and on pages."""
+"""Names that move the cursor, reverse the line or colour it are made visible on the terminal, in JSON and on pages."""
 
 from __future__ import annotations
 

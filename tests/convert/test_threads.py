@@ -43,7 +43,7 @@ print(json.dumps(found))
 
 @pytest.mark.slow
 def test_conversions_in_threads(tmp_path: Path) -> None:
-    """torch.export.load and capture keep their state for all threads, and a framework is imported by the first."""
+    """torch.export.load and capture keep state that all threads share, and the first thread imports a framework."""
     command = [sys.executable, "-c", SCRIPT, str(FIXTURES), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert not done.returncode, done.stderr

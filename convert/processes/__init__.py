@@ -1,0 +1,1 @@
+"""Child processes for work that may crash, hang or exhaust memory, and their sandbox."""

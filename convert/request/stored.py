@@ -1,0 +1,93 @@
+"""The ways in which an artefact stores numbers in fewer bits than its source; runners determine them from the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import ml_dtypes
+import numpy as np
+
+HALF = "float16"
+"""Weights in half precision."""
+WEIGHTS = "int8 weights"
+"""Weights in 8 bits, and the activations that meet them rounded as they come, with a range for each example."""
+FULL = "int8"
+"""Weights and activations in 8 bits, with ranges from calibration data and those that TensorFlow Lite prescribes."""
+HALF_VALUES, BRAIN_VALUES = "float16 values", "bfloat16 values"
+"""Every number in this dtype, where its size allows that (ONNX)."""
+BRAIN = "bfloat16"
+"""Weights in bfloat16 (ONNX)."""
+WHOLE_TENSORS = "int8 weights, activations by tensor"
+"""Weights in 8 bits, and the activations that meet them with one range for the tensor (ONNX)."""
+STEPS = "int8 steps"
+"""Weights and activations in 8 bits, with ranges from calibration data alone (ONNX)."""
+FOUR_BITS = "int4 weights in blocks of"
+"""Weights in 4 bits, with a scale for each block; the number of its elements follows (ONNX)."""
+WEIGHT_STEPS = "weights in steps"
+"""Weights as integers with scales, and nothing else (ONNX)."""
+BLOCK_STEPS = "int4 weights and int8 activations in blocks of"
+"""The same as `FOUR_BITS`, with the activations that meet the weights in 8 bits (ONNX)."""
+STORED = (HALF, WEIGHTS, FULL, HALF_VALUES, BRAIN, BRAIN_VALUES, WHOLE_TENSORS, STEPS, FOUR_BITS, WEIGHT_STEPS,
+          BLOCK_STEPS)  # fmt: skip
+"""How an artefact may store numbers on purpose."""
+CALIBRATED = (FULL, STEPS)
+"""Those that are right in the ranges of their calibration data only."""
+STEPS_AT_RUN_TIME = (WEIGHTS, WHOLE_TENSORS)
+"""Those whose runtime rounds the activations that meet weights as they come, to one range for many of them."""
+
+
+VALUES = {HALF_VALUES: "float16", BRAIN_VALUES: "bfloat16"}
+"""Those whose values are in a narrower floating dtype, and this dtype."""
+
+
+def is_weights_alone(stored: str) -> bool:
+    """Return whether an artefact that stores numbers like this computes with them in the dtypes of the source."""
+    return stored in (HALF, BRAIN, WEIGHT_STEPS) or stored.startswith(FOUR_BITS)
+
+
+@dataclass(frozen=True)
+class StoredWeight:
+    """A constant as an artefact stores it: floating-point numbers, or integers with scale and zero point.
+
+    scale, zero: for integers, in any shape that broadcasts; a number is scale · (integer - zero). ends: the smallest
+    and largest integer, if the array's dtype has more.
+    """
+
+    name: str
+    raw: np.ndarray
+    scale: np.ndarray | None = None
+    zero: np.ndarray | int = 0
+    ends: tuple[int, int] | None = None
+
+    @property
+    def is_narrow(self) -> bool:
+        """Return whether the dtype has fewer bits than float32; int32, the dtype of biases, counts as wide."""
+        return self.raw.dtype.itemsize < 4
+
+    def moved(self, move: Callable[[np.ndarray], np.ndarray]) -> StoredWeight:
+        """Return the weight with its elements rearranged, or with some of them."""
+        whole = self.raw.shape
+        scale = None if self.scale is None else move(np.broadcast_to(self.scale, whole))
+        return replace(self, raw=move(self.raw), scale=scale, zero=move(np.broadcast_to(self.zero, whole)))
+
+    def numbers(self) -> np.ndarray:
+        """Return the numbers that kernels compute with, in float64: integers are scaled in float32."""
+        if self.scale is None:
+            return self.raw.astype(np.float64)
+        steps = self.raw.astype(np.int64) - self.zero
+        return (steps.astype(np.float32) * self.scale.astype(np.float32)).astype(np.float64)
+
+    def allowed(self) -> np.ndarray:
+        """Return how far each number may be from the original: half of a step.
+
+        A number at the end of the range may be off by a whole step: -8 to 7 steps do not include 8.
+        """
+        if self.scale is None:
+            info = ml_dtypes.finfo(self.raw.dtype)
+            sizes = np.maximum(np.abs(self.raw.astype(np.float64)), float(info.tiny))
+            return np.exp2(np.floor(np.log2(sizes))) * float(info.eps) / 2
+        least, most = self.ends or (np.iinfo(self.raw.dtype).min, np.iinfo(self.raw.dtype).max)
+        at_end = (self.raw <= least) | (self.raw >= most)
+        allowed: np.ndarray = np.where(at_end, 1.0, 0.5) * np.abs(self.scale.astype(np.float64))
+        return allowed

@@ -1,0 +1,1 @@
+"""Runs artefacts: onnxruntime, and what all runners share: traces, generation, declared inputs and outputs."""
