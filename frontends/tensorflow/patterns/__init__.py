@@ -1,1 +1,1 @@
-"""Layers that TensorFlow writes as arithmetic, found again backwards from their last operator."""
+"""Rewrites operators that TensorFlow puts around convolutions and matrix products."""

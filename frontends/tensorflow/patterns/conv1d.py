@@ -1,4 +1,4 @@
-"""Convolutions and pools along one dim, which TensorFlow writes over two of which one is 1: written over one again."""
+"""Rewrites 1-D convolutions and pools, which TensorFlow computes in 2-D with a dim of 1, in 1-D again."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from ..common.lazy_reshape import squeeze_weight, transpose
 from .matching import inputs_of, perm_of
 
 _WINDOWS = ("Conv", "MaxPool", "AveragePool")
-_ACTIVATIONS = ("Relu", "Clip", "Tanh")  # that TensorFlow Lite fuses into a convolution, before the dim is dropped
+_ACTIVATIONS = ("Relu", "Clip", "Tanh")  # TensorFlow Lite fuses these into a convolution, before the dim is removed
 _ATTRIBUTES = {"kernel_shape", "strides", "dilations", "pads", "auto_pad", "group"}
 
 
 def squeeze_through_windows(g: Graph, value: ir.Value, axis: int) -> ir.Value | None:
-    """`value` without its dim `axis` of 1, where that was put in before convolutions and pools; None for others."""
+    """Return `value` without its dim `axis` of 1, if that was inserted before convolutions and pools; None for
+    others.
+    """
     maker = value.producer()
     if maker is None or maker.domain or value.shape is None:
         return None
@@ -56,7 +58,7 @@ def _squeeze_window(g: Graph, maker: ir.Node, axis: int) -> ir.Value | None:
 
 
 def _attributes_without_dim(maker: ir.Node, spatial: int) -> dict[str, Any] | None:
-    """The attributes without those of one spatial dim, or None where the window does more there than stay."""
+    """Return the attributes without those of one spatial dim; None if the window is not trivial there."""
     given = {name: attribute.value for name, attribute in maker.attributes.items()}
     kernel, pads = given.get("kernel_shape"), given.get("pads")
     if not given.keys() <= _ATTRIBUTES or kernel is None or kernel[spatial] != 1:
@@ -76,9 +78,9 @@ def _drop_entry(numbers: Sequence[int], place: int) -> list[int]:
 
 
 def unpadded_source(g: Graph, x: ir.Value, *, positive: bool = False) -> tuple[ir.Value, list[int], list[int]] | None:
-    """What was padded with zeros to give `x`, [N, C, …], and how much before and after in each spatial dim.
+    """Return the unpadded source of `x`, [N, C, …], and the zero padding before and after in each spatial dim.
 
-    positive: only where nothing in it is below zero, so that the zeros of the pad are no more than a maximum's start.
+    positive: only if the source is never negative, so that zero padding does not change a maximum.
     """
     turned = perm_of(x)
     padded, perm = turned if turned is not None else (x, None)
@@ -101,7 +103,7 @@ def unpadded_source(g: Graph, x: ir.Value, *, positive: bool = False) -> tuple[i
 
 
 def fold_pad(g: Graph, x: ir.Value, attributes: dict[str, Any]) -> tuple[ir.Value, dict[str, Any]]:
-    """The input of a convolution and its `pads`, with the zeros that were put around it before among these."""
+    """Return the input of a convolution and its attributes, with zero padding before it merged into `pads`."""
     found = unpadded_source(g, x) if "pads" in attributes else None
     if found is None:
         return x, attributes
@@ -111,7 +113,7 @@ def fold_pad(g: Graph, x: ir.Value, attributes: dict[str, Any]) -> tuple[ir.Valu
 
 
 def _is_positive(value: ir.Value) -> bool:
-    """Whether the operator that makes `value` gives nothing below zero."""
+    """Return whether the operator that computes `value` never returns a negative number."""
     maker = value.producer()
     if maker is not None and maker.op_type == "Clip" and len(maker.inputs) > 1 and maker.inputs[1] is not None:
         low = maker.inputs[1].const_value

@@ -1,4 +1,4 @@
-"""Dilated convolutions that TensorFlow writes as space-to-batch, convolution, batch-to-space: one Conv again."""
+"""Rewrites space-to-batch, convolution, batch-to-space, as TensorFlow computes dilated convolutions, as one Conv."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEY = "convert.tensorflow.blocks"
 
 @dataclass(frozen=True)
 class SpaceToBatchBlocks:
-    """What SpaceToBatchND took apart: its input, the blocks and the padding before and after, by spatial dim."""
+    """The input of a SpaceToBatchND, and its blocks and padding before and after, by spatial dim."""
 
     whole: ir.Value
     blocks: tuple[int, ...]
@@ -26,7 +26,7 @@ class SpaceToBatchBlocks:
 
 
 def remember_blocks(g: Graph, y: ir.Value, whole: ir.Value, blocks: Sequence[int], pads: ir.Value) -> None:
-    """State that `y` is `whole` in blocks, padded by `pads`, [dims, 2]."""
+    """Record that `y` is `whole` in blocks, padded by `pads`, [dims, 2]."""
     y.meta[_KEY] = SpaceToBatchBlocks(whole, tuple(blocks), _padding_elements(g, pads, len(blocks)))
 
 
@@ -35,10 +35,11 @@ def _padding_elements(g: Graph, pairs: ir.Value, count: int) -> tuple[tuple[Elem
 
 
 def dilated_convolution(g: Graph, x: ir.Value, blocks: Sequence[int], crops: ir.Value) -> ir.Value | None:
-    """The dilated convolution that x, put back from blocks, is; None where it is something else.
+    """Return the dilated convolution for x merged from blocks; None if it is something else.
 
-    A step of one block in the whole is a step of one in each part, so a VALID convolution of the parts with unit
-    steps is one of the whole with dilations of the blocks' sizes. What is cropped behind was padded in vain.
+    One step in each block is a step of the block size in the whole. So a VALID convolution of the blocks with unit
+    strides is one of the whole, dilated by the block sizes. Elements that are cropped at the end were padded
+    unnecessarily.
     """
     value, squeeze = _peel_operator(x, "Squeeze")
     value, back = _peel_operator(value, "Transpose")
@@ -54,7 +55,7 @@ def dilated_convolution(g: Graph, x: ir.Value, blocks: Sequence[int], crops: ir.
     if squeeze is not None and (gone != _squeeze_axes(squeeze) or len(gone) != 1):
         return None
     perm = forth.attributes["perm"].as_ints()
-    places = [i for i in range(len(perm)) if i not in gone][1 : 1 + len(blocks)]  # of the blocks' dims, channels last
+    places = [i for i in range(len(perm)) if i not in gone][1 : 1 + len(blocks)]  # the block dims, channels last
     dims = [list(perm).index(p) - 2 for p in places]
     attributes = {name: attribute.value for name, attribute in conv.attributes.items()}
     if "auto_pad" in attributes or any(attributes["pads"]) or any(s != 1 for s in attributes["strides"]):
@@ -63,7 +64,7 @@ def dilated_convolution(g: Graph, x: ir.Value, blocks: Sequence[int], crops: ir.
     pads, dilations = [0] * (2 * rank), list(attributes["dilations"])
     cropped = _padding_elements(g, crops, len(blocks))
     for dim, block, (before, after), (first, last) in zip(dims, made.blocks, made.pads, cropped, strict=True):
-        # What the size decides, so that blocks come out even, is put on and cropped again: it has to be the same.
+        # Padding that depends on the size, to make the blocks even, is added and cropped again; both must be equal.
         known = before.value is first.value is None and (after.value, after.index) == (last.value, last.index)
         if not known or dim < 0 or first.plus or last.plus > after.plus:
             return None
@@ -78,7 +79,7 @@ def dilated_convolution(g: Graph, x: ir.Value, blocks: Sequence[int], crops: ir.
 
 
 def _peel_operator(value: ir.Value | None, operator: str) -> tuple[ir.Value | None, ir.Node | None]:
-    """The first input of the node that makes `value` if it is of that type, and that node."""
+    """Return the first input of the node that computes `value` if it is of that type, and the node."""
     maker = value.producer() if value is not None else None
     if maker is None or maker.op_type != operator or maker.domain:
         return value, None
@@ -86,7 +87,7 @@ def _peel_operator(value: ir.Value | None, operator: str) -> tuple[ir.Value | No
 
 
 def _squeeze_axes(node: ir.Node) -> list[int]:
-    """The axes of a Squeeze or Unsqueeze, counted from the front of the longer tensor."""
+    """Return the axes of a Squeeze or Unsqueeze, counted from the front of the longer tensor."""
     axes = node.inputs[1].const_value if len(node.inputs) > 1 and node.inputs[1] is not None else None
     longer = node.inputs[0] if node.op_type == "Squeeze" else node.outputs[0]
     if axes is None or longer is None or longer.shape is None:

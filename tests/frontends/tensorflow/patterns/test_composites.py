@@ -1,6 +1,6 @@
-"""Layers that TensorFlow and Keras write as arithmetic become the operators that ONNX has for them, with their numbers.
+"""Layers that TensorFlow and Keras write as arithmetic become ONNX's operators for them, with the same numbers.
 
-Every row gives what the shared graph holds of them, and where it matters the whole graph as ONNX is written.
+Every row lists the operators in the shared graph, and for some rows the whole ONNX graph.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from convert.backends.onnx.lower import lower
 
-from convert.source import Source
+from convert.request.source import Source
 from tests.support.keras_helper import keras, layers
 from tests.support.marks import slow
 from tests.support.tensorflow_helper import agrees, images
@@ -24,7 +24,7 @@ Expected = dict[str, int]
 
 
 def written(graph: Any, opset: int = 20) -> list[str]:
-    """The operators of the ONNX file that `graph` becomes, in order."""
+    """Return the operators of the ONNX file that `graph` becomes, in order."""
     lower(graph, opset)
     return [n.op_type for n in graph.graph]
 
@@ -57,7 +57,7 @@ def rms_norm(x: Any) -> Any:
 
 
 def scaled_by_the_root(x: Any) -> Any:
-    """The deviation by √variance, where a normalization has its inverse."""
+    """Multiply by √variance, where a normalization would divide."""
     mean, variance = tf.nn.moments(x, -1, keepdims=True)
     return (x - mean) * tf.sqrt(variance + 1e-3) * GAMMA + BETA
 
@@ -68,14 +68,14 @@ def denormalized(x: Any) -> Any:
 
 
 def normalized_square(x: Any, gamma: Any, beta: Any) -> Any:
-    """Four columns of four, normalized along their rows."""
+    """Return four columns of four, normalized along their rows."""
     x = x[..., :4]
     mean, variance = tf.nn.moments(x, -1, keepdims=True)
     return (x - mean) * tf.math.rsqrt(variance + 1e-3) * gamma + beta
 
 
 def attention(x: Any) -> Any:
-    """Three heads of two, the scale of the usual kind."""
+    """Return three heads of two, with the usual scale."""
     heads = tf.transpose(tf.reshape(x, [-1, 4, 3, 2]), [0, 2, 1, 3])
     scores = tf.matmul(heads, heads, transpose_b=True) / tf.sqrt(2.0)
     return tf.matmul(tf.nn.softmax(scores), heads)
@@ -87,7 +87,7 @@ def causal_attention(x: Any) -> Any:
     return tf.matmul(tf.nn.softmax(0.25 * tf.matmul(heads, heads, transpose_b=True) + hidden), heads)
 
 
-# Name: function of [batch, 4, 6], what is in the graph.
+# Name: function of [batch, 4, 6], operators in the graph.
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Expected]] = {
     "gelu by erf": (lambda x: 0.5 * x * (1.0 + tf.math.erf(x / np.sqrt(2.0).astype(np.float32))), {"Gelu": 1}),
     "gelu, half last": (lambda x: x * (1.0 + tf.math.erf(x * np.float32(np.sqrt(0.5)))) * 0.5, {"Gelu": 1}),
@@ -141,17 +141,17 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Expected]] = {
         lambda x: normalized_square(x, GAMMA[:4], BETA[None, :4]),
         {"LayerNormalization": 1},
     ),
-    "not layer norm, a gamma for each row": (
+    "layer norm before a gamma for each row": (
         lambda x: normalized_square(x, GAMMA[:4, None], BETA[:4]),
-        {"LayerNormalization": 0},
+        {"LayerNormalization": 1, "Mul": 1},
     ),
-    "not layer norm, a beta for each row": (
+    "layer norm before a beta for each row": (
         lambda x: normalized_square(x, GAMMA[:4], BETA[:4, None]),
-        {"LayerNormalization": 0},
+        {"LayerNormalization": 1, "Add": 1},
     ),
-    "not layer norm, a gamma of more dims": (
+    "layer norm before a gamma of more dims": (
         lambda x: normalized_square(x, GAMMA[None, None, None, :4], BETA[:4]),
-        {"LayerNormalization": 0},
+        {"LayerNormalization": 1, "Mul": 1},
     ),
     "attention": (attention, {"Attention": 1, "Softmax": 0}),
     "causal attention": (causal_attention, {"Attention": 1, "Softmax": 0}),
@@ -183,7 +183,7 @@ def itself(layer: Any, **call: Any) -> Any:
 
 
 def residual(length: int | None) -> Any:
-    """A residual network over one dim: padded, strided, separable convolutions and pools."""
+    """Return a 1-D residual network: padded, strided, separable convolutions and pools."""
     x = inputs = keras.Input((length, 3), name="x")
     x = layers.MaxPooling1D(2)(layers.Conv1D(8, 5, padding="same", activation="relu")(x))
     for width, strides in ((8, 1), (12, 2), (12, 1)):
@@ -196,7 +196,7 @@ def residual(length: int | None) -> Any:
     return keras.Model(inputs, layers.Dense(5)(layers.GlobalAveragePooling1D()(x)))
 
 
-# A layer norm over the channels where these come first.
+# A layer norm over the channels, in channels-first layout.
 NORM = ["ReduceMean", "Sub", "Mul", "ReduceMean", "Add", "Sqrt", "Div", "Mul", "Add"]
 
 

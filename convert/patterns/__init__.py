@@ -1,0 +1,1 @@
+"""Layers that programs write as arithmetic, found again in the shared graph."""
