@@ -1,1 +1,1 @@
-"""What a file is, and whether it is safe to parse: sniffing, archives, pickles, protobuf, folders, outputs."""
+"""Identifies files and checks that they are safe to parse; writes outputs atomically."""

@@ -1,8 +1,8 @@
-"""The bytes of a zip archive, held against its directory: every reader has to see the same entries in it.
+"""Compares the bytes of a zip archive with its directory: every reader must see the same entries.
 
-Readers differ in where they look for the directory, in which of two entries of one name they take, and in whether
-they believe an entry's own header or the directory's. An archive that leaves them a choice shows one content to
-whoever checks it and another to whoever loads it. The layout is that of PKWARE's APPNOTE 6.3.10, section 4.3.
+Readers differ in where they look for the directory, which of two entries with one name they take, and whether they
+trust an entry's own header or the directory. An archive that exploits this shows one content to a checker and another
+to a loader. The layout is that of PKWARE's APPNOTE 6.3.10, section 4.3.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ _LOCATOR = struct.Struct("<4sLQL")
 _CENTRAL = struct.Struct("<4s6H3L5H2L")
 _LOCAL = struct.Struct("<4s5H3L2H")
 _FOUND_LATER = 1 << 3
-"""Flag of an entry whose checksum and sizes stand behind its data."""
+"""Flag of an entry whose checksum and sizes follow its data."""
 _ZIP64 = 1
-"""Id of the extra field with sizes of 8 bytes."""
+"""Id of the extra field with 8-byte sizes."""
 _UNICODE_PATH = 0x7075
-"""Id of the extra field with another name for the entry, which some readers take."""
+"""Id of the extra field with a second name for the entry, which some readers use."""
 _DIRECTORY = 0x10
-"""Of an entry's external attributes: PyTorch reads nothing for such an entry, and leaves the memory as it was."""
+"""Flag in an entry's external attributes: PyTorch reads nothing for such an entry, and leaves its memory
+uninitialized.
+"""
 _CHUNK = 16 << 20
 
 HINT = "no framework writes such a file: do not use it"
@@ -42,15 +44,18 @@ Content: TypeAlias = "mmap.mmap | bytes"
 
 
 class _Broken(Exception):
-    """What is wrong with the layout, in words."""
+    """A layout error of the archive, with its description."""
 
 
 def check_layout(archive: zipfile.ZipFile) -> None:
-    """Hold the bytes of an archive that `zipfile` has opened against the directory that it found.
+    """Compare the bytes of an open archive with the directory that `zipfile` found.
 
-    Raises `UnsafeInput` unless there is one directory, at the place that the end record names and ending where that
-    begins, each entry's own header says what the directory says, entries follow one another without gaps that hold
-    data, and no two names are the same without regard to case.
+    Raises `UnsafeInput` unless all of these hold:
+
+    - there is one directory, at the place that the end record names, and it ends where that record begins
+    - each entry's own header agrees with the directory
+    - entries follow one another without gaps that hold data
+    - no two names are equal when case is ignored
     """
     _check_names(archive)
     with _content(archive) as content:
@@ -60,12 +65,12 @@ def check_layout(archive: zipfile.ZipFile) -> None:
             _check_entries(content, archive)
         except (_Broken, struct.error) as error:
             name = archive.filename or "the archive inside of it"
-            raise UnsafeInput(f"{name} is an archive that readers take differently: {error}", hint=HINT) from None
+            raise UnsafeInput(f"{name} is an archive that readers interpret differently: {error}", hint=HINT) from None
 
 
 @contextmanager
 def _content(archive: zipfile.ZipFile) -> Iterator[Content]:
-    """The bytes of an archive, of a file or in memory."""
+    """Yield the bytes of an archive in a file or in memory."""
     if isinstance(archive.fp, io.BytesIO):
         yield archive.fp.getvalue()
         return
@@ -75,10 +80,10 @@ def _content(archive: zipfile.ZipFile) -> Iterator[Content]:
 
 
 def check_checksums(path: Path) -> bool:
-    """Compare the content of every entry with its CRC-32; False where the archive was written without checksums.
+    """Compare the content of every entry with its CRC-32; return False if the archive was written without checksums.
 
-    PyTorch can be told to write zeros (`torch.serialization.set_crc32_options(False)`). Raises `BadInput` for a
-    content that has changed since it was written.
+    PyTorch can be configured to write zeros (`torch.serialization.set_crc32_options(False)`). Raises `BadInput` for
+    content that changed since it was written.
     """
     with zipfile.ZipFile(path) as archive:
         entries = [e for e in archive.infolist() if e.file_size]
@@ -137,7 +142,7 @@ def _check_names(archive: zipfile.ZipFile) -> None:
 
 
 def _check_end(content: Content, archive: zipfile.ZipFile) -> int:
-    """Where the directory has to end, by the records behind it."""
+    """Return where the directory must end, according to the records after it."""
     place = len(content) - _END.size
     if place < 0 or content[place : place + 4] != b"PK\x05\x06":
         raise _Broken("there is something behind the record that ends it")
@@ -213,7 +218,7 @@ def _check_entries(content: Content, archive: zipfile.ZipFile) -> None:
 
 
 def _encoded(entry: zipfile.ZipInfo) -> bytes:
-    """The name as it stands in the file: UTF-8 by its flag, else the code page that `zipfile` assumes."""
+    """Return the name as stored in the file: UTF-8 if its flag is set, else the code page that `zipfile` assumes."""
     return entry.orig_filename.encode("utf-8" if entry.flag_bits & 0x800 else "cp437")
 
 
@@ -225,7 +230,7 @@ def _check_gap(content: Content, place: int, start: int) -> None:
 
 
 def _sizes(extra: bytes, packed: int, size: int) -> tuple[int, int]:
-    """Packed and unpacked size of an entry's own header; those of 8 bytes, unpacked first, where it refers to them."""
+    """Return packed and unpacked size from an entry's own header, or its 8-byte sizes if it refers to them."""
     for kind, data in _extra_fields(extra):
         if kind == _ZIP64:
             wide: Iterator[int] = (n for (n,) in struct.iter_unpack("<Q", data[: len(data) // 8 * 8]))
@@ -243,7 +248,10 @@ def _extra_fields(extra: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _descriptor_length(data: bytes, directory: tuple[int, int, int], name: str) -> int:
-    """Bytes of the checksum and sizes behind an entry's data, with sizes of 4 or 8 bytes and a signature or none."""
+    """Return the length of the checksum and sizes after an entry's data.
+
+    The sizes have 4 or 8 bytes, and the signature is optional. Raises `_Broken` for other values than the directory's.
+    """
     for signature in (b"PK\x07\x08", b""):
         for form in ("<3L", "<L2Q"):
             body = data[len(signature) :][: struct.calcsize(form)]

@@ -1,6 +1,6 @@
-"""The names that entries of PyTorch's and Keras's archives have: an entry of another name is there for other reasons.
+"""The names of entries in PyTorch's and Keras's archives; an entry with another name is suspicious.
 
-PyTorch finds entries without regard to case, so that `code/A.PY` is code as well: names are taken as they are written.
+PyTorch finds entries without regard to case, so that `code/A.PY` is code, too. Names are compared as they are written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PATH = rf"{_NAME}(/{_NAME})*"
 _PYTORCH = (
     r"(data|constants|attributes|bytecode|traced_inputs|mobile_debug_handles|callstack_debug_map)\.pkl",
     r"(data|constants|attributes|traced_inputs|tensors)/\d+",
-    r"constants/\d+\.storage",  # of the lite interpreter, PyTorch 1.8 to 1.11
+    r"constants/\d+\.storage",  # from the lite interpreter, PyTorch 1.8 to 1.11
     r"(version|byteorder|archive_format|archive_version|\.format_version|\.storage_alignment)",
     r"\.data/(version|serialization_id|extern_modules|python_version)",
     r"code/([\w$<>-]+/)*[\w$<>-]+\.py(\.debug_pkl)?",
@@ -28,7 +28,9 @@ _PYTORCH = (
     rf"(extra|extra_files|xl_model_weights)/{_PATH}",
     r"serialized_(exported_program\.json|state_dict\.(pt|json)|constants\.(pt|json)|example_inputs\.pt)",
 )
-"""Of `torch.save`, `torch.jit.save` and `torch.export.save` from 1.4 on; `model.json` and code in folders is older."""
+"""Names that `torch.save`, `torch.jit.save` and `torch.export.save` write since 1.4; `model.json` and code in
+folders are older.
+"""
 
 _KERAS = (
     r"(metadata|config)\.json",
@@ -42,9 +44,9 @@ FORMS = {"pytorch": re.compile("|".join(f"(?:{p})" for p in _PYTORCH), re.ASCII)
 
 
 def check_names(archive: zipfile.ZipFile, names: Iterable[str], writer: str) -> None:
-    """Raises `UnsafeInput` for an entry that `writer` ("pytorch" or "keras") has no name of that form for.
+    """Raise `UnsafeInput` for an entry whose name `writer` ("pytorch" or "keras") never writes.
 
-    names: those of the entries, without the folder that holds everything.
+    `names` are the names of the entries without the common top folder.
     """
     if writer == "pytorch":
         check_root(archive)
@@ -55,11 +57,11 @@ def check_names(archive: zipfile.ZipFile, names: Iterable[str], writer: str) -> 
 
 
 def check_root(archive: zipfile.ZipFile) -> None:
-    """Refuse an archive of PyTorch's in which this project would look in another folder than PyTorch does.
+    """Reject a PyTorch archive in which this project would look in another folder than PyTorch does.
 
-    PyTorch takes the folder of the first entry for the one that holds everything, and what lies elsewhere is not there
-    for it (`PyTorchStreamReader::init` in caffe2/serialize/inline_container.cc). Exported programs of PyTorch 2.1 to
-    2.6 have no folder, and PyTorch reads them as Python does. Raises `UnsafeInput`.
+    PyTorch uses the folder of the first entry as the root, and ignores everything else (`PyTorchStreamReader::init` in
+    caffe2/serialize/inline_container.cc). Exported programs of PyTorch 2.1 to 2.6 have no folder, and PyTorch reads
+    them as Python does. Raises `UnsafeInput`.
     """
     first, root = next(iter(archive.namelist()), ""), record_root(archive)
     if "/" in first and not root:

@@ -1,4 +1,4 @@
-"""Zip archives, opened with care: no entry may escape, hide behind another or blow up."""
+"""Opens zip archives safely: no entry may escape, hide behind another one or be a bomb."""
 
 from __future__ import annotations
 
@@ -17,16 +17,21 @@ from convert.files.archive_layout import HINT, check_layout
 
 BROKEN = (zipfile.BadZipFile, struct.error, zlib.error, ValueError, LookupError, OverflowError, EOFError,
           NotImplementedError, RuntimeError)  # fmt: skip
-"""What Python raises where an archive, or what is packed in it, is damaged."""
+"""Exceptions that Python raises for a damaged archive, or damaged content in one."""
 
 
 def is_zip(head: bytes) -> bool:
-    """Whether a file that begins with `head` (4 bytes) is a zip archive. Archives with something before are not."""
+    """Return whether a file that begins with `head` (4 bytes) is a zip archive; archives with data before the first
+    entry are excluded.
+    """
     return head in (b"PK\x03\x04", b"PK\x05\x06")
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
-    """The zip archive at `path`, checked by `check_archive`; use it in a `with`. Raises `BadInput` if it is broken."""
+    """Return the zip archive at `path`, checked by `check_archive`; use it in a `with`.
+
+    Raises `BadInput` if it is broken.
+    """
     try:
         archive = zipfile.ZipFile(path)
     except BROKEN as error:
@@ -44,7 +49,7 @@ def open_archive(path: Path) -> zipfile.ZipFile:
 
 
 def open_inner_archive(content: bytes, label: str) -> zipfile.ZipFile:
-    """The same for an archive that is an entry of another one, with all of its bytes."""
+    """Return the checked archive that is an entry of another archive, as `open_archive` does, from its bytes."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
     except BROKEN as error:
@@ -57,10 +62,11 @@ def open_inner_archive(content: bytes, label: str) -> zipfile.ZipFile:
 
 
 def check_archive(archive: zipfile.ZipFile) -> None:
-    """Refuse what a model has no use for and an attacker has.
+    """Reject features that no model needs but attackers use.
 
-    Raises `UnsafeInput` for entries with absolute paths, `..`, control characters or links, for bombs and for a layout
-    that readers take differently (`check_layout`); `BadInput` for encrypted ones; `ResourceLimit` for too many.
+    Raises `UnsafeInput` for absolute paths, `..` and control characters in names, for links, for bombs, and for a
+    layout that readers interpret differently (`check_layout`). Raises `BadInput` for encrypted entries and
+    `ResourceLimit` for too many entries.
     """
     entries = archive.infolist()
     name = archive.filename or "the archive"
@@ -77,16 +83,17 @@ def check_archive(archive: zipfile.ZipFile) -> None:
             raise BadInput(f"{name} is encrypted", hint="unpack it and convert what is inside")
     _check_sizes(archive, entries, name)
     check_layout(archive)
-    if not any(entry.CRC for entry in entries) and _is_pytorch(archive):  # which can be told to write none
+    # PyTorch can be configured to write no checksums
+    if not any(entry.CRC for entry in entries) and _is_pytorch(archive):
         for entry in entries:
-            entry.CRC = None  # type: ignore[assignment]  # which is how zipfile compares nothing
+            entry.CRC = None  # type: ignore[assignment]  # makes zipfile skip the comparison
 
 
 _PYTORCH = ("data.pkl", "constants.pkl", "archive_format", "serialized_exported_program.json")
 
 
 def _is_pytorch(archive: zipfile.ZipFile) -> bool:
-    """Whether an archive has what PyTorch's have: `torch.serialization.set_crc32_options` leaves checksums out."""
+    """Return whether an archive is PyTorch's, whose checksums `torch.serialization.set_crc32_options` may leave out."""
     return any(member(archive, name) is not None for name in _PYTORCH)
 
 
@@ -110,19 +117,22 @@ def _check_sizes(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], name:
 
 
 def record_root(archive: zipfile.ZipFile) -> str:
-    """The folder that holds everything in an archive of torch (`mnist_cnn/`), or "" if the entries have none."""
+    """Return the common top folder of a torch archive (`mnist_cnn/`), or "" if there is none."""
     tops = {name.split("/", 1)[0] if "/" in name else "" for name in archive.namelist()}
     return tops.pop() + "/" if len(tops) == 1 and tops != {""} else ""
 
 
 def member(archive: zipfile.ZipFile, name: str) -> str | None:
-    """The full name of the entry `name`, at the top or in the one folder that holds everything; None without it."""
+    """Return the full name of the entry `name`, at the top or in the common top folder; None if there is none."""
     full = record_root(archive) + name
     return full if full in archive.NameToInfo else None
 
 
 def read_member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
-    """The content of an entry. Raises `ResourceLimit` if it has more than `most` bytes, `BadInput` if it is corrupt."""
+    """Return the content of an entry.
+
+    Raises `ResourceLimit` if it has more than `most` bytes, and `BadInput` if it is corrupt.
+    """
     size = archive.getinfo(name).file_size
     if size > most:
         raise ResourceLimit(f"{name} in {archive.filename} has {size:,} bytes; no more than {most:,} are read")
@@ -136,7 +146,10 @@ def read_member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
 
 
 def read_members(archive: zipfile.ZipFile, end: str, most: int, what: str) -> dict[str, bytes]:
-    """The entries whose names end so, in capitals too. Raises `ResourceLimit` for more than `most` bytes together."""
+    """Return the entries whose names end with `end`, in any case.
+
+    Raises `ResourceLimit` if they have more than `most` bytes in total.
+    """
     names = [name for name in archive.namelist() if name.casefold().endswith(end)]
     size = sum(archive.getinfo(name).file_size for name in names)
     if size > most:

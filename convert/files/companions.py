@@ -1,4 +1,4 @@
-"""Files that runtimes look for beside a model: configuration, tokenizer and such of a Hugging Face folder."""
+"""Copies files that runtimes expect beside a model, such as a Hugging Face configuration and tokenizer."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from pathlib import Path
 from convert import limits
 from convert.errors import ConvertError, ResourceLimit
 from convert.files.output import atomic_replacement
-from convert.report import Report
+from convert.outcome.report import Report
 
 _NAMES = ("model", "encoder_model", "decoder_model", "decoder_with_past_model")
 
 
 def copy_companions(files: Mapping[str, Path], place: Path, report: Report) -> None:
-    """Copy `files` beside an artefact called `model`, or by the name of a part, and note which; none is replaced.
+    """Copy `files` beside the artefact `place`, and add notes; no existing file is replaced.
 
-    So is one called that runtimes find by its folder. Beside any other they would be a second model's as well; they
-    are named then, with the way to have them. What is no plain file any more, or too large, is left out with a note:
-    the model is there already. `files` are by the name that the copy has, links resolved. Raises `ResourceLimit` on a
-    full disk.
+    Files are copied only if the artefact is named `model`, or like a part of one (`_NAMES`): runtimes find such an
+    artefact by its folder. Beside any other artefact, the files could belong to a second model; a note then names them,
+    and the output that would have them copied. A file that is no longer a plain file, or is too large, is left out with
+    a note, because the model is already in place. `files` maps the name of each copy to its source, with links
+    resolved. Raises `ResourceLimit` on a full disk.
     """
     if not files:
         return
@@ -59,7 +60,8 @@ def copy_companions(files: Mapping[str, Path], place: Path, report: Report) -> N
         report.note(f"copied beside the model: {', '.join(copied)}", code="companions-copied")
     if kept:
         report.note(
-            f"beside the model there are others already, which were left: {', '.join(kept)}", code="companions-missing"
+            f"not copied, because the folder has other files of these names: {', '.join(kept)}",
+            code="companions-missing",
         )
     if left:
         report.note(
@@ -69,9 +71,9 @@ def copy_companions(files: Mapping[str, Path], place: Path, report: Report) -> N
 
 
 def keep_present(new: Path, folder: Path, stems: Iterable[str], report: Report) -> None:
-    """Of files in `new` that are no part of an artefact with one of the stems, leave out those that `folder` has.
+    """Remove files from `new` that `folder` has already, unless they belong to an artefact with one of the `stems`.
 
-    They are noted where they are others than those.
+    A note lists those that differ.
     """
     own, kept = tuple(f"{stem}." for stem in stems), []
     for file in sorted(new.iterdir()):
@@ -83,12 +85,16 @@ def keep_present(new: Path, folder: Path, stems: Iterable[str], report: Report) 
         file.unlink()
     if kept:
         report.note(
-            f"beside the model there are others already, which were left: {', '.join(kept)}", code="companions-missing"
+            f"not copied, because the folder has other files of these names: {', '.join(kept)}",
+            code="companions-missing",
         )
 
 
 def _content(file: Path, most: int) -> bytes | None:
-    """What a plain file of `most` bytes or fewer holds; None for any other, and for a link that came meanwhile."""
+    """Return the content of a plain file of at most `most` bytes.
+
+    Returns None for anything else, also if a link replaced the file.
+    """
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(descriptor, "rb") as stream:

@@ -1,4 +1,4 @@
-"""JSON of a file, parsed once its values are counted: a few bytes of it become a hundred in memory."""
+"""Parses JSON of a file after counting its values, because a few bytes of text become a hundred bytes in memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from convert.errors import ResourceLimit
 
 
 def parse_json(text: bytes | str, label: str) -> Any:
-    """The value of a JSON text. Raises `ResourceLimit` for one of too many values, ValueError for what is no JSON.
+    """Return the value of a JSON text.
 
-    Values stand behind a comma or the beginning of a list or of an object; signs within strings count as well.
+    Values are counted by commas and opening brackets; those in strings count, too. Raises `ResourceLimit` for too many
+    values, and ValueError for invalid JSON.
     """
     signs = (b",", b"[", b"{") if isinstance(text, bytes) else (",", "[", "{")
     count = sum(map(text.count, signs))  # type: ignore[arg-type]

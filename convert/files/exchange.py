@@ -1,4 +1,4 @@
-"""Renames that replace a whole folder, or nothing, in one step (Linux), and what takes their place elsewhere."""
+"""Renames that replace a whole folder, or nothing, in one step (Linux), with fallbacks for other systems."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _NO_REPLACE, _EXCHANGE = 1, 2
 """Flags of renameat2(2)."""
 
 _CANNOT = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
-"""What kernels and file systems say that do not have it."""
+"""Errors of kernels and file systems that do not support the call."""
 
 
 def rename_new(new: Path, place: Path) -> None:
-    """Move `new` to `place`. Raises `FileExistsError` where something is there, which stays as it is."""
+    """Move `new` to `place`. Raises `FileExistsError` if something exists there, which is left unchanged."""
     if not _renameat2(new, place, _NO_REPLACE):
         if os.path.lexists(place):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(place))
@@ -25,10 +25,10 @@ def rename_new(new: Path, place: Path) -> None:
 
 
 def rename_over(new: Path, place: Path, aside: Path) -> None:
-    """Move `new` to `place`, and what is there to `new` or `aside`.
+    """Move `new` to `place`, and the old content of `place` to `new` or `aside`.
 
-    At every moment the old or the new one is in its place. Where the system cannot exchange two names the old one
-    steps aside first, to `aside`, from where `restore` brings it back.
+    At every moment, the old or the new content is in place. If the system cannot exchange two names, the old content is
+    moved to `aside` first, from where `undo` (`replacement.py`) brings it back.
     """
     if not os.path.lexists(place):
         os.rename(new, place)
@@ -48,7 +48,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _renameat2(old: Path, new: Path, flag: int) -> bool:
-    """True if done, False if that cannot be done here. Raises `OSError` if it failed."""
+    """Return True if the call succeeded, False if it is unsupported here. Raises `OSError` if it failed."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
     if call is None:
         return False

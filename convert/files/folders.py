@@ -1,4 +1,4 @@
-"""What kind of model a folder is, told from the files in it."""
+"""Identifies the kind of model in a folder by the files in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from convert.files.counted_json import parse_json
 
 _WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin", "pytorch_model*.bin.index.json")
 _CONFIGS = ("config.json", "config.*.json", "generation_config.json", "adapter_config.json")
-"""What transformers reads besides weights."""
+"""Files that transformers reads in addition to weights."""
 _CHECKPOINT = re.compile(r"\.(meta|index|data-\d{5}-of-\d{5})$")
 _SHARD = re.compile(r"-\d{5}-of-\d{5}\.(safetensors|bin)$")
 _OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "rust_model.ot", "*.gguf")
@@ -23,9 +23,9 @@ _MODELS = (".onnx", ".pt", ".pth", ".pt2", ".ptl", ".pb", ".h5", ".keras", ".tfl
 
 
 def folder_kind(path: Path) -> str:
-    """The kind (a key of `sniff.KINDS`) of a folder.
+    """Return the kind of a folder (a key of `sniff.KINDS`).
 
-    Raises `BadInput` with what was found in it if it is no model, `UnsafeInput` if a link in it leaves it.
+    Raises `BadInput` with a description of its content if it is no model, and `UnsafeInput` if a link in it leaves it.
     """
     names = _file_names(path)
     if not names:
@@ -59,33 +59,30 @@ def folder_kind(path: Path) -> str:
 
 
 def listed_names(path: Path) -> str:
-    """The first names in a folder, for messages."""
+    """Return the first names in a folder, for messages."""
     names = sorted(_file_names(path))
     more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
     return (", ".join(names[:8]) + more) if names else "nothing"
 
 
 def _variables(path: Path) -> list[str]:
-    """The files of a SavedModel's checkpoint, relative to its folder; links to nowhere are among them."""
+    """Return the files of a SavedModel's checkpoint, relative to its folder, including dangling links."""
     folder = path / "variables"
     found = sorted(_file_names(folder)) if folder.is_dir() else []
     return [f"variables/{name}" for name in found if not (folder / name).is_dir()]
 
 
 def _assets(path: Path) -> list[str]:
-    """The files and folders that a SavedModel brings for its tables, and what TensorFlow reads beside its graph.
-
-    They are relative to its folder.
-    """
+    """Return a SavedModel's assets, and the files that TensorFlow reads beside its graph, relative to its folder."""
     beside = [path / "fingerprint.pb", path / "debug", path / "debug" / "saved_model_debug_info.pb"]
     return sorted(str(found.relative_to(path)) for found in [path / "assets", *paths_in(path / "assets"), *beside])
 
 
 def paths_in(folder: Path) -> list[Path]:
-    """Every file and folder below a folder, whose links are not followed; of what is no folder nothing.
+    """Return every file and folder below a folder, without following links; [] if it is no folder.
 
-    Raises `BadInput` for more of them than a model has, or deeper ones: Python's own ways through a tree call
-    themselves for each floor, and the name of each is resolved floor by floor.
+    Raises `BadInput` for more entries or levels than a model has: Python's own functions recurse for each level, and
+    resolve each name level by level.
     """
     found: list[Path] = []
     pending = [(folder, 0)] if folder.is_dir() else []
@@ -106,7 +103,7 @@ def paths_in(folder: Path) -> list[Path]:
 
 
 def _check_message(file: Path, expected: str) -> None:
-    """Raise `BadInput` where a protobuf file is truncated or holds another known message."""
+    """Raise `BadInput` if a protobuf file is truncated or holds another known message."""
     try:
         found = protobuf_wire.message_in(file)
     except BadInput as error:
@@ -120,7 +117,7 @@ def _file_names(path: Path) -> set[str]:
     with os.scandir(path) as entries:
         for entry in entries:
             names.add(entry.name)
-            if len(names) > limits.FOLDER_ENTRIES:  # what nobody has looked at might lead anywhere
+            if len(names) > limits.FOLDER_ENTRIES:  # entries that nobody checked might link anywhere
                 text = f"{path} has more than {limits.FOLDER_ENTRIES:,} entries, which no model has"
                 raise BadInput(text, hint="name the model's own file or folder in it")
     return names
@@ -140,7 +137,7 @@ def _hugging_face(path: Path, names: set[str]) -> str:
         if converted:
             hint = f"give one of the models in it: {path / converted[0]} (its source with --part, where it is a part)"
         raise BadInput(f"{path} has a config.json, but no PyTorch weights; {found}", hint=hint)
-    # The hub's cache holds links into its folder of blobs: models--org--name/snapshots/<revision>/config.json
+    # The hub's cache contains links into its folder of blobs: models--org--name/snapshots/<revision>/config.json
     root = path.parent.parent if path.absolute().parent.name == "snapshots" else path
     check_files(path, root, ["config.json", *weights])
     configs = sorted(name for name in names if _matches_any(name, _CONFIGS))
@@ -168,7 +165,7 @@ def _hugging_face(path: Path, names: set[str]) -> str:
 
 
 def _shards_at_hand(path: Path, index: str) -> list[str]:
-    """The files that the index in a folder names. Raises `BadInput` where some are not there."""
+    """Return the files that the index in a folder names. Raises `BadInput` if some are missing."""
     names = shards(path / index)
     missing = [name for name in names if not os.path.lexists(path / name)]
     if missing:
@@ -182,7 +179,7 @@ def _shards_at_hand(path: Path, index: str) -> list[str]:
 
 
 def _check_whole(path: Path, weights: list[str]) -> None:
-    """Raise `BadInput` where there are nothing but files of an index, and no index says what is in them."""
+    """Raise `BadInput` if all weight files are numbered shards, and no index describes them."""
     numbered = [name for name in weights if _SHARD.search(name)]
     if numbered == weights:
         first = numbered[0]
@@ -194,9 +191,9 @@ def _check_whole(path: Path, weights: list[str]) -> None:
 
 
 def shards(index: Path) -> list[str]:
-    """The files that an index of a Hugging Face folder names, sorted.
+    """Return the files that an index of a Hugging Face folder names, sorted.
 
-    Raises `BadInput` if it is no index, `UnsafeInput` if it names a file by a path that leaves the folder.
+    Raises `BadInput` if it is no index, and `UnsafeInput` if it names a file outside the folder.
     """
     try:
         with index.open("rb") as file:
@@ -218,12 +215,12 @@ def shards(index: Path) -> list[str]:
 
 
 def real_path(path: Path) -> Path:
-    """Where a path leads, links followed; of links in a circle one of them: `Path.resolve` raises RuntimeError."""
+    """Return a path with links followed. Circular links lead to one of them; `Path.resolve` raises RuntimeError."""
     return Path(os.path.realpath(path))
 
 
 def _check_links(path: Path, root: Path, names: list[str]) -> None:
-    """Raise `UnsafeInput` where a file or folder is a link out of `root`, `BadInput` where it is one in a circle."""
+    """Raise `UnsafeInput` if a file or folder is a link out of `root`, and `BadInput` for circular links."""
     inside = root.resolve()
     for name in names:
         file = path / name
@@ -239,7 +236,7 @@ def _check_links(path: Path, root: Path, names: list[str]) -> None:
 
 
 def _check_kinds(path: Path, names: list[str]) -> None:
-    """Raise `BadInput` where something that is there is a pipe, a socket or a device, which may be read for ever."""
+    """Raise `BadInput` for an existing pipe, socket or device, from which reading may never end."""
     for name in names:
         file = path / name
         if file.exists() and not (file.is_file() or file.is_dir()):
@@ -247,7 +244,7 @@ def _check_kinds(path: Path, names: list[str]) -> None:
 
 
 def check_files(path: Path, root: Path, names: list[str]) -> None:
-    """Raise `BadInput` where a file is empty or a Git-LFS pointer, `UnsafeInput` where it is a link out of `root`."""
+    """Raise `BadInput` for an empty file or a Git-LFS pointer, and `UnsafeInput` for a link out of `root`."""
     for name in names:
         file = path / name
         _check_links(path, root, [name])
@@ -261,18 +258,23 @@ def check_files(path: Path, root: Path, names: list[str]) -> None:
 
 
 _MARKS = ("saved_model.pb", "config.json", "init_net.pb")
-"""Files that show a folder to be a model."""
+"""Files that show that a folder is a model."""
 
 
 def _no_model_error(path: Path, names: set[str]) -> BadInput:
-    """The error for a folder that is of no kind."""
+    """Return the error for a folder of no known kind."""
     if "model_index.json" in names:
         return BadInput(f"{path} is a pipeline of several models", hint="name the folder of one of them: unet, vae …")
-    if any(name.endswith(".index") for name in names):
+    if "adapter_config.json" in names:
         return BadInput(
-            f"{path} holds a TensorFlow checkpoint, which has weights and no graph",
-            hint="convert the SavedModel or Keras file, or a TensorFlow 1 checkpoint with its .meta file",
+            f"{path} holds an adapter, which belongs to a model that is not in the folder",
+            hint="load both with peft, merge them (merge_and_unload), and save the result",
         )
+    if any(name.endswith(".index") for name in names):
+        hint = "convert the SavedModel or Keras file, or a TensorFlow 1 checkpoint with its .meta file"
+        if (path.resolve().parent / "saved_model.pb").is_file():
+            hint = f"these are the weights of a SavedModel: name the folder {path.parent}"
+        return BadInput(f"{path} holds a TensorFlow checkpoint, which has weights and no graph", hint=hint)
     if "init_net.pb" in names or "predict_net.pb" in names:
         return BadInput(f"{path} has one of a Caffe2 model's nets", hint="init_net.pb and predict_net.pb are needed")
     if "Manifest.json" in names:

@@ -1,4 +1,4 @@
-"""What a file is that holds no model for us (a Git-LFS pointer, a web page, an archive …), and what to do about it."""
+"""Recognizes files that are no model for us (a Git-LFS pointer, a web page, an archive, …), and says what to do."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def check_magic(label: str, head: bytes) -> None:
 
 
 def check_text(label: str, head: bytes, size: int) -> None:
-    """Raise `BadInput` if a file that begins with `head` and has `size` bytes is text: no model is."""
+    """Raise `BadInput` if a file of `size` bytes that begins with `head` is text, which no model is."""
     text = _decode_text(head, len(head) < size)
     if text is None:
         return
@@ -88,7 +88,7 @@ def check_text(label: str, head: bytes, size: int) -> None:
 
 
 def _describe_json(text: str, whole: bool) -> tuple[str, str]:
-    """What JSON is, and what to do about it, by its outermost keys."""
+    """Return what a JSON text is, and what to do about it, by its outermost keys."""
     keys: set[str] = set(re.findall(r'"(\w+)"\s*:', text[:4096]))
     if whole:
         try:
@@ -110,7 +110,7 @@ def _describe_json(text: str, whole: bool) -> tuple[str, str]:
 
 
 def _decode_text(head: bytes, cut: bool) -> str | None:
-    """`head` as text, None if it is binary; a character may be cut at the end of a longer file."""
+    """Return `head` as text, or None if it is binary; `cut` says that the last character may be incomplete."""
     for encoding, mark in (("utf-16", b"\xff\xfe"), ("utf-16", b"\xfe\xff")):
         if head.startswith(mark):
             return head.decode(encoding, "replace")

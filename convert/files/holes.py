@@ -1,4 +1,4 @@
-"""Files with holes: what was never written reads as zeros, and a file of no bytes can be as long as a disk."""
+"""Detects sparse files: ranges that were never written read as zeros, so an empty file can be as long as a disk."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from convert.errors import BadInput
 
 
 def written_ranges(descriptor: int) -> Iterator[tuple[int, int]]:
-    """Where a file was ever written, from and to; all of it where the file system does not tell its holes."""
+    """Yield the ranges of a file that were written; the whole file if the file system does not report holes."""
     size, at = os.fstat(descriptor).st_size, 0
     while at < size:
         try:
             start = os.lseek(descriptor, at, os.SEEK_DATA)
             end = os.lseek(descriptor, start, os.SEEK_HOLE)
         except (OSError, AttributeError) as error:
-            if getattr(error, "errno", None) != errno.ENXIO:  # which says that there is no more data
+            if getattr(error, "errno", None) != errno.ENXIO:  # ENXIO means that there is no more data
                 yield at, size
             return
         yield start, end
@@ -27,7 +27,7 @@ def written_ranges(descriptor: int) -> Iterator[tuple[int, int]]:
 
 
 def check_holes(path: Path) -> None:
-    """Raise `BadInput` for a large file that is made of holes, by the measure of archives that expand."""
+    """Raise `BadInput` for a large file that consists mostly of holes; the limit is that for archives that expand."""
     size = path.stat().st_size
     if size <= limits.ARCHIVE_FREE_BYTES:
         return

@@ -1,7 +1,7 @@
-"""Holds the tensors of a file of torch.save without zip against the bytes behind its pickles.
+"""Compares the tensors of a legacy (non-zip) torch.save file with the bytes after its pickles.
 
-PyTorch allocates each storage as the pickle says, and reads into those that a list behind it names: one that the list
-leaves out shows whatever was in memory there. A tensor that reaches beyond its storage lets it grow.
+PyTorch allocates each storage as the pickle says, and fills those that a list after it names: a storage that the list
+omits contains uninitialized memory. A tensor that reaches beyond its storage makes it grow.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _LENGTH = struct.Struct("<q")
 
 
 def check_legacy_storages(path: Path) -> None:
-    """Check every pickled tensor of such a file.
+    """Check every pickled tensor of a legacy file.
 
-    Raises `UnsafeInput` where a storage is not behind the pickles, or a tensor reaches beyond its storage; `BadInput`
-    where the file is cut off.
+    Raises `UnsafeInput` if a storage is missing after the pickles, or if a tensor reaches beyond its storage, and
+    `BadInput` if the file is truncated.
     """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         try:
@@ -39,9 +39,9 @@ def check_legacy_storages(path: Path) -> None:
 
 
 def _part_error(arguments: Sequence[Any]) -> str:
-    """Why a tensor of a part of a storage reads beyond that part; empty if it does not.
+    """Return why a tensor of a part of a storage reads beyond that part; "" if it does not.
 
-    PyTorch before 0.4 wrote such parts: a name, an offset and a length behind the storage's own.
+    PyTorch before 0.4 wrote such parts: a name, an offset and a length after the storage's own.
     """
     _, kind, _, device, length, part = (*arguments[0].items, None)[:6]
     if part is None:
@@ -54,7 +54,10 @@ def _part_error(arguments: Sequence[Any]) -> str:
 
 
 def _storage_sizes(content: mmap.mmap, pickle: Pickle, keys: list[Any], path: Path) -> dict[Any, int]:
-    """Bytes of each storage, which lie behind the pickles in the order of the keys, each with its length before it."""
+    """Return the size of each storage in bytes.
+
+    Storages follow the pickles in the order of the keys, each preceded by its length.
+    """
     units: dict[Any, int] = {}
     for storage in pickle.storages:
         kind, key = (*storage.items[1:3], None, None)[:2]

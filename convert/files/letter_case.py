@@ -1,28 +1,54 @@
-"""Which names are one file: on some file systems, macOS's and Windows', the case of letters makes no difference."""
+"""Detects names of the same file: some file systems (macOS, Windows) ignore the case of letters."""
 
 from __future__ import annotations
 
 import os
 import unicodedata
+from itertools import islice
 from pathlib import Path
+
+_ENTRIES = 100
+"""How many entries of a folder are examined for one whose name has letters."""
 
 
 def counts_case(folder: Path) -> bool:
-    """Whether names that differ by the case of letters alone are two files there.
+    """Return whether names in `folder` that differ only in case are two files.
 
-    It is asked of the nearest folder of the path that is there and has letters in its name; nothing is written.
+    Tests the entries of the nearest existing folder of the path, then the names of that folder and of those above it on
+    the same disk; nothing is written. The answer is True if none of them has letters.
     """
-    for place in (folder.absolute(), *folder.absolute().parents):
-        other = place.with_name(place.name.swapcase()) if place.name else place
-        if other.name != place.name and place.exists():
-            try:
-                return not os.path.samefile(place, other)
-            except OSError:
-                return True
+    above = [place for place in (folder.absolute(), *folder.absolute().parents) if place.exists()]
+    if above and (found := _by_entries(above[0])) is not None:
+        return found
+    for place in above:
+        if os.path.ismount(place):  # its name belongs to another disk
+            break
+        if (other := place.name.swapcase()) != place.name:
+            return not _is_same(place, place.with_name(other))
     return True
 
 
+def _by_entries(folder: Path) -> bool | None:
+    """Return whether case counts by the first entry whose name has letters; None without such an entry."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in islice(entries, _ENTRIES) if os.path.exists(entry.path)]
+    except OSError:
+        return None
+    for name in names:
+        if (other := name.swapcase()) != name:
+            return other in names or not _is_same(folder / name, folder / other)
+    return None
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
 def place_of(path: Path) -> str:
-    """The whole path, alike for all names of one place (but for links)."""
+    """Return the absolute path in a form that is equal for all spellings of one place; links are not resolved."""
     place = os.path.abspath(path)
     return place if counts_case(Path(place).parent) else unicodedata.normalize("NFC", place).casefold()

@@ -1,4 +1,4 @@
-"""What may have been meant by a path that is not there: an address, a model of a hub, standard input, a checkpoint."""
+"""Guesses what a missing path was meant to be: an address, a model of a hub, standard input, or a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from convert.files.folders import listed_names
 from convert.nearest import nearest
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+]*):/{1,2}(?=[^/])", re.IGNORECASE)
-"""The beginning of an address; `Path` makes one slash of two."""
+"""The beginning of an address; `Path` merges the two slashes."""
 
 _FETCH = {
     "http": "curl -LO", "https": "curl -LO", "ftp": "curl -LO", "s3": "aws s3 cp --recursive",
@@ -25,13 +25,16 @@ _ENDS = (
     ".onnx", ".pt", ".pth", ".pt2", ".ptl", ".pb", ".h5", ".keras", ".tflite", ".safetensors", ".bin", ".ckpt", ".py",
 )  # fmt: skip
 _MOST_NAMES = 10_000
-"""Entries of a folder that are looked at for a name that is near."""
+"""Largest number of folder entries to search for a similar name."""
 
 _LIBRARIES = ("torchvision", "timm", "transformers", "torch", "keras", "tensorflow", "diffusers")
 
 
 def missing_path_error(path: Path, *, hub: bool = True) -> BadInput:
-    """The error for a path that is not there, with what the user may have meant; hub: a model's name, too."""
+    """Return the error for a missing path, with a hint at what the user may have meant.
+
+    With `hub`, the path may also be the name of a model of the hub or of a library.
+    """
     if str(path) == "-":
         return BadInput(
             "a model is read from a file, not from standard input",
@@ -64,9 +67,9 @@ def missing_path_error(path: Path, *, hub: bool = True) -> BadInput:
 
 
 def near_path(path: Path) -> str:
-    """Return the path in the same folder that `path` was most likely meant to be, empty where none is near.
+    """Return the path in the same folder that `path` was most likely meant to be; "" if none is similar.
 
-    It has nearly the same stem, or the same stem and another suffix.
+    It has nearly the same stem, or the same stem with another suffix.
     """
     try:
         with os.scandir(path.parent) as entries:
@@ -75,9 +78,9 @@ def near_path(path: Path) -> str:
         return ""
     stem, suffix = _parts(path.name)
     by_stem: dict[str, str] = {}
-    if suffix:  # a folder is meant by its whole name only
+    if suffix:  # a folder matches by its whole name only
         names = [name for name in names if _parts(name)[1] or _parts(name)[0] == stem]
-    for name in sorted(names, key=lambda name: _parts(name)[1] != suffix):  # those with the same suffix first
+    for name in sorted(names, key=lambda name: _parts(name)[1] != suffix):  # names with the same suffix first
         by_stem.setdefault(_parts(name)[0], name)
     alike = [own for own, name in by_stem.items() if _parts(name)[1] == suffix]
     near = nearest(stem, alike) or nearest(stem, by_stem)
@@ -111,15 +114,15 @@ def _address_error(scheme: str, rest: str) -> BadInput:
 
 
 def _hub_error(answer: str, repository: str) -> BadInput:
-    folder = repository.rpartition("/")[2]
+    folder = repository.partition("@")[0].rpartition("/")[2]
     return BadInput(
-        f"{answer} is a model of the Hugging Face hub, and nothing is fetched from there",
-        hint=f"get it first, then name the folder: hf download {repository} --local-dir {folder} && convert {folder} …",
+        f"{answer} is a model of the Hugging Face hub, and nothing is fetched without --download",
+        hint=f"convert hf://{repository} --download …, which puts it into the folder {folder}",
     )
 
 
 def _hub_hint(path: Path) -> str:
-    """What to do where the name may be that of a model on a hub or in a library; empty where it is that of a file."""
+    """Return what to do if the name may be a model of a hub or a library; "" if it looks like a file name."""
     text = str(path)
     if text.partition(".")[0] in _LIBRARIES and text.count(".") and "/" not in text:
         return "build the model and save it in Python (torch.save(model, 'model.pt')), or call convert.convert there"
@@ -130,12 +133,12 @@ def _hub_hint(path: Path) -> str:
             return ""
         folder = path.name
         return (
-            f"a model of the Hugging Face hub is fetched first: hf download {text} --local-dir {folder} "
-            f"&& convert {folder} …"
+            f"a model of the Hugging Face hub is fetched into the folder {folder} by: convert hf://{text} --download …"
         )
     if "." in text:
         return ""
     return (
         f"a model of timm or torchvision is built and saved first (torch.save(model, '{text}.pt')), one of the Hugging "
-        f"Face hub fetched (hf download {text} --local-dir {text}); in this folder there is {listed_names(Path())}"
+        f"Face hub is fetched by its whole name (convert hf://ORG/{text} --download …); in this folder there is "
+        f"{listed_names(Path())}"
     )

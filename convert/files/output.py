@@ -23,19 +23,26 @@ _WRONG_PLACE = (
 
 @contextmanager
 def atomic_replacement(destination: Path, *, force: bool, read: Sequence[Path] = ()) -> Iterator[Path]:
-    """Yield a temporary path beside `destination`; on success it takes `destination`'s place.
+    """Context manager: yield a temporary path beside `destination`; on success it replaces `destination`.
 
-    The path is inside a hidden folder, so that a format may write a file or a folder, and companions (ONNX external
-    data) beside it: these move along. Raises `UsageError` if `destination` exists and `force` is not set, before
-    anything is written or because it came meanwhile; with `force` if it is another than before; while another process
-    writes there; and for a companion that is one of the files `read` or would replace what is no part of the old
-    artefact. Raises `ResourceLimit` on a full disk. On any error what was on disk stays as it was. A process that is
-    killed leaves the hidden folder, which `discard_unfinished` removes.
+    The path is inside a hidden folder. A format may write a file or a folder there, and companions beside it (ONNX
+    external data), which are moved, too. On any error the disk stays as it was. A killed process leaves the hidden
+    folder, which `discard_unfinished` removes.
+
+    Raises `UsageError` if:
+
+    - `destination` exists without `force`, already before the write or created meanwhile
+    - `destination` changed meanwhile, with `force`
+    - another process writes there
+    - a companion is one of the files `read`, or would replace a file that is no part of the old artefact
+
+    Raises `ResourceLimit` on a full disk.
     """
     if destination.exists() and not force:
         raise _exists(destination)
     made: list[Path] = []
-    with temporary_folder_at(folder_for(destination)):  # from before it is made until it is removed
+    # covers the time from before the folder is made until it is removed
+    with temporary_folder_at(folder_for(destination)):
         try:
             _make_parents(destination.parent, made)
             folder, descriptor = take_folder(destination)
@@ -60,9 +67,9 @@ def atomic_replacement(destination: Path, *, force: bool, read: Sequence[Path] =
 
 
 def discard_unfinished(destination: Path, *, just_killed: bool = False) -> None:
-    """Remove what processes that were killed while they wrote beside `destination` have left there.
+    """Remove what killed processes left while they wrote beside `destination`.
 
-    What they had moved aside and not replaced yet is put back. just_killed: the one that wrote there may be dying yet.
+    Files that they moved aside and did not replace are put back. `just_killed` says that the writer may still be dying.
     """
     if just_killed:
         discard_folder(folder_for(destination), just_killed=True)
@@ -70,7 +77,7 @@ def discard_unfinished(destination: Path, *, just_killed: bool = False) -> None:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder."""
+    """Return the bytes of a file, or of all files in a folder."""
     if path.is_dir():
         return sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
     return path.stat().st_size
@@ -82,10 +89,11 @@ def _fsync(path: Path) -> None:
 
 
 def _put_in_place(folder: Path, destination: Path, force: bool, read: Sequence[Path]) -> None:
-    """Rename what is complete: companions first, which are harmless without their artefact, as it is not without them.
+    """Rename the complete files to their places, companions before the artefact.
 
-    Companions that replace others must not lie beside the old artefact for a moment: all of the old steps aside. After
-    an error or a kill all of it is undone, now or by who sweeps.
+    Companions without their artefact do no harm, while an artefact without its companions is broken. New companions
+    must never lie beside the old artefact, so all old files are moved aside first. After an error or a kill everything
+    is undone, here or by a later sweep.
     """
     parent, old = destination.parent, folder / OLD
     written = sorted((folder / NEW).iterdir(), key=lambda p: p.name == destination.name)
@@ -122,11 +130,11 @@ def _exists(path: Path) -> UsageError:
 
 
 def _changed(path: Path) -> UsageError:
-    return UsageError(f"{path} has changed meanwhile, and was left so", hint="give another -o, or run it again")
+    return UsageError(f"{path} has changed meanwhile, and was not replaced", hint="give another -o, or run it again")
 
 
 def _make_parents(folder: Path, made: list[Path]) -> None:
-    """Make a folder and those around it; those that were not there are added to `made`, outermost first."""
+    """Make a folder and its missing parents, and append those to `made`, outermost first."""
     missing = [p for p in (folder, *folder.parents) if not p.exists()]
     for path in reversed(missing):
         path.mkdir(exist_ok=True)
@@ -140,7 +148,7 @@ def _remove_empty(folders: Sequence[Path]) -> None:
 
 
 def _fsync_folder(folder: Path) -> None:
-    with suppress(OSError):  # not every file system can
+    with suppress(OSError):  # not every file system supports it
         _fsync_one(folder)
 
 
@@ -154,7 +162,7 @@ def _fsync_one(path: Path) -> None:
 
 def _disk_error(error: Exception, destination: Path) -> ConvertError | None:
     number = error.errno if isinstance(error, OSError) else None
-    # Libraries that write files outside Python (HDF5, TensorFlow) tell of the system's error in their text alone.
+    # Libraries that write files outside Python (HDF5, TensorFlow) report the system's error only in their text.
     if number == errno.EFBIG or os.strerror(errno.EFBIG) in str(error):
         return ResourceLimit(
             f"{destination} is larger than files may be here, and could not be written; nothing was changed",

@@ -1,4 +1,4 @@
-"""Where an output may be written: not over, in or around what is read, and only over models."""
+"""Checks where an output may be written: not over, in or around inputs, and only over models."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _KEEP = f"{_ELSEWHERE}, or remove it yourself"
 _HEAD = 4096
 
 _MESSAGES = (("saved_model.pb", "SavedModel"), ("predict_net.pb", "Caffe2 NetDef"))
-"""What files of folders hold: who only asks for the kind of a folder lets a message of no known form pass."""
+"""Messages expected in files of folders; `sniff` accepts unknown messages in a folder."""
 
 
 def check_apart(destination: Path, read: Iterable[Path], hint: str = _ELSEWHERE) -> None:
-    """Raises `UsageError` where `destination` is one of the files and folders that are read, in one, or around one.
+    """Raise `UsageError` if `destination` is one of the files and folders in `read`, or lies in or around one.
 
-    Links and other names of the same place (mounts, file systems without case) make no difference.
+    Links and other names of the same place (mounts, case-insensitive file systems) are resolved.
     """
     for path in read:
         ours, theirs = Path(os.path.realpath(destination)), Path(os.path.realpath(path))
@@ -47,11 +47,11 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def check_replaceable(destination: Path, forms: Sequence[Format]) -> None:
-    """Raises `UsageError` for what --force would destroy although no format of `forms` is written so, devices first.
+    """Raise `UsageError` for anything that --force would destroy and that is no model in one of `forms`.
 
-    A file is replaced if it is empty, or by its content of a kind that a format has. A folder is if all files in it are
-    such as one format's folder holds, with those that such a folder never lacks, and it is of that kind. Of a kind that
-    only its writer can tell, as a plugin's may be, the names are all there is.
+    A file may be replaced if it is empty, or if its content is of a kind that a format has. A folder may be replaced if
+    its content is of one format's kind, all its files belong to that format, and no required one is missing. For a kind
+    that only its writer can recognize, such as a plugin's, the names decide.
     """
     if destination.exists() and not (destination.is_file() or destination.is_dir()):
         raise UsageError(f"{destination} is a device, a pipe or a socket, and no place for a model", hint=_ELSEWHERE)
@@ -68,7 +68,7 @@ def check_replaceable(destination: Path, forms: Sequence[Format]) -> None:
         raise UsageError(f"{destination} is not a model that is whole, and --force would destroy it: {why}", hint=_KEEP)
     if kind not in {form.kind for form in forms}:
         what = KINDS.get(kind, kind)
-        raise UsageError(f"{destination} is none of what is written here, and --force would destroy it: {what}",
+        raise UsageError(f"{destination} is in no format that is written here, and --force would destroy it: {what}",
                          hint=_KEEP)  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def _has_place(folder: Path, file: str, form: Format) -> bool:
 
 
 def _is_artefact(folder: Path, form: Format) -> bool:
-    """Whether the content of a folder whose files have the right names is that of a format."""
+    """Return whether a folder, whose files have the names of a format, also has that format's content."""
     for name, mark in form.marks:
         if (folder / name).exists():
             with (folder / name).open("rb") as file:
@@ -108,10 +108,10 @@ def _is_artefact(folder: Path, form: Format) -> bool:
 
 
 def check_belongs(companions: Iterable[Path], models: Sequence[Path]) -> None:
-    """Raises `UsageError` for a file that would be replaced beside a model, and is no part of the model that is there.
+    """Raise `UsageError` for a file that would be replaced beside a model and does not belong to the old model.
 
-    Part of it are weights (`x.onnx.data`) that are called after it and that it names. `models` are those that are
-    replaced themselves.
+    Weights (`x.onnx.data`) that are named after the old model, and that the model names, belong to it. `models` are the
+    models that are replaced.
     """
     for path in companions:
         around = [model for model in models if path.name.startswith(f"{model.name}.")]
@@ -123,7 +123,7 @@ def check_belongs(companions: Iterable[Path], models: Sequence[Path]) -> None:
 
 
 def _holds_text(path: Path, text: str) -> bool:
-    """Whether a file has these letters in it, as a protobuf has them."""
+    """Return whether a file contains this text as bytes, as a protobuf does."""
     if not path.is_file() or not path.stat().st_size:
         return False
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -131,12 +131,12 @@ def _holds_text(path: Path, text: str) -> bool:
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
-    """All that is in a folder and no folder; nobody misses empty ones."""
+    """Return everything in a folder that is not a folder; empty folders are ignored."""
     return (path for path in sorted(paths_in(folder)) if path.is_symlink() or not path.is_dir())
 
 
 def _kind_of(path: Path) -> tuple[str, str]:
-    """The kind that a file or folder is of by its content, or nothing and why."""
+    """Return the kind of a file or folder by its content, or "" and the reason."""
     try:
         return sniff(path), ""
     except ConvertError as error:

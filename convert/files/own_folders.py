@@ -1,4 +1,4 @@
-"""Hidden folders for what is not complete yet: held by a lock while their process lives, swept once it is dead."""
+"""Hidden folders for incomplete outputs: locked while their process lives, removed once it is dead."""
 
 from __future__ import annotations
 
@@ -15,26 +15,29 @@ from convert.errors import UsageError
 from convert.files.replacement import NEW, OLD, is_known, undo
 
 _PATIENCE = 1.0
-"""Seconds in which a process that only sweeps has let go of a lock."""
+"""Seconds within which a process that only sweeps releases a lock."""
 
 _NAME = re.compile(r"\.convert-[0-9a-f]{16}")
 
 
 def folder_for(destination: Path) -> Path:
-    """The folder beside `destination` in which it is written: one for each, so that two runs meet in it."""
+    """Return the folder beside `destination` in which it is written.
+
+    There is one per destination, so that two runs collide in it.
+    """
     return destination.parent / f".convert-{hashlib.sha256(os.fsencode(destination.name)).hexdigest()[:16]}"
 
 
 def is_own_name(name: str) -> bool:
-    """Whether a folder of this name would be taken for one of these, and swept."""
+    """Return whether a folder with this name counts as one of these hidden folders, and would be swept."""
     return _NAME.fullmatch(name) is not None
 
 
 def take_folder(destination: Path) -> tuple[Path, int]:
-    """The folder for what is to be written at `destination`, and a descriptor that holds the lock on it.
+    """Return the locked folder in which `destination` is written, and the descriptor that holds the lock.
 
-    It holds `NEW` and `OLD`, empty; what a killed process left in it goes. Raises `UsageError` while another process
-    writes there, and for a folder that another user or an archive has put in its place.
+    The folder contains the empty folders `NEW` and `OLD`; what a killed process left is removed. Raises `UsageError`
+    while another process writes there, and for a folder that another user or an archive put in its place.
     """
     folder = folder_for(destination)
     while True:
@@ -42,8 +45,8 @@ def take_folder(destination: Path) -> tuple[Path, int]:
         try:
             descriptor = _open(folder)
         except FileNotFoundError:
-            continue  # the process that had it was just done
-        except OSError as error:  # a link, a file, or a folder that others may not read
+            continue  # its process just finished
+        except OSError as error:  # a link, a file, or an unreadable folder
             raise _foreign(folder) from error
         if not is_new and not _is_own(descriptor):
             os.close(descriptor)
@@ -66,7 +69,7 @@ def take_folder(destination: Path) -> tuple[Path, int]:
 
 
 def release_folder(folder: Path, descriptor: int) -> None:
-    """Remove a folder that is held, put back what has no successor, and give up the lock."""
+    """Remove a locked folder, put back files without a successor, and release the lock."""
     with contextlib.suppress(OSError):
         _clear(folder)
         folder.rmdir()
@@ -74,7 +77,7 @@ def release_folder(folder: Path, descriptor: int) -> None:
 
 
 def sweep_folders(parent: Path) -> None:
-    """Remove what killed processes of this user have left in `parent`, and put back what stepped aside there."""
+    """Remove what this user's killed processes left in `parent`, and put back the files that they moved aside."""
     try:
         found = [Path(entry.path) for entry in os.scandir(parent) if _NAME.fullmatch(entry.name)]
     except OSError:
@@ -84,9 +87,10 @@ def sweep_folders(parent: Path) -> None:
 
 
 def discard_folder(folder: Path, *, just_killed: bool = False) -> None:
-    """Remove one such folder, if its process is dead and was this user's; none that is called otherwise.
+    """Remove one hidden folder if its process is dead and belonged to this user; folders with other names are ignored.
 
-    just_killed: the process may hold the lock for a moment yet, as the kernel lets go of files after memory.
+    `just_killed`: the process may still hold the lock for a moment, because the kernel closes files after freeing
+    memory.
     """
     if not _NAME.fullmatch(folder.name):
         return
@@ -109,7 +113,7 @@ def _open(folder: Path) -> int:
 
 
 def _make(folder: Path) -> bool:
-    """Whether it was not there before."""
+    """Make the folder; return whether it did not exist."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir(0o700)
         return True
@@ -117,7 +121,7 @@ def _make(folder: Path) -> bool:
 
 
 def _is_own(descriptor: int) -> bool:
-    """Whether it is this user's: whoever has made it may put links in the place of what is written there."""
+    """Return whether the folder is this user's; another owner could put links in place of the written files."""
     return os.fstat(descriptor).st_uid == os.getuid()
 
 
@@ -126,7 +130,7 @@ def _foreign(folder: Path) -> UsageError:
 
 
 def _lock(descriptor: int) -> bool:
-    """Whether the lock is ours now; file systems that have none are taken at their word that nobody holds it."""
+    """Take the lock; return whether it is ours. On file systems without locks, assume that nobody holds it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -137,7 +141,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _lock_soon(descriptor: int) -> bool:
-    """The same with some patience: a process that sweeps holds each lock for a moment, a writer for its whole work."""
+    """Take the lock with some patience: a sweeping process holds each lock for a moment, a writer until it is done."""
     end = time.monotonic() + _PATIENCE
     while not (locked := _lock(descriptor)) and time.monotonic() < end:
         time.sleep(0.01)
@@ -152,9 +156,9 @@ def _is_still_there(folder: Path, descriptor: int) -> bool:
 
 
 def _clear(folder: Path) -> None:
-    """Empty a folder that nobody else has, once what was not completed in it is undone.
+    """Undo the incomplete replacement in a locked folder, and empty the folder.
 
-    Raises `UsageError` where something has stepped aside in it that none of our runs tells of.
+    Raises `UsageError` if the folder holds moved files that no record of ours describes.
     """
     if not is_known(folder):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""A pickle's opcodes run on placeholders: what it imports, calls and builds is seen, and nothing is executed."""
+"""Interprets a pickle's opcodes symbolically: records what it imports, calls and builds, without executing anything."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from convert import limits
 from convert.errors import BadInput
 
 COMPUTED = "<computed>"
-"""Stands for a name that the pickle computes while it is loaded, so that nobody can tell what it imports."""
+"""Stands for a name that the pickle computes during loading, so that its import is unknown."""
 
 STORAGE = "torch storage"
-"""The class of what a persistent id of torch stands for; its items are "storage", class, key, place and length."""
+"""The class of the object behind a persistent id of torch; its items are "storage", class, key, location and length."""
 
 
 @dataclass(eq=False, slots=True)
@@ -29,9 +29,9 @@ class Global:
 
 @dataclass(eq=False, slots=True)
 class PickledObject:
-    """An object that the pickle builds: `of` is its class, or the function that was called for it.
+    """An object that the pickle builds; `of` is its class, or the function that returned it.
 
-    `items` are the values of a sequence or the (key, value) pairs of a mapping, `state` is what BUILD sets.
+    `items` are the values of a sequence or the (key, value) pairs of a mapping; `state` is what BUILD sets.
     """
 
     of: str
@@ -39,12 +39,12 @@ class PickledObject:
     state: Any = None
     size: int = 1
     depth: int = 0
-    """Of a tuple or a frozenset: objects inside of it, each as often as it is met there, and levels of them."""
+    """For a tuple or frozenset: how many objects it contains, counting repetitions, and how deeply they are nested."""
 
 
 @dataclass(frozen=True)
 class Pickle:
-    """A pickle read symbolically: `top` is a Thing, a Global, or a plain str, number, bytes or None."""
+    """A pickle read symbolically; `top` is a PickledObject, a Global, or a plain str, number, bytes or None."""
 
     top: Any
     globals: tuple[str, ...]
@@ -52,36 +52,36 @@ class Pickle:
     called: tuple[str, ...]
     """Those that it calls with arguments of its own choice (REDUCE, OBJ, INST, NEWOBJ_EX), sorted."""
     tensors: tuple[tuple[Any, ...], ...] = ()
-    """The arguments of what makes each tensor: storage, offset, sizes, strides and more; none for one of no storage."""
+    """The arguments of each call that makes a tensor: storage, offset, sizes, strides, …; empty without a storage."""
     storages: tuple[PickledObject, ...] = ()
-    """What each persistent id of a storage stands for, in their order."""
+    """The storages that persistent ids stand for, in order."""
 
 
 _AGAIN = "get the file again, or save it again"
 _ENDLESS = 1 << 60
-"""Where counting ends: numbers that double with each of a million levels fill the memory themselves."""
+"""Upper bound of counts: numbers that double at each of a million levels would themselves fill the memory."""
 
 _TENSORS = ("torch.Tensor", "torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer")
 _PARAMETERS = _TENSORS[1:]
 _MEMORY = re.compile(r"torch\.(?:\w+\.)*\w*(?:Tensor|Storage)", re.ASCII)
-"""Classes that PyTorch makes of sizes, with memory that nobody has written; torch.save writes no call of them."""
+"""Classes that PyTorch constructs from sizes, with uninitialized memory; torch.save never writes such calls."""
 _COPYING = ("_codecs.encode", "builtins.bytearray")
-"""What Python calls for bytes in old protocols, on a text of as many characters."""
+"""Functions that Python calls for bytes in old protocols, with a text of the same length."""
 _CODECS = ("", "latin1", "latin-1", "utf-8", "ascii")
-"""Of these; others compute, some for hours."""
+"""Codecs that these functions may use; other codecs compute, some of them for hours."""
 
 
 def class_name(value: Any) -> str:
-    """The class of a value of `Pickle.top`; a Global is named itself."""
+    """Return the class name of a value of `Pickle.top`; for a Global, its own name."""
     if isinstance(value, PickledObject):
         return value.of
     return value.name if isinstance(value, Global) else type(value).__name__
 
 
 def read_pickle(data: bytes | mmap.mmap) -> Pickle:
-    """Read one pickle symbolically; of a memory map, the one at its position, which is left behind the pickle's end.
+    """Read one pickle symbolically; from a memory map, the one at its position, which then moves past the pickle.
 
-    Raises `BadInput` if the opcodes are truncated, unknown or do not fit together.
+    Raises `BadInput` if the opcodes are truncated, unknown or inconsistent.
     """
     machine, most = _Machine(), limits.PICKLE_OPCODES
     try:
@@ -99,7 +99,7 @@ def read_pickle(data: bytes | mmap.mmap) -> Pickle:
 
 @dataclass(slots=True)
 class _Machine:
-    """The state of the pickle machine: its stack, the stacks below each mark, the memo, and what was seen."""
+    """The state of the pickle machine: its stack, the stacks below each mark, the memo, and what was recorded."""
 
     stack: list[Any] = field(default_factory=list)
     below: list[list[Any]] = field(default_factory=list)
@@ -113,7 +113,7 @@ class _Machine:
     copied: int = 0
 
     def constant(self, of: str, items: list[Any]) -> PickledObject:
-        """A tuple or a frozenset."""
+        """Return a new tuple or frozenset."""
         inside = [item for item in items if isinstance(item, PickledObject)]
         depth = 1 + max((item.depth for item in inside), default=0)
         if of == "frozenset":
@@ -122,10 +122,10 @@ class _Machine:
         return PickledObject(of, items, size=min(size, _ENDLESS), depth=depth)
 
     def hash(self, keys: list[Any]) -> None:
-        """Note that whoever loads the pickle hashes these: a tuple costs all that is inside of it, each time.
+        """Record that a loader will hash these keys; a tuple costs as many steps as it contains objects, each time.
 
-        A tuple that holds another one twice, and that one the next, is hashed for years, and Python goes down into it
-        without looking at its stack. Raises `BadInput`.
+        Consider a tuple that holds another tuple twice, which holds a third one twice, and so on: hashing it takes
+        years. Python recurses into tuples without checking its stack. Raises `BadInput` if that exceeds the limits.
         """
         if max((key.depth for key in keys if isinstance(key, PickledObject)), default=0) > limits.PICKLE_KEY_DEPTH:
             most = f"{limits.PICKLE_KEY_DEPTH:,}"
@@ -140,7 +140,7 @@ class _Machine:
         return items
 
     def name(self, module: Any, name: Any) -> Global:
-        """Note an import, under the name that Python 3 imports for what Python 2 pickled."""
+        """Record an import, under the Python 3 name of what Python 2 pickled."""
         if not isinstance(module, str) or not isinstance(name, str):
             full = COMPUTED
         else:
@@ -155,7 +155,7 @@ class _Machine:
         self.called.add(name)
         self.hash(_hashed_by_call(arguments))
         inner, given = name, _items(arguments)
-        while inner == "torch._tensor._rebuild_from_type_v2" and len(given) > 2:  # which calls another function
+        while inner == "torch._tensor._rebuild_from_type_v2" and len(given) > 2:  # this function calls another one
             inner, given = class_name(given[0]), _items(given[2])
         if inner in _COPYING:
             self.copy(inner, given)
@@ -164,17 +164,17 @@ class _Machine:
         return PickledObject(_result_class(function, arguments), items=_plain_items(function, arguments))
 
     def make(self, name: str, arguments: list[Any]) -> None:
-        """Note the tensor that a call of `name` makes, if it makes one."""
+        """Record the tensor that a call of `name` makes, if it makes one."""
         if name.startswith(("torch._utils._rebuild_tensor", "torch._utils._rebuild_qtensor")):
             self.tensors.append(tuple(arguments))
         elif name in _PARAMETERS:
             if not arguments or class_name(arguments[0]) not in _TENSORS:
                 self.tensors.append(())
         elif arguments and (_MEMORY.fullmatch(name) or name == "torch._utils._rebuild_nested_tensor"):
-            self.tensors.append(())  # PyTorch takes memory for it as it is
+            self.tensors.append(())  # PyTorch leaves its memory uninitialized
 
     def copy(self, name: str, arguments: list[Any]) -> None:
-        """Count the bytes that a call makes. Raises `BadInput` for what no program writes."""
+        """Count the bytes that a call makes. Raises `BadInput` for arguments that no program writes."""
         what, *rest = (*arguments, None)
         codec = rest[0] if isinstance(rest[0], str) else ""
         self.copied += len(what) if isinstance(what, str | bytes | bytearray) else 0
@@ -186,7 +186,7 @@ class _Machine:
 
 
 def _execute_opcode(machine: _Machine, opcode: pickletools.OpcodeInfo, argument: Any) -> None:
-    """Do one opcode."""
+    """Execute one opcode."""
     name, stack = opcode.name, machine.stack
     match name:
         case "PROTO":
@@ -219,7 +219,7 @@ def _execute_opcode(machine: _Machine, opcode: pickletools.OpcodeInfo, argument:
             if isinstance(stack[-1], PickledObject):
                 stack[-1].state = state
                 if stack[-1].of in _TENSORS and len(_items(state)) == 4:
-                    machine.tensors.append(tuple(state.items))  # as PyTorch set them before 0.2
+                    machine.tensors.append(tuple(state.items))  # as PyTorch before 0.2 set them
         case _ if opcode.stack_before:
             _fill_container(machine, name)
         case _:
@@ -233,7 +233,7 @@ _EMPTY = {
 
 
 def _import_or_call(machine: _Machine, name: str, argument: Any) -> None:
-    """Push what an opcode imports, or what a call of something imported makes."""
+    """Push what an opcode imports, or the result of calling an imported name."""
     stack = machine.stack
     if name == "GLOBAL":
         stack.append(machine.name(*argument.split(" ", 1)))
@@ -299,7 +299,10 @@ def _items(value: Any) -> list[Any]:
 
 
 def _hashed_by_call(arguments: Any) -> list[Any]:
-    """What a call may hash: its arguments, and what a list among them holds (`set([…])`, `OrderedDict([(key, …)])`)."""
+    """Return what a call may hash: its arguments, and the items of lists in them.
+
+    Examples are `set([…])` and `OrderedDict([(key, …)])`.
+    """
     given = _items(arguments)
     lists = [item for item in given if isinstance(item, PickledObject) and item.of == "list"]
     pairs = [item for each in lists for item in each.items if isinstance(item, PickledObject) and item.of == "list"]
@@ -318,14 +321,14 @@ def _pairs(items: list[Any]) -> list[tuple[Any, Any]]:
 
 
 def _persistent_object(key: Any) -> Any:
-    """What torch's persistent ids stand for: a storage, or in legacy files a class with its source."""
+    """Return what a persistent id of torch stands for: a storage or, in legacy files, a class with its source code."""
     if isinstance(key, PickledObject) and len(key.items) > 1 and key.items[0] == "module":
         return key.items[1]
     return PickledObject(STORAGE, items=key.items if isinstance(key, PickledObject) else [])
 
 
 def _result_class(function: Any, arguments: Any) -> str:
-    """The class of what a call returns, where it is known, else the name of what is called."""
+    """Return the class of a call's result if it is known, else the name of the function."""
     name = class_name(function)
     items = _items(arguments)
     if name.startswith("torch._utils._rebuild_parameter"):
@@ -340,7 +343,10 @@ def _result_class(function: Any, arguments: Any) -> str:
 
 
 def _plain_items(function: Any, arguments: Any) -> list[Any]:
-    """The pairs of `OrderedDict([(key, value), …])`, as Python 2 pickled it; what TorchScript gives a type."""
+    """Return the pairs of `OrderedDict([(key, value), …])`, or the items of a typed TorchScript value.
+
+    Python 2 pickled an OrderedDict in this form.
+    """
     if class_name(function).startswith(_TYPED):
         return _items(arguments)
     if (
@@ -359,10 +365,10 @@ def _plain_items(function: Any, arguments: Any) -> list[Any]:
 
 
 def refuse_unfolding(top: Any) -> None:
-    """Raise `BadInput` for a value whose containers or layers hold one another so often that walking them is endless.
+    """Raise `BadInput` for containers or layers that hold each other so often that walking them never ends.
 
-    PyTorch goes through the attributes of a module, as others do through arguments and keys, without remembering what
-    it has seen: thirty tuples that each hold the next one twice have a billion leaves.
+    PyTorch walks the attributes of a module, and other code walks arguments and keys, without remembering visited
+    objects: thirty nested tuples, of which each holds the next one twice, have a billion leaves.
     """
     objects = _objects_below(top)
     states = [item.state for item in objects]
@@ -377,12 +383,12 @@ def refuse_unfolding(top: Any) -> None:
 
 
 _TYPED = "torch.jit._pickle."
-"""What TorchScript calls for a list or dict of a type, which it is then."""
+"""Prefix of the functions by which TorchScript creates a typed list or dict."""
 _CONTAINERS = ("tuple", "list", "dict", "set", "frozenset", "collections.OrderedDict", "collections.defaultdict")
 
 
 def _inside(item: PickledObject) -> list[PickledObject]:
-    """The objects that an object holds: items, keys and values."""
+    """Return the objects that an object holds: items, keys and values."""
     flat = [part for entry in item.items for part in (entry if isinstance(entry, tuple) else (entry,))]
     return [part for part in flat if isinstance(part, PickledObject)]
 
@@ -392,14 +398,14 @@ def _contained(item: PickledObject) -> list[PickledObject]:
 
 
 def _parts(item: PickledObject) -> list[PickledObject]:
-    """The layers that a layer holds."""
+    """Return the layers that a layer holds."""
     entries = [entry for entry in _items(item.state) if isinstance(entry, tuple)]
     tables = [value for key, value in entries if key == "_modules" and isinstance(value, PickledObject)]
     return [part for table in tables for part in _inside(table)]
 
 
 def _objects_below(top: Any) -> list[PickledObject]:
-    """All that is reached from `top`, each once."""
+    """Return every object reachable from `top`, each once."""
     found: dict[int, PickledObject] = {}
     pending = [top]
     while pending:
@@ -413,7 +419,7 @@ def _objects_below(top: Any) -> list[PickledObject]:
 def _leaves_met(
     objects: Sequence[PickledObject], inside: Callable[[PickledObject], list[PickledObject]]
 ) -> dict[int, int]:
-    """How many objects a walk meets that begins at each object; one that leads back to itself counts once."""
+    """Return, for each object, how many objects a walk from it visits; a cycle counts once."""
     counts: dict[int, int] = {}
     for start in objects:
         pending = [(start, False)]
@@ -424,7 +430,7 @@ def _leaves_met(
                 count = 1 + sum(counts[id(part)] for part in parts) + max(0, len(item.items) - len(parts))
                 counts[id(item)] = min(count, _ENDLESS)
             elif id(item) not in counts:
-                counts[id(item)] = 1  # until its parts are known
+                counts[id(item)] = 1  # until the number for its parts is known
                 pending.append((item, True))
                 pending += [(part, False) for part in inside(item)]
     return counts

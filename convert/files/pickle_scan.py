@@ -1,4 +1,4 @@
-"""Which globals a pickle needs, which of them a plain PyTorch module may need, and where torch.save puts its pickle."""
+"""Classifies the globals that a pickle needs, and finds the pickle in a file of torch.save."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from convert.files.archives import is_zip, member, open_archive, read_member
 from convert.files.pickle_opcodes import PickledObject, class_name, read_pickle
 
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
-"""The integer that opens a file of `torch.save` without zip (torch.serialization.MAGIC_NUMBER)."""
+"""The integer that opens a non-zip file of `torch.save` (torch.serialization.MAGIC_NUMBER)."""
 
 _DTYPES = (  # noqa: SIM905
     "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool complex128 complex64 "
@@ -31,60 +31,73 @@ CALLABLE = frozenset((
     "torch._utils._rebuild_parameter_with_state", "torch._utils._rebuild_qtensor",
     "torch._utils._rebuild_sparse_tensor",
 ))  # fmt: skip
-"""Safe to call with any arguments: torch's own restricted unpickler (`weights_only=True`) calls them too."""
+"""Safe to call with any arguments: torch's own restricted unpickler (`weights_only=True`) calls them, too."""
+
+OLD_BACKEND = "torch.nn.backends.thnn._get_thnn_function_backend"
+"""What a module of PyTorch before 1.5 calls for its attribute `_backend`. In today's PyTorch it returns None."""
 
 PLAIN_MODULE = CALLABLE | frozenset((
-    # What torch.nn takes as an argument and pickles by name: the activation of a TransformerEncoderLayer.
+    OLD_BACKEND,
+    # Arguments of torch.nn layers that are pickled by name: the activation of a TransformerEncoderLayer.
     "torch.nn.functional.relu", "torch.nn.functional.gelu", "torch._C._nn.gelu",
     *(f"torch.{dtype}" for dtype in _DTYPES),
     *(f"torch.{place}{name}Storage" for place in ("", "cuda.") for name in _STORAGES),
     "torch.storage.UntypedStorage", "torch.storage.TypedStorage", "torch.Tensor", "torch.nn.parameter.Parameter",
     "torch.per_tensor_affine", "torch.per_channel_affine",
 ))  # fmt: skip
-"""What a pickled module of torch.nn layers imports, beside the classes of its layers (`is_layer`)."""
+"""What a pickled module of torch.nn layers imports, in addition to the classes of its layers (`is_layer`)."""
 
 _LAYER = re.compile(r"torch\.nn\.modules\.[a-z]\w*\.[A-Z][A-Za-z0-9]+", re.ASCII)
 
 
 def pickled_globals(data: bytes) -> list[str]:
-    """Every "module.name" that unpickling `data` would import, sorted. Raises `BadInput` for a corrupt pickle."""
+    """Return every "module.name" that unpickling `data` would import, sorted.
+
+    Raises `BadInput` for a corrupt pickle.
+    """
     return list(read_pickle(data).globals)
 
 
 def top_level_class(data: bytes) -> str:
-    """The class of the outermost object: "torch.nn.modules.container.Sequential", "dict", "str" ….
+    """Return the class of the outermost object: "torch.nn.modules.container.Sequential", "dict", "str", ….
 
-    An object that a function builds has the function's name, save tensors: always "torch.Tensor" or
+    An object that a function builds has the function's name, except tensors, which are always "torch.Tensor" or
     "torch.nn.parameter.Parameter". Raises `BadInput` for a corrupt pickle.
     """
     return class_name(read_pickle(data).top)
 
 
 def unsafe_globals(names: Iterable[str], allow: frozenset[str] = PLAIN_MODULE) -> list[str]:
-    """Those of `names` that a pickled module of plain torch.nn layers has no use for: not in `allow` and no layer.
+    """Return the names that are neither in `allow` nor layers. A pickled module of plain layers needs no others.
 
-    Layers are known by their spelling (`is_layer`), which also fits what such a file imports from elsewhere:
-    whoever loads the pickle must check that each is a subclass of torch.nn.Module.
+    Layers are recognized by the spelling of their names (`is_layer`), which other imports can have, too. So the code
+    that loads the pickle must check that each is a subclass of torch.nn.Module.
     """
     return [name for name in names if name not in allow and not is_layer(name)]
 
 
 def unsafe_calls(names: Iterable[str]) -> list[str]:
-    """Those of `names` (`Pickle.called`) that must not be called with arguments of the pickle's choice.
+    """Return the names (of `Pickle.called`) that must not be called with arguments that the pickle chooses.
 
-    Pickles make layers without calling their constructors, so a layer is among them only if somebody wrote the
-    pickle by hand: `Linear(10**6, 10**6)` fills the memory.
+    Pickles create layers without calling their constructors, so a layer occurs here only in a hand-written pickle:
+    `Linear(10**6, 10**6)` fills the memory.
     """
-    return [name for name in names if name not in CALLABLE]
+    return [name for name in names if name not in CALLABLE and name != OLD_BACKEND]
 
 
 def is_layer(name: str) -> bool:
-    """Whether `name` is spelt like a public class of a file of torch.nn.modules: `torch.nn.modules.linear.Linear`."""
+    """Return whether `name` is spelled like a public class of torch.nn.modules.
+
+    An example is `torch.nn.modules.linear.Linear`.
+    """
     return _LAYER.fullmatch(name) is not None
 
 
 def torch_pickle_bytes(path: Path) -> bytes:
-    """The pickle of the saved object in a file of `torch.save`, zip or legacy. Raises `BadInput` if there is none."""
+    """Return the pickle of the saved object in a file of `torch.save`, zip or legacy.
+
+    Raises `BadInput` if there is none.
+    """
     with path.open("rb") as file:
         if is_zip(file.read(4)):
             with open_archive(path) as archive:
@@ -109,7 +122,10 @@ def torch_pickle_bytes(path: Path) -> bytes:
 
 
 def _legacy_pickle(start: mmap.mmap) -> bytes | None:
-    """The fourth of the pickles that a file begins with: magic number, protocol, system, object, storage keys."""
+    """Return the fourth pickle of a legacy file.
+
+    The order is magic number, protocol, system, object, storage keys.
+    """
     if read_pickle(start).top != LEGACY_MAGIC:
         return None
     for _ in range(2):
@@ -125,10 +141,10 @@ _NO_MODULES = ("list", "tuple", "set", "frozenset", "argparse", "numpy", "builti
 
 
 def saved_content(top: Any) -> str:
-    """What `torch.save` was given, for a `Pickle.top`: "module", "weights", or else a few words for a message.
+    """Return what `torch.save` saved, judged by a `Pickle.top`: "module", "weights", or a few words for a message.
 
-    Checkpoints are searched down to the third level of string keys; losses do not count as modules. A bare object
-    of an unknown class counts as one, for only its own code could tell.
+    Checkpoints are searched down to the third level of string keys; losses do not count as modules. A bare object of an
+    unknown class counts as a module, because only its own code could tell.
     """
     things = _nested_values(top)
     if any(map(_is_module, things)):
@@ -145,11 +161,12 @@ def saved_content(top: Any) -> str:
 
 
 def _nested_values(top: Any) -> list[PickledObject]:
-    """`top` and what lies under string keys within it, three levels down, each once."""
+    """Return `top` and the values of string keys in it, three levels deep, each once."""
     seen: dict[int, PickledObject] = {}
     level = [top]
     for _ in range(4):
-        # Each thing once: a pickle can hold one dict a thousand times, and that one the next one.
+        # Visit each object once: a pickle can hold one dict a thousand times, and each of these may hold another one a
+        # thousand times.
         fresh = {id(item): item for item in level if isinstance(item, PickledObject) and id(item) not in seen}
         seen.update(fresh)
         level = [value for item in fresh.values() for key, value in _pairs(item) if isinstance(key, str)]

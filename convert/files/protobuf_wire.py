@@ -1,4 +1,4 @@
-"""Which protobuf message a file holds, told from its wire format: no schema is loaded, and nothing is copied."""
+"""Identifies the protobuf message in a file from its wire format, without a schema and without copies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from convert.errors import BadInput
 Bytes = bytes | memoryview
 
 SAMPLE = 64
-"""Fields of an inner message that are looked at."""
+"""Largest number of an inner message's fields to examine."""
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
@@ -25,9 +25,9 @@ _IDENTIFIER = re.compile(r"[A-Za-z_>][\w>./:-]*")
 
 
 class Field(NamedTuple):
-    """A field of a message: its number, wire type, value (0 if it has a payload), and where its payload lies.
+    """A field of a message: its number, wire type, value (0 if it has a payload), and the range of its payload.
 
-    `cut` is what the payload lacks, in bytes, where the message breaks off.
+    `cut` is the number of missing payload bytes if the message is truncated.
     """
 
     number: int
@@ -39,7 +39,7 @@ class Field(NamedTuple):
 
 
 class TruncatedMessage(Exception):
-    """The message ends within a field."""
+    """The message ends inside a field."""
 
     def __init__(self, why: str, part: Field | None = None) -> None:
         super().__init__(why)
@@ -48,10 +48,10 @@ class TruncatedMessage(Exception):
 
 @dataclass(frozen=True)
 class Message:
-    """What some message looks like: the type of each field, and the fields that must be there.
+    """The form of a message: the type of each field, and the required fields.
 
-    A type is "int", "text", "identifier", "bytes", "floats", "doubles", "ints" (packed or not), or a `Message`.
-    One field must have a number of at least `reaches`.
+    A type is "int", "text", "identifier", "bytes", "floats", "doubles", "ints" (packed or not), or a `Message`. One
+    field must have a number of at least `reaches`.
     """
 
     fields: Mapping[int, str | Message]
@@ -93,7 +93,7 @@ _NET_DEF = Message({
 _CAFFE = Message({1: "text", 2: "bytes", 100: Message({1: "text", 2: "identifier"}, (2,))}, (100,))
 _PADDLE = Message({1: Message({1: "int", 2: "int", 3: "bytes", 4: "bytes", 5: "int"}, (1, 2, 4)), 4: "bytes"}, (1,))
 
-# The order matters where a message also fits a later, laxer one.
+# The order matters where a message also matches a later, less strict one.
 MESSAGES: Mapping[str, Message] = {
     "ONNX ModelProto": _MODEL,
     "SavedModel": _SAVED_MODEL,
@@ -109,7 +109,7 @@ MESSAGES: Mapping[str, Message] = {
 
 
 def message_in(path: Path) -> str | None:
-    """`message_name` of a file that is not empty, which is mapped rather than read."""
+    """Return the `message_name` of a non-empty file, which is mapped instead of read."""
     with (
         path.open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
@@ -119,7 +119,7 @@ def message_in(path: Path) -> str | None:
 
 
 def message_name(data: Bytes) -> str | None:
-    """The key of `MESSAGES` that `data` fits, or None. Raises `BadInput` if it fits one until it breaks off."""
+    """Return the key of `MESSAGES` that `data` matches, or None. Raises `BadInput` for a truncated match."""
     broken: TruncatedMessage | None = None
     spans: dict[int, list[Field]] = {}
     most = limits.PROTOBUF_FIELDS
@@ -145,9 +145,9 @@ def message_name(data: Bytes) -> str | None:
 
 
 def fields(data: Bytes, start: int, end: int) -> Iterator[Field]:
-    """The fields of the message in `data[start:end]`, without going into them.
+    """Yield the fields of the message in `data[start:end]`, without descending into them.
 
-    Raises `TruncatedMessage` where a field passes the end, ValueError where there can be none (a wire type not in use).
+    Raises `TruncatedMessage` if a field exceeds the end, and ValueError for an invalid field (an unused wire type).
     """
     position = start
     while position < end:
@@ -172,7 +172,10 @@ def fields(data: Bytes, start: int, end: int) -> Iterator[Field]:
 
 
 def read_varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
-    """The integer at `position` and the position after it. Raises `TruncatedMessage`; ValueError past ten bytes."""
+    """Return the integer at `position`, and the position after it.
+
+    Raises `TruncatedMessage`, or ValueError for more than ten bytes.
+    """
     value = shift = 0
     while position < end:
         byte = data[position]
@@ -187,12 +190,12 @@ def read_varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
 
 
 def length_delimited_header(number: int, length: int) -> bytes:
-    """What stands before the content of field `number`: its key and the length of the content in bytes."""
+    """Return the bytes before the content of field `number`: its key and the length of the content in bytes."""
     return encode_varint(number << 3 | LENGTH) + encode_varint(length)
 
 
 def encode_varint(value: int) -> bytes:
-    """An integer that is not negative as a varint."""
+    """Return a non-negative integer as a varint."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -202,7 +205,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def _message_fits(data: Bytes, start: int, end: int, message: Message) -> bool:
-    """Whether the first fields of an inner message fit. It goes no deeper than the literals above."""
+    """Return whether the first fields of an inner message match, no deeper than the literals above."""
     found = []
     try:
         for item in fields(data, start, end):
@@ -215,7 +218,7 @@ def _message_fits(data: Bytes, start: int, end: int, message: Message) -> bool:
 
 
 def _fields_fit(data: Bytes, found: list[Field], message: Message, whole: bool) -> bool:
-    """Whether fields fit; unknown numbers do, as newer schemas have more. Required ones only in a `whole` message."""
+    """Return whether fields match. Unknown numbers do, for newer schemas; required fields are checked if `whole`."""
     numbers = {item.number for item in found}
     if found and numbers.isdisjoint(message.fields):
         return False
@@ -225,7 +228,7 @@ def _fields_fit(data: Bytes, found: list[Field], message: Message, whole: bool) 
 
 
 def _has_type(data: Bytes, item: Field, kind: str | Message) -> bool:
-    """Whether a field has the type that the schema gives it."""
+    """Return whether a field has the type in the schema."""
     length = item.end - item.start + item.cut
     if kind == "int":
         return item.wire == VARINT
@@ -244,7 +247,7 @@ def _has_type(data: Bytes, item: Field, kind: str | Message) -> bool:
 
 
 def _is_text(data: Bytes, pattern: re.Pattern[str]) -> bool:
-    """Whether bytes are UTF-8 that matches; a character may be cut at their end."""
+    """Return whether bytes are UTF-8 that matches; the last character may be incomplete."""
     try:
         return pattern.fullmatch(codecs.utf_8_decode(data)[0]) is not None
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
-"""What is about to replace what, written down before the first rename, so that whoever finds it after a kill undoes it.
+"""Records a replacement on disk before its first rename, so that a later run can undo it after a kill.
 
-Several files take their places one after the other, the model last: with it the replacement is complete, before it
-nothing has happened that `undo` does not take back.
+Several files are renamed one after the other, the model last. With it the replacement is complete; before that, `undo`
+reverts everything.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ from pathlib import Path
 from convert.files.exchange import rename_new
 
 NEW, OLD = "new", "old"
-"""What is to be renamed to its place when complete; what stepped aside for it, and comes back if it never came."""
+"""`NEW`: files that are renamed to their places when complete.
+
+`OLD`: files moved aside, which return if the new ones never came.
+"""
 
 _RECORD = "replacement.json"
 _RECORD_BYTES = 1 << 20
 
 Identity = list[int]
-"""Number of a file and the time of its last change, which a rename leaves as they are."""
+"""Inode and modification time of a file, which a rename does not change."""
 
 
 def write_down(folder: Path, written: Sequence[Path]) -> None:
-    """Before the first rename: these paths in `folder / NEW` will go beside `folder`, the last one at the end."""
+    """Record, before the first rename, which files in `folder / NEW` go beside `folder`, the model last."""
     record = {"folder": _number(folder), "parts": [[path.name, identity_of(path)] for path in written]}
     descriptor = os.open(folder / _RECORD, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w") as file:
@@ -36,9 +39,9 @@ def write_down(folder: Path, written: Sequence[Path]) -> None:
 
 
 def is_known(folder: Path) -> bool:
-    """Whether nothing has stepped aside in `folder`, or its own record is there to tell of it.
+    """Return whether `folder` holds no moved files, or has its own record of them.
 
-    A folder that came in an archive may be called like one of ours, and hold anything, such as links.
+    A folder from an archive may have a name like ours, and contain anything, such as links.
     """
     old = folder / OLD
     try:
@@ -50,10 +53,10 @@ def is_known(folder: Path) -> bool:
 
 
 def undo(folder: Path) -> None:
-    """Take back the parts of a replacement that did not come to its end; does nothing after a complete one.
+    """Revert an incomplete replacement; a complete one is left unchanged.
 
-    What is new goes from beside `folder` if it still is what was put there; what stepped aside returns, the model last,
-    unless there is another one by now. It may be ended at any moment and called again.
+    New files beside `folder` are removed if they are still those that were put there. Moved files return, the model
+    last, unless another one is there by now. The function may be interrupted at any moment and called again.
     """
     parts = _read(folder)
     if not parts or not is_known(folder):
@@ -72,7 +75,7 @@ def undo(folder: Path) -> None:
 
 
 def _read(folder: Path) -> list[tuple[str, Identity]]:
-    """The parts that the record of this very folder tells of; none for one that was copied or unpacked to here."""
+    """Return the parts in the record of this very folder; [] for the record of a copied or unpacked folder."""
     try:
         descriptor = os.open(folder / _RECORD, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:
@@ -90,7 +93,7 @@ def _number(folder: Path) -> Identity:
 
 
 def identity_of(path: Path) -> Identity | None:
-    """What tells a file, folder or link from another, and from itself once changed; None for what is not there."""
+    """Return what identifies a file, folder or link and its version; None if it does not exist."""
     try:
         found = path.lstat()
     except OSError:

@@ -1,7 +1,7 @@
-"""Folders for what is written in passing: gone with their process, or after a kill with the next process that has one.
+"""Temporary folders, removed with their process or, after a kill, by the next process that creates one.
 
-All that this tool writes in the system's temporary folder lies in one of these. Its process holds a lock on it, which
-the kernel takes back when the process ends, however it ends.
+Everything that this tool writes into the system's temporary folder is in one of these. The process holds a lock on it,
+which the kernel releases when the process ends, in whatever way.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from pathlib import Path
 _PREFIX = "convert-tmp-"
 _NAME = re.compile(_PREFIX + r"[a-z0-9_]{8}")
 _MARK = ".made-by-convert"
-"""A file in each of them: no other folder is ever removed, whatever it is called."""
+"""A marker file: folders without it are never removed, whatever their name."""
 
 _SWEEP_SECONDS = 2.0
-"""For removing what others left; it took minutes of 200,000 files."""
+"""Time limit for removing what other processes left; 200,000 files took minutes."""
 
 _swept: set[str] = set()
-"""The temporary folders that this process has looked through for what others left."""
+"""The temporary folders that this process has already swept."""
 
 _own: dict[Path, int] = {}
-"""The folders that are to be removed yet, each with the process that made it: a fork of it has them as well."""
+"""The folders still to be removed, each with the process that created it: a forked process inherits the table."""
 
 _place: ContextVar[Path | None] = ContextVar("place", default=None)
-"""Where temporary files go in what is done here; None for the system's folder of them."""
+"""The folder for temporary files in this context; None for the system's."""
 
 
 @contextmanager
 def temporary_files_in(folder: Path) -> Iterator[None]:
-    """Inside, and in no other thread of the program, temporary files go into `folder`."""
+    """Context manager: put temporary files into `folder`, in this context only, not in other threads of the program."""
     token = _place.set(folder)
     try:
         yield
@@ -49,13 +49,13 @@ def temporary_files_in(folder: Path) -> Iterator[None]:
 
 
 def place_of_temporary_files() -> Path | None:
-    """Where they go in what is done here, if that is another place than the system's."""
+    """Return the folder for temporary files in this context, if it is not the system's."""
     return _place.get()
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A folder for temporary files, which this process holds a lock on and removes afterwards."""
+    """Context manager: yield a locked folder for temporary files, and remove it afterwards."""
     folder, descriptor = locked_folder()
     try:
         yield folder
@@ -64,9 +64,9 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def locked_folder() -> tuple[Path, int]:
-    """A new folder, and the descriptor that holds the lock on it: who closes it has removed the folder before.
+    """Return a new folder and the descriptor that holds its lock. Remove the folder before closing the descriptor.
 
-    The first one that a process makes sweeps what processes that were killed have left.
+    The first call in a process sweeps what killed processes left.
     """
     place = _place.get()
     if place is None:
@@ -74,19 +74,19 @@ def locked_folder() -> tuple[Path, int]:
     root = Path(tempfile.gettempdir()) if place is None else place
     while True:
         folder = root / f"{_PREFIX}{secrets.token_hex(4)}"
-        _own[folder] = os.getpid()  # before it is there: a signal may end this between any two steps
+        _own[folder] = os.getpid()  # recorded before it exists: a signal may interrupt between any two steps
         try:
             folder.mkdir(0o700)
         except FileExistsError:
             del _own[folder]
             continue
-        with suppress(FileNotFoundError):  # another process took it for a left one before the lock was there
+        with suppress(FileNotFoundError):  # another process removed the folder before it was locked
             return folder, _hold(folder)
 
 
 @atexit.register
 def remove_own() -> None:
-    """Remove the folders of this process whose users a signal kept from that, as between two steps of a `with`."""
+    """Remove this process's folders that a signal left behind, for example between two steps of a `with`."""
     for folder, process in list(_own.items()):
         if process == os.getpid():
             remove_tree(folder)
@@ -94,7 +94,7 @@ def remove_own() -> None:
 
 
 class HeldFolder:
-    """A folder for temporary files that goes with this object."""
+    """A folder for temporary files with the lifetime of this object."""
 
     def __init__(self) -> None:
         self.path, descriptor = locked_folder()
@@ -102,16 +102,16 @@ class HeldFolder:
 
 
 def let_go(folder: Path, descriptor: int) -> None:
-    """Remove a folder and give up the lock on it."""
+    """Remove a held folder and release its lock."""
     remove_tree(folder)
     _own.pop(folder, None)
     os.close(descriptor)
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder and what is in it, as far as this user may; however deep it is, and whatever modes folders have.
+    """Remove a folder and its content as far as permitted, whatever its depth and whatever the modes of its folders.
 
-    What a model leaves in the folder of its child is removed so: Python's own way takes a level of its stack for each
+    This also removes what a model left in the folder of its child process. Python's own function recurses for each
     level of folders.
     """
     with suppress(OSError, RecursionError):
@@ -127,7 +127,7 @@ def remove_tree(folder: Path) -> None:
                     continue
                 os.chmod(entry, 0o700)
                 nearer = Path(entry) if place == folder else folder / f"{_PREFIX}{(count := count + 1)}"
-                if nearer != Path(entry):  # however deep it was
+                if nearer != Path(entry):  # keeps paths short at any depth
                     os.rename(entry, nearer)
                 pending.append(nearer)
         if place != folder:
@@ -144,7 +144,7 @@ def _entries(place: Path) -> list[os.DirEntry[str]]:
 
 
 def _find_place() -> None:
-    """Raises `OSError` where no temporary folder can be written in: why, which Python's search for one leaves out."""
+    """Raise `OSError` with the reason if no temporary folder is writable; Python's own search omits the reason."""
     try:
         tempfile.gettempdir()
     except FileNotFoundError:
@@ -161,7 +161,7 @@ def _sweep_once() -> None:
 
 
 def _hold(folder: Path) -> int:
-    """Lock and mark a folder. Raises `FileNotFoundError` if it has gone meanwhile."""
+    """Lock and mark a folder. Raises `FileNotFoundError` if it is gone."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # a file system without locks
@@ -174,9 +174,9 @@ def _hold(folder: Path) -> int:
 
 
 def sweep_scratch() -> None:
-    """Remove the folders of processes of this user that were killed, which nobody has a lock on.
+    """Remove the folders of this user's killed processes, which nobody holds a lock on.
 
-    It takes some seconds at most, because signals wait meanwhile; what is left then goes the next time.
+    It takes at most a few seconds, because signals wait meanwhile; the rest is removed the next time.
     """
     root, until = Path(tempfile.gettempdir()), time.monotonic() + _SWEEP_SECONDS
     for name in filter(_NAME.fullmatch, os.listdir(root)):
@@ -188,16 +188,16 @@ def sweep_scratch() -> None:
             if os.fstat(descriptor).st_uid == os.getuid():
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _remove(root / name, until)
-        except OSError:  # somebody has it
+        except OSError:  # another process holds the lock
             pass
         finally:
             os.close(descriptor)
 
 
 def _remove(folder: Path, until: float) -> None:
-    """Remove a folder that nobody has: with the mark, or empty because its process was killed before it made one.
+    """Remove a folder that nobody holds if it is marked, or if it is empty: its process was killed before marking it.
 
-    The mark goes last, so that a folder of which a part is left is known again.
+    The marker is removed last, so that a partly removed folder is recognized again.
     """
     mark = folder / _MARK
     if mark.exists() and _remove_files(folder, until):
@@ -210,8 +210,8 @@ def _remove(folder: Path, until: float) -> None:
 
 
 def _remove_files(folder: Path, until: float) -> bool:
-    """Remove the files in a folder but for its mark, until it is so late; whether that was enough time."""
-    with suppress(RecursionError):  # of folders that are too deep, `remove_tree` takes care
+    """Remove the files in a folder, except its marker, before the time `until`; return whether all were removed."""
+    with suppress(RecursionError):  # `remove_tree` handles folders that are too deep
         for place, _, names in os.walk(folder):
             for name in names:
                 if time.monotonic() > until:

@@ -1,4 +1,4 @@
-"""Files that are written beside the work (pages, inputs): whole or not at all, and over nothing but their own kind."""
+"""Files written in addition to the artefact (pages, inputs): atomically, and only over files of the same kind."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from convert.errors import UsageError
+from convert.files.letter_case import place_of
 from convert.files.output import atomic_replacement
 from convert.files.output_place import check_apart
 
 GENERATOR = '<meta name="generator" content="convert"/>'
-"""What is in the first lines of every page of this tool, by which it is known again."""
+"""Part of the first lines of every page of this tool, by which it is recognized."""
 
 ARRAYS = b"inputs saved by convert"
-"""The comment at the end of an `.npz` that this tool has written: arrays of the user's look alike otherwise."""
+"""The comment of an `.npz` that this tool wrote, to tell it from the user's own arrays."""
 
 _HEAD = 4096
 
 
 def is_page(path: Path) -> bool:
-    """Whether a file is a page that this tool has written."""
+    """Return whether a file is a page that this tool wrote."""
     with path.open("rb") as file:
         return GENERATOR.encode() in file.read(_HEAD)
 
 
 def is_arrays(path: Path) -> bool:
-    """Whether a file is an `.npz` that this tool has written."""
+    """Return whether a file is an `.npz` that this tool wrote."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.comment == ARRAYS and all(name.endswith(".npy") for name in archive.namelist())
@@ -37,9 +38,10 @@ def is_arrays(path: Path) -> bool:
 
 
 def check_side_file(path: Path, is_ours: Callable[[Path], bool], option: str, read: Iterable[Path] = ()) -> None:
-    """Raises `UsageError` where writing `path`, as `option` asks for, would destroy something.
+    """Raise `UsageError` if writing `path`, as requested by `option`, would destroy something.
 
-    That is what is `read`, a place in it or around it, and any file that is not empty nor `is_ours`.
+    `path` must not be one of the paths in `read`, nor lie in or around one, and must not be a folder. An existing file
+    may be replaced if it is empty, or if `is_ours` recognizes it.
     """
     if _is_device(path):
         return
@@ -47,6 +49,9 @@ def check_side_file(path: Path, is_ours: Callable[[Path], bool], option: str, re
     check_apart(path, read, hint)
     if path.is_dir():
         raise UsageError(f"{path} is a folder", hint=hint)
+    above = next((folder for folder in path.absolute().parents if folder.exists()), None)
+    if above is not None and not above.is_dir():
+        raise UsageError(f"{path} cannot be written, because {above} is no folder", hint=hint)
     try:
         foreign = path.exists() and path.stat().st_size and not is_ours(path)
     except OSError as error:
@@ -55,13 +60,24 @@ def check_side_file(path: Path, is_ours: Callable[[Path], bool], option: str, re
         raise UsageError(f"{path} exists and holds something else, which {option} would destroy", hint=hint)
 
 
+def check_different(named: Iterable[tuple[str, Path]]) -> None:
+    """Raise `UsageError` if two of the files that a command writes are one file; each comes with what names it."""
+    found: dict[str, str] = {}
+    for name, path in named:
+        if _is_device(path):
+            continue
+        if (other := found.setdefault(place_of(Path(os.path.realpath(path))), name)) != name:
+            raise UsageError(f"{other} and {name} would both be written to {path}", hint="give each a path of its own")
+
+
 @contextmanager
 def side_file(path: Path, is_ours: Callable[[Path], bool], option: str) -> Iterator[Path]:
-    """Yield where to write what goes to `path` once it is whole; devices and pipes are written as they are.
+    """Context manager: yield where to write the content of `path`, which is moved there once it is complete.
 
-    Raises `UsageError` where `path` cannot be written or must not (`check_side_file`), `ResourceLimit` on a full disk.
+    Devices and pipes are written directly. Raises `UsageError` if `path` cannot or must not be written
+    (`check_side_file`), and `ResourceLimit` on a full disk.
     """
-    place = Path(os.path.realpath(path))  # once: a link may lead elsewhere the next time
+    place = Path(os.path.realpath(path))  # resolved once: a link may change
     if _is_device(path):
         yield path
         return

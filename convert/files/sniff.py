@@ -1,4 +1,4 @@
-"""What kind of model a file or folder is, told from its content: nothing is executed, unpickled or imported for it."""
+"""Identifies the kind of a model file or folder by its content; nothing is executed, unpickled or imported."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ KINDS: dict[str, str] = {
     "tflite": "TensorFlow Lite model (.tflite)",
     "caffe2": "Caffe2 folder: init_net.pb and predict_net.pb",
 }
-"""Every kind of file that can be told apart, with a sentence; which of them are read, the frontends say."""
+"""Every kind that can be recognized, with a description; the frontends define which ones are read."""
 
 _HEAD = 65536
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 def sniff(path: Path) -> str:
-    """The kind of the file or folder at `path`: a key of `KINDS`, or one that a frontend or backend can tell.
+    """Return the kind of the file or folder at `path`: a key of `KINDS`, or one that a frontend or backend recognizes.
 
-    Raises `BadInput` with what it is instead, if it is missing, broken or of no kind; `UnsafeInput` for an archive
-    that is made to deceive its reader; `ResourceLimit` for one that is too large to look into.
+    Raises `BadInput`, with what it is instead, if the path is missing, broken or of no kind. Raises `UnsafeInput` for
+    an archive made to deceive its reader, and `ResourceLimit` for one that is too large to examine.
     """
     try:
         mode = path.stat().st_mode
@@ -67,7 +67,7 @@ def sniff(path: Path) -> str:
 
 
 def plugged_kind(path: Path) -> str:
-    """The kind of an existing file or folder that a frontend or backend can tell by its `SNIFF`, or nothing."""
+    """Return the kind of an existing file or folder that a frontend or backend recognizes by its `SNIFF`, or ""."""
     known = plugin.kinds()
     head = b""
     if known and not path.is_dir():
@@ -137,13 +137,13 @@ def _protobuf_kind(path: Path, head: bytes) -> str:
             hint="name the SavedModel or Keras file, or the .meta file of a TensorFlow 1 checkpoint",
         )
     raise BadInput(
-        f"{path} is of no known kind; it begins with the bytes {head[:16].hex(' ')}",
+        f"{path} has an unknown format; it begins with the bytes {head[:16].hex(' ')}",
         hint="`convert formats` lists what can be read" + _suffix_hint(path),
     )
 
 
 def _suffix_hint(path: Path) -> str:
-    """What the name promised, for files that are nothing: the only use of a suffix."""
+    """Return a hint from the name of a file without a known content; suffixes are used for nothing else."""
     promised = {
         ".onnx": "ONNX", ".pt": "PyTorch", ".ptl": "PyTorch", ".pth": "PyTorch", ".ckpt": "PyTorch", ".pb": "protobuf",
         ".keras": "Keras", ".h5": "HDF5", ".tflite": "TensorFlow Lite", ".safetensors": "safetensors",
@@ -153,7 +153,7 @@ def _suffix_hint(path: Path) -> str:
 
 
 def _hdf5_kind(label: str, head: bytes, size: int) -> str:
-    """Raises `BadInput` where the file is shorter than its superblock says (HDF5 specification, section II.A)."""
+    """Return the kind; raise `BadInput` if the file is shorter than its superblock says (HDF5 specification, II.A)."""
     at = next(at for at in (0, 512, 1024, 2048, 4096) if head.startswith(_HDF5, at))
     block = head[at:]
     version = block[8] if len(block) > 8 else 0
@@ -175,7 +175,7 @@ def _tflite_kind(label: str, head: bytes, size: int) -> str:
 
 
 def _safetensors_kind(path: Path, size: int) -> str:
-    """Raises `BadInput` unless the header is JSON of tensors that end where the file ends."""
+    """Return the kind; raise `BadInput` unless the header is JSON of tensors that end where the file ends."""
     again = "get the file again, or save it again"
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -235,7 +235,7 @@ def _exported_kind(path: Path, archive: zipfile.ZipFile, names: set[str]) -> str
 
 
 def _not_a_model_error(path: Path, names: set[str]) -> BadInput:
-    """The error for a zip archive of something else."""
+    """Return the error for a zip archive that is no model."""
     if not names:
         return BadInput(f"{path} is an empty zip archive", hint="get the file again, or save it again")
     if all(name.endswith(".npy") for name in names):
@@ -243,7 +243,10 @@ def _not_a_model_error(path: Path, names: set[str]) -> BadInput:
             f"{path} is a file of NumPy arrays (.npz), not a model", hint="arrays go to --inputs of `convert verify`"
         )
     if "model.json" in names and any(name.startswith("code/") for name in names):
-        return BadInput(f"{path} is TorchScript of PyTorch 1.3 or before", hint="load it with torch.jit, save it again")
+        return BadInput(
+            f"{path} is TorchScript of PyTorch 1.3 or before, which current releases of PyTorch do not load",
+            hint="load it with torch.jit.load in an older release, and save it again",
+        )
     ends = (".onnx", ".pt", ".pth", ".pt2", ".ptl", ".pb", ".pbtxt", ".h5", ".keras", ".tflite", ".safetensors", ".bin")
     packed = sorted(name for name in names if name.endswith(ends))
     what = f"that holds {', '.join(packed[:5])}" if packed else f"of {', '.join(sorted(names)[:5])}"
@@ -251,7 +254,7 @@ def _not_a_model_error(path: Path, names: set[str]) -> BadInput:
 
 
 def _content_kind(path: Path, data: bytes) -> str:
-    """Whether a pickle of torch.save holds a module or weights."""
+    """Return the kind of a torch.save pickle: a module or weights. Raises `BadInput` for anything else."""
     try:
         top = pickle_opcodes.read_pickle(data).top
     except BadInput as error:

@@ -1,7 +1,7 @@
-"""Holds the tensors of a PyTorch archive against its storages: none may reach beyond the bytes that the file has.
+"""Compares the tensors of a PyTorch archive with its storages: none may reach beyond the bytes in the file.
 
-PyTorch takes the length of a storage from the pickle and its bytes from an entry of the archive, and does not compare
-the two everywhere: a tensor that is longer than its entry shows whatever lies behind it in memory.
+PyTorch takes the length of a storage from the pickle, and its bytes from an entry of the archive. It does not always
+compare the two: a tensor longer than its entry exposes the memory after it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from convert.files.pickle_opcodes import STORAGE, Global, PickledObject, class_n
 _BYTES = {"Double": 8, "Float": 4, "Half": 2, "BFloat16": 2, "Long": 8, "Int": 4, "Short": 2, "Char": 1, "Byte": 1,
           "Bool": 1, "ComplexDouble": 16, "ComplexFloat": 8, "QInt8": 1, "QUInt8": 1, "QInt32": 4, "QUInt4x2": 1,
           "QUInt2x4": 1, "Untyped": 1}  # fmt: skip
-"""Bytes of an element, by the beginning of the name of a storage's class."""
+"""Bytes per element, by the beginning of the name of a storage's class."""
 _PACKED = ("torch.QUInt4x2Storage", "torch.QUInt2x4Storage")
-"""Storages with several elements in a byte."""
+"""Storages with several elements per byte."""
 _PICKLES = {"data.pkl": "data", "constants.pkl": "constants"}
-"""The folder with the storages of each pickle; those of the inputs that a module was traced with are left empty."""
+"""The folder with the storages of each pickle; storages of traced inputs are left empty."""
 _WIDTHS = {"bool": 1, "bfloat16": 2, "complex64": 8, "complex128": 16, "complex32": 4}
 
 
 def check_storages(path: Path) -> None:
-    """Check every pickled tensor of a zip archive of PyTorch, TorchScript's and those inside of a `.pt2` included.
+    """Check every pickled tensor of a zip archive of PyTorch, including TorchScript's and those in a `.pt2`.
 
-    Raises `UnsafeInput` where a storage is not as long as its entry, or a tensor reaches beyond its storage.
+    Raises `UnsafeInput` if a storage is not as long as its entry, or if a tensor reaches beyond its storage.
     """
     with open_archive(path) as archive:
         _check_tensors(archive, str(path))
@@ -65,9 +65,9 @@ NOT_THERE, HINT = "has a tensor whose numbers are not in the file", "get the fil
 
 
 def view_error(arguments: Sequence[Any], stored_bytes: Callable[[Any], int | None]) -> str:
-    """Why a tensor with these arguments of `_rebuild_tensor` reads what is not there; empty if it does not.
+    """Return why a tensor with these arguments of `_rebuild_tensor` reads missing data; "" if it does not.
 
-    stored_bytes: of a storage's key, what the file holds of it.
+    `stored_bytes` maps the key of a storage to its bytes in the file, or None.
     """
     if len(arguments) < 4 or class_name(arguments[0]) != STORAGE:
         return "it is made of no storage"
@@ -84,7 +84,7 @@ def view_error(arguments: Sequence[Any], stored_bytes: Callable[[Any], int | Non
         return f"the storage {key} has {stored:,} bytes, and should have {length * unit:,}"
     if stored is None and length:
         return f"the storage {key} is missing"
-    if len(arguments) > 6 and isinstance(arguments[6], Global):  # of _rebuild_tensor_v3, whose tensor has its own dtype
+    if len(arguments) > 6 and isinstance(arguments[6], Global):  # a tensor of _rebuild_tensor_v3 has its own dtype
         length = length * unit // max(_dtype_bytes(arguments[6]), 1)
     last = offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) if 0 not in sizes else -1
     if last >= length:
@@ -93,20 +93,20 @@ def view_error(arguments: Sequence[Any], stored_bytes: Callable[[Any], int | Non
 
 
 def _integers(value: Any) -> tuple[int, ...] | None:
-    """The numbers of a tuple, none below zero; None for anything else."""
+    """Return the numbers of a tuple if they are non-negative integers, else None."""
     items = value.items if isinstance(value, PickledObject) else value
     whole = isinstance(items, list | tuple) and all(type(i) is int and i >= 0 for i in items)
     return tuple(items) if whole else None
 
 
 def element_bytes(kind: Any) -> int | None:
-    """Bytes of an element of a storage of this class; None for what is no such class."""
+    """Return the bytes per element of a storage class; None for any other class."""
     name = class_name(kind).rpartition(".")[2].removesuffix("Storage")
     return _BYTES.get(name) if isinstance(kind, Global) else None
 
 
 def _dtype_bytes(dtype: Any) -> int:
-    """Bytes of an element of `torch.float32` and the like, 1 where that is not known."""
+    """Return the bytes per element of `torch.float32` and the like; 1 if unknown."""
     name = class_name(dtype).removeprefix("torch.")
     bits = re.search(r"\d+", name)
     return _WIDTHS.get(name) or (int(bits[0]) // 8 if bits else 1)

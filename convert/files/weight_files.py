@@ -1,4 +1,4 @@
-"""The files that the weights of a model lie in beside the file that is named: what it is, its content tells."""
+"""Finds the weight files beside a model file, from the model's content."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from convert.files import protobuf_wire
 from convert.files.sniff import sniff
 
 _GRAPH, _FUNCTION, _NODE, _BODY, _INITIALIZER, _ATTRIBUTE, _EXTERNAL = 7, 25, 1, 7, 5, 5, 13
-"""Fields of onnx.proto: ModelProto.graph and .functions, GraphProto.node, FunctionProto.node, GraphProto.initializer,
-NodeProto.attribute, TensorProto.external_data."""
+"""Fields of onnx.proto: ModelProto.graph and .functions, GraphProto.node, FunctionProto.node,
+GraphProto.initializer, NodeProto.attribute, TensorProto.external_data.
+"""
 
 _TENSORS, _SUBGRAPHS, _SPARSE = (5, 10), (6, 11), (22, 23)
 """AttributeProto.t and .tensors, .g and .graphs, .sparse_tensor and .sparse_tensors."""
@@ -24,23 +25,23 @@ _SPARSE_INITIALIZER, _PARTS = 15, (1, 2)
 
 
 def weight_files(path: Path) -> list[Path]:
-    """Return where the weights of a model lie that is one file of several, whether they are there or not."""
+    """Return the paths of a model's separate weight files, whether they exist or not; [] if there are none."""
     try:
         kind = sniff(path)
     except (ConvertError, OSError):
-        return []  # the conversion says what is wrong with it
+        return []  # the conversion reports what is wrong with it
     if kind == "tf-meta":
         return sorted(p for end in ("index", "data-*") for p in path.parent.glob(f"{glob.escape(path.stem)}.{end}"))
     return _external_files(path) if kind == "onnx" else []
 
 
 def _external_files(path: Path) -> list[Path]:
-    """The files beside an ONNX model that its tensors lie in."""
+    """Return the files beside an ONNX model that contain its tensors."""
     with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         view = memoryview(data)
         try:
             names = set(_model_locations(view))
-        except (protobuf_wire.TruncatedMessage, RecursionError):  # protobuf reads neither
+        except (protobuf_wire.TruncatedMessage, RecursionError):  # protobuf rejects both
             names = set()
         finally:
             view.release()

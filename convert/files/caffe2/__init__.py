@@ -1,1 +1,1 @@
-"""The files of Caffe2, which a frontend, a backend and two runners read: nets, weights, databases."""
+"""Reads Caffe2's files (nets, weights, databases), for a frontend, a backend and two runners."""

@@ -1,4 +1,4 @@
-"""The model in a Caffe2 folder, whichever way its files are laid out."""
+"""Reads the model in a Caffe2 folder, in any of its layouts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from convert.files.folders import check_files
 pb: Any = caffe2_pb2
 
 PREDICTOR = "predictor.minidb"
-"""The file of the layout `metanet`: a MetaNetDef and the weights, as Caffe2's predictor_exporter has them."""
+"""The file of the layout `metanet`: a MetaNetDef and the weights, as Caffe2's predictor_exporter writes them."""
 
 
 def read_folder(folder: Path) -> Model:
-    """The model in a folder: two nets, with databases that they load, or one predictor database.
+    """Return the model in a folder: two nets with the databases that they load, or one predictor database.
 
-    Raises `BadInput` for broken files and for databases outside the folder, `UnsafeInput` for links to such.
+    Raises `BadInput` for broken files and for databases outside the folder, and `UnsafeInput` for links to such.
     """
     if (folder / PREDICTOR).is_file():
         return _predictor(folder / PREDICTOR)
@@ -47,7 +47,10 @@ def read_folder(folder: Path) -> Model:
 
 
 def predictor_nets(path: Path) -> dict[str, Net]:
-    """Every net in a predictor database by its key (`PREDICT_NET_TYPE`). Raises `BadInput` for a broken one."""
+    """Return every net in a predictor database by its key (`PREDICT_NET_TYPE`).
+
+    Raises `BadInput` for a broken database.
+    """
     return {entry.key: net_of(entry.value, str(path)) for entry in _meta_net(path, read_minidb(path)).nets}
 
 

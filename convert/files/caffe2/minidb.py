@@ -1,4 +1,4 @@
-"""Reading Caffe2's minidb: the blobs of a database as arrays or bytes, by name."""
+"""Reads Caffe2's minidb: the blobs of a database as arrays or bytes, by name."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from convert.files.caffe2.netdef import DTYPES
 pb: Any = caffe2_pb2
 
 META = "!!META_NET_DEF"
-"""The key under which Caffe2's predictor_exporter keeps the MetaNetDef."""
+"""The key under which Caffe2's predictor_exporter stores the MetaNetDef."""
 
 _FIELDS = ("float_data", "double_data", "int64_data", "int32_data")
 
 
 def read_minidb(path: Path) -> dict[str, np.ndarray | bytes]:
-    """Every blob of the database: tensors joined from their chunks, strings as bytes.
+    """Return every blob of the database: tensors joined from their chunks, strings as bytes.
 
-    Raises `BadInput` if it is broken: chunks of a tensor hold each of its numbers once.
+    Raises `BadInput` if the database is broken: the chunks of a tensor must contain each of its numbers exactly once.
     """
     blobs: dict[str, np.ndarray | bytes] = {}
     chunks: dict[str, list[tuple[int, int]]] = {}
@@ -44,14 +44,14 @@ def read_minidb(path: Path) -> dict[str, np.ndarray | bytes]:
 
 
 def _check_cover(chunks: list[tuple[int, int]], whole: np.ndarray | bytes, label: str) -> None:
-    """Raise `BadInput` where a number is in no chunk, and would be what lay in memory, or is in two of them."""
+    """Raise `BadInput` if a number is in no chunk (it would be uninitialized memory), or in two chunks."""
     place = 0
     for begin, end in sorted(chunks):
         if begin != place:
             raise BadInput(f"{label} has chunks that leave numbers out, or hold some twice")
         place = end
     if not isinstance(whole, np.ndarray) or place != whole.size:
-        raise BadInput(f"{label} holds fewer numbers than its shape says")
+        raise BadInput(f"{label} contains fewer numbers than its shape requires")
 
 
 def _records(path: Path) -> Iterator[bytes]:
@@ -72,7 +72,7 @@ def _records(path: Path) -> Iterator[bytes]:
 
 
 def _store_chunk(blobs: dict[str, np.ndarray | bytes], name: str, tensor: Any, path: Path) -> tuple[int, int]:
-    """Put one chunk of a tensor into its place; gives where it begins and ends."""
+    """Store one chunk of a tensor at its position; return where it begins and ends."""
     if tensor.data_type not in DTYPES:
         raise BadInput(f"{path}: the blob {name!r} has the Caffe2 dtype {tensor.data_type}, which no net computes with")
     dtype = DTYPES[tensor.data_type].numpy()

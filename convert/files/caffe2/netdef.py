@@ -1,4 +1,4 @@
-"""Caffe2's nets as files hold them: parsing, the arguments of operators, element types, what a folder's nets take."""
+"""Caffe2's nets: parsing, arguments of operators, element types, and the inputs of a folder's nets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from convert import limits
 from convert.errors import BadInput, UsageError
 from convert.files.caffe2 import caffe2_pb2
-from convert.options import InputSpec, parse_input
+from convert.request.options import InputSpec, parse_input
 
 NUMBERS = {
     ir.DataType.FLOAT: 1,
@@ -29,23 +29,25 @@ NUMBERS = {
     ir.DataType.FLOAT16: 12,
     ir.DataType.DOUBLE: 13,
 }
-"""ONNX element types as `caffe2.TensorProto.DataType`; the others do not exist there."""
+"""`caffe2.TensorProto.DataType` by ONNX element type; other types do not exist there."""
 
 DTYPES = {number: dtype for dtype, number in NUMBERS.items()}
-"""The other way round."""
+"""ONNX element type by `caffe2.TensorProto.DataType`."""
 
 INPUTS_ARGUMENT, OUTPUTS_ARGUMENT = "convert_inputs", "convert_outputs"
-"""Arguments of predict_net that say what a NetDef cannot: `image:float32[batch,1,28,28]`; the runtime ignores them."""
+"""Arguments of predict_net for what a NetDef cannot express, such as `image:float32[batch,1,28,28]`; the
+runtime ignores them.
+"""
 
 Argument: TypeAlias = "int | float | str | list[int] | list[float] | list[str] | np.ndarray | Net"
 """The value of an argument; the content of a fill (`values`) is an array."""
 
-pb: Any = caffe2_pb2  # made at run time: type checkers do not see its classes
+pb: Any = caffe2_pb2  # created at run time: type checkers do not see its classes
 
 
 @dataclass(frozen=True)
 class Op:
-    """One operator as a net holds it; an argument that holds no value is the empty list, as the runtime reads it."""
+    """One operator of a net; an argument without a value is an empty list, as the runtime reads it."""
 
     type: str
     inputs: tuple[str, ...]
@@ -57,7 +59,7 @@ class Op:
 
 @dataclass(frozen=True)
 class Net:
-    """A NetDef taken apart; `inputs` are all of external_input, weights included."""
+    """A parsed NetDef; `inputs` are all of external_input, including weights."""
 
     name: str
     ops: tuple[Op, ...]
@@ -66,15 +68,15 @@ class Net:
     args: Mapping[str, Argument] = field(default_factory=dict)
 
     def written_blobs(self) -> set[str]:
-        """The names of all blobs that its operators write."""
+        """Return the names of all blobs that its operators write."""
         return {name for op in self.ops for name in op.outputs}
 
 
 @dataclass(frozen=True)
 class Model:
-    """A Caffe2 model: `init` makes the weights, beside the `blobs` of its databases; `predict` computes.
+    """A Caffe2 model: `init` creates the weights, in addition to the `blobs` of its databases; `predict` computes.
 
-    outputs_found: whether the net names no outputs, and those that it has were found.
+    `outputs_found` says whether the net names no outputs and they were derived.
     """
 
     init: Net
@@ -86,17 +88,18 @@ class Model:
     def inputs(self) -> tuple[str, ...]:
         """Names of the data inputs, in the order in which the runtime binds them.
 
-        They are what the net says itself, else what neither `init` nor a database makes, else the placeholder.
+        They are the described inputs. If none are described, they are the inputs that neither `init` nor a database
+        provides; if all are provided, the placeholder.
         """
         weights = {*self.init.written_blobs(), *self.blobs} - set(self.described_inputs())
         found = tuple(name for name in self.predict.inputs if name not in weights)
         return found or tuple(self.placeholder())
 
     def placeholder(self) -> dict[str, list[int]]:
-        """Return the input that `init` fills with one number, as nets for mobile devices do, with the dims of the fill.
+        """Return the input that `init` fills with one number, by name, with the dims of the fill; mobile nets have one.
 
-        It is the first blob of external_input, which Caffe's translator and ONNX's backend put there. Nothing where it
-        is a weight, and where `predict` has another input.
+        It is the first blob of external_input, where Caffe's translator and ONNX's backend put it. The result is empty
+        if that is a weight, or if `predict` has another input.
         """
         made = {*self.init.written_blobs(), *self.blobs}
         if self.described_inputs() or not self.predict.inputs or set(self.predict.inputs) - made:
@@ -107,7 +110,7 @@ class Model:
         return {name: [int(size) for size in shape]} if isinstance(shape, list) else {}
 
     def with_outputs(self) -> Model:
-        """Return the model with outputs: what `predict` writes and never reads, where external_output names none."""
+        """Return the model with outputs: if external_output is empty, what `predict` writes and never reads."""
         if self.predict.outputs:
             return self
         later: set[str] = set()
@@ -118,7 +121,7 @@ class Model:
         return replace(self, predict=replace(self.predict, outputs=tuple(found)), outputs_found=True)
 
     def described_inputs(self) -> dict[str, InputSpec]:
-        """What the net says of its inputs by name; nothing where others than `convert` wrote it."""
+        """Return the described inputs by name; empty unless `convert` wrote the net."""
         found: dict[str, InputSpec] = {}
         for text in self._texts(INPUTS_ARGUMENT):
             try:
@@ -129,7 +132,10 @@ class Model:
         return found
 
     def results(self) -> dict[str, list[int | str | None]]:
-        """The dims of its outputs by name, as far as the net says them; None for one that is computed (`3*height`)."""
+        """Return the dims of its outputs by name, as far as the net states them.
+
+        Returns None for a computed dim (`3*height`).
+        """
         matches = [_RESULT.fullmatch(text) for text in self._texts(OUTPUTS_ARGUMENT)]
         return {m["name"]: [_dim(d) for d in m["dims"].split(",") if d] for m in matches if m is not None}
 
@@ -148,7 +154,7 @@ def _dim(text: str) -> int | str | None:
 
 
 def read_net(path: Path) -> Net:
-    """The net in a file. Raises `BadInput` if there is none, it is truncated, or no NetDef."""
+    """Return the net in a file. Raises `BadInput` if the file is missing, truncated, or no NetDef."""
     try:
         message = pb.NetDef.FromString(path.read_bytes())
     except FileNotFoundError:
@@ -159,7 +165,10 @@ def read_net(path: Path) -> Net:
 
 
 def net_of(message: Any, label: str = "the net", depth: int = 0) -> Net:
-    """A NetDef taken apart. Raises `BadInput` for operators without a type and for nets nested without end."""
+    """Return a parsed NetDef.
+
+    Raises `BadInput` for operators without a type and for nets that are nested too deeply.
+    """
     if depth > limits.CAFFE2_NET_DEPTH:
         raise BadInput(f"{label} holds nets more than {limits.CAFFE2_NET_DEPTH} deep")
     ops = []
@@ -170,7 +179,7 @@ def net_of(message: Any, label: str = "the net", depth: int = 0) -> Net:
         args = _arguments(op.arg, f"{label}: {kind}", depth)
         ops.append(Op(kind, inputs, outputs, args, _word(op.engine, label), op.device_option.device_type))
     args = _arguments(message.arg, label, depth)
-    # One blob may be listed twice, and is one all the same.
+    # A blob may be listed twice; it is still one blob.
     inputs, outputs = (
         tuple(dict.fromkeys(_words(names, label))) for names in (message.external_input, message.external_output)
     )
@@ -182,7 +191,7 @@ def _words(texts: Iterable[str | bytes], label: str) -> tuple[str, ...]:
 
 
 def _word(text: str | bytes, label: str) -> str:
-    """A name as it is. Raises `BadInput` for bytes that are no text, which protobuf hands out as bytes."""
+    """Return a name unchanged. Raises `BadInput` for invalid UTF-8, which protobuf returns as bytes."""
     if not isinstance(text, str):
         raise BadInput(f"{label} is no Caffe2 net: it has a name that is no text", hint="get the file again")
     return text
@@ -214,7 +223,7 @@ def _text(content: bytes) -> str:
 
 
 def walk(net: Net) -> Iterator[Op]:
-    """Every operator of the net, those of nets among arguments included."""
+    """Yield every operator of the net, including those of nets in arguments."""
     for op in net.ops:
         yield op
         for value in op.args.values():

@@ -1,4 +1,4 @@
-"""Archives that show one content to whoever checks them and another to PyTorch: none gets through."""
+"""Archives that show one content to a checker and another to PyTorch are all rejected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def written(entries: dict[str, bytes], packed: int = zipfile.ZIP_STORED) -> byte
 
 
 def parts(data: bytes) -> tuple[bytes, bytes, bytes]:
-    """Entries, directory and end record."""
+    """Return entries, directory and end record."""
     end = data.rfind(b"PK\x05\x06")
     (size, start) = struct.unpack_from("<2L", data, end + 12)
     return data[:start], data[start : start + size], data[end:]
@@ -54,7 +54,7 @@ def changed(old: bytes, new: bytes, last: bool = False) -> bytes:
 
 
 def local(offset: int, value: bytes, entry: int = 1) -> bytes:
-    """The header before the data of an entry, with other bytes from `offset` on."""
+    """Return the header before the data of an entry, with other bytes from `offset` on."""
     data = bytearray(written(ENTRIES))
     place = -1
     for _ in range(entry + 1):
@@ -70,7 +70,7 @@ def gap() -> bytes:
 
 
 def wrong_locator() -> bytes:
-    """The record of 64 bits that PyTorch goes by names another directory than the end record."""
+    """The 64-bit record, which PyTorch uses, names another directory than the end record."""
     entries, directory, end = parts(written(ENTRIES))
     start = len(entries)
     record = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, 3, 3, len(directory), start)
@@ -79,7 +79,7 @@ def wrong_locator() -> bytes:
 
 
 def second_name() -> bytes:
-    """An extra field with another name, which some readers take (APPNOTE 4.6.9)."""
+    """Return an extra field with another name, which some readers use (APPNOTE 4.6.9)."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, content in ENTRIES.items():
@@ -90,7 +90,7 @@ def second_name() -> bytes:
 
 
 def sizes_twice() -> bytes:
-    """Python takes the sizes of both fields in turn, others those of the first."""
+    """Python uses the sizes of both fields in turn, other readers those of the first."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, content in ENTRIES.items():
@@ -101,7 +101,7 @@ def sizes_twice() -> bytes:
 
 
 def folder_with_content() -> bytes:
-    """PyTorch takes an entry with the attribute of a folder for empty, and returns memory as it was."""
+    """PyTorch treats an entry with the attribute of a folder as empty, and returns uninitialized memory."""
     data = bytearray(written(ENTRIES))
     data[data.rfind(b"PK\x01\x02") + 38] = 0x10
     return bytes(data)
@@ -162,7 +162,7 @@ def test_plain_archives_are_taken(tmp_path: Path, packed: int) -> None:
 
 
 class _Stream(io.RawIOBase):
-    """A file that cannot seek: what is written to it has sizes and checksums behind the data."""
+    """A file that cannot seek: in an archive written to it, sizes and checksums follow the data."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -218,7 +218,7 @@ def test_only_pytorch_leaves_checksums_out(tmp_path: Path, entries: dict[str, by
 
 @pytest.mark.not_core
 def test_pytorch_sees_in_what_is_taken_what_python_sees(tmp_path: Path, fixtures: Path) -> None:
-    """Bytes outside of the entries' data are changed at random: what gets through is the same for both readers."""
+    """Bytes outside the entries' data are changed at random: what is accepted is the same for both readers."""
     torch = pytest.importorskip("torch", reason="its reader is the other one")
     original = (fixtures / "mnist_cnn_scripted.pt").read_bytes()
     entries, _, _ = parts(original)

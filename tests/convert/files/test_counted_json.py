@@ -1,4 +1,4 @@
-"""JSON is counted before it is parsed: a list of empty lists takes twenty times its bytes."""
+"""JSON is counted before it is parsed, because a list of empty lists takes twenty times its bytes."""
 
 from __future__ import annotations
 

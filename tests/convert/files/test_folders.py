@@ -1,4 +1,4 @@
-"""What lies in a model's folder is gone through in bounded time, however many floors it has."""
+"""A model's folder is searched in bounded time, however deep it is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAVED = Path(__file__).parents[3] / "fixtures" / "mnist_cnn.savedmodel"
 
 @pytest.fixture
 def deep(tmp_path: Path) -> Iterator[Path]:
-    """A SavedModel whose assets are more floors deep than Python's calls may lie inside of one another."""
+    """Return a SavedModel whose assets are nested more deeply than Python's calls may nest."""
     model = tmp_path / "m.savedmodel"
     shutil.copytree(SAVED, model)
     (model / "assets").mkdir(exist_ok=True)
@@ -37,19 +37,19 @@ def deep(tmp_path: Path) -> Iterator[Path]:
     finally:
         os.chdir(here)
     yield model
-    subprocess.run(["rm", "-r", str(model)], check=True)  # shutil calls itself for each floor
+    subprocess.run(["rm", "-r", str(model)], check=True)  # shutil calls itself for each level
 
 
 def test_a_folder_of_a_thousand_floors_is_no_model(deep: Path) -> None:
-    """It was told as a defect of this program."""
+    """It was reported as a defect of this program."""
     began = time.process_time()
     with pytest.raises(BadInput, match="more than 100 floors"):
         sniff(deep)
     with pytest.raises(BadInput, match="more than 100 floors"):
         check_replaceable(deep, list(plugin.formats().values()))
     (task,) = plan_tasks([str(deep)], ["onnx"], deep.parent / "out", {}, 60.0, None)
-    assert dependency_files(task) == []  # the task itself says what is wrong, and no other suffers
-    assert time.process_time() - began < 5  # some 0.1
+    assert dependency_files(task) == []  # the task itself reports the error, and no other task is affected
+    assert time.process_time() - began < 5  # it takes about 0.1
 
 
 def test_entries_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def test_entries_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_folder_of_models_names_them(tmp_path: Path) -> None:
-    """Folders that are models among them, and no files of weights alone."""
+    """The models include folders, but no files of weights without code."""
     for name in ("saved/saved_model.pb", "hub/config.json", "nets/init_net.pb", "other/notes.txt"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_bytes(b"x")

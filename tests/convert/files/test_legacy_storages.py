@@ -1,4 +1,4 @@
-"""Tensors of files that torch.save wrote without zip, and what of them is not in the file."""
+"""Tensors of files that torch.save wrote without zip, and tensors that are missing in the file."""
 
 from __future__ import annotations
 

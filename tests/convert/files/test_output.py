@@ -1,4 +1,4 @@
-"""Atomic outputs: all or nothing, for files, folders and companions."""
+"""Atomic outputs: all files or none, for files, folders and companions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_file_appears_when_complete(tmp_path: Path) -> None:
 
 
 def test_whoever_watches_knows_the_folder_until_it_is_removed(tmp_path: Path) -> None:
-    """It removes what a process that is killed at any moment has left."""
+    """The watcher removes what a process that is killed at any moment has left."""
     seen: list[tuple[str, bool]] = []
     watched = activity.listening(lambda kind, path: seen.append((kind, Path(path).exists())))
     with watched, atomic_replacement(tmp_path / "m.onnx", force=False) as temporary:
@@ -129,7 +129,9 @@ CALLS = ("rename", "replace", "unlink", "rmdir", "mkdir")
 
 
 def killed_at(step: int, work: Callable[[], None]) -> bool:
-    """Do it in another process, which is killed before the call of this number that changes a disk; whether it was."""
+    """Run it in another process, which is killed before the disk-changing call of this number; return whether it
+    was.
+    """
     pid = os.fork()
     if pid:
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -180,7 +182,7 @@ OLD, NEW = (f"{word}, with its weights in a.onnx.data and m.onnx.data" for word 
     ],
 )
 def test_several_files_replace_what_is_there_all_or_none(tmp_path: Path, old: list[str], force: bool) -> None:
-    """Killed before each call that changes the disk, and who sweeps killed before one of its own as well."""
+    """The process is killed before each call that changes the disk, and so is the process that sweeps afterwards."""
     before, after, steps, killed = dict.fromkeys(old, OLD), dict.fromkeys(PARTS, "new"), 0, True
     outcomes = []
 
@@ -198,7 +200,7 @@ def test_several_files_replace_what_is_there_all_or_none(tmp_path: Path, old: li
         for name in old:
             (tmp_path / name).write_text(OLD)
         killed = killed_at(steps, write)
-        if "m.onnx" in (now := state(tmp_path)):  # what it names is its own at every moment
+        if "m.onnx" in (now := state(tmp_path)):  # the weights that it names are its own at every moment
             assert now.get("m.onnx.data", now["m.onnx"]) == now["m.onnx"] or "m.onnx.data" not in old
         killed_at(steps % 12, sweep)
         sweep()
@@ -230,7 +232,9 @@ def test_what_the_user_made_after_a_kill_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize("record", [False, True])
 @pytest.mark.parametrize("linked", [False, True])
 def test_a_folder_from_an_archive_moves_nothing(tmp_path: Path, linked: bool, record: bool) -> None:
-    """One may hold a folder called like ours, with a link to where the user's files are, or files to put over them."""
+    """An archive may contain a folder with a name like ours, which links to the user's files, or holds files to put
+    over them.
+    """
     zoo, mine = tmp_path / "zoo", tmp_path / "mine"
     folder = own_folders.folder_for(zoo / "id_rsa")
     folder.mkdir(parents=True)
@@ -335,7 +339,7 @@ def test_who_only_sweeps_does_not_look_like_a_writer(tmp_path: Path) -> None:
 
 
 def test_outputs_side_by_side_do_not_disturb_each_other(tmp_path: Path) -> None:
-    """As the tasks of a batch: each sweeps the folder that they share."""
+    """As with tasks of a batch, each process sweeps the folder that they share."""
 
     def write(worker: int) -> None:
         for number in range(20):
@@ -367,7 +371,7 @@ def test_what_a_killed_writer_left_goes_and_nothing_else(tmp_path: Path) -> None
 
 
 def test_a_folder_that_is_called_otherwise_is_not_discarded(tmp_path: Path) -> None:
-    """The supervisor takes the worker's word for what to remove."""
+    """The supervisor relies on the worker's report of what to remove."""
     (tmp_path / "mine").write_text("all that I have")
     discard_folder(tmp_path)
     assert (tmp_path / "mine").exists()
@@ -385,7 +389,7 @@ def test_folders_made_for_an_output_that_is_not_written_go(tmp_path: Path) -> No
 def test_a_folder_that_is_another_users_is_not_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str
 ) -> None:
-    """Its owner could put a link in the place of what is written; a link leads there at once."""
+    """Its owner could put a link in place of the written file; a link leads there at once."""
     folder, elsewhere = own_folders.folder_for(tmp_path / "m.onnx"), tmp_path / "elsewhere"
     elsewhere.mkdir()
     {"link": lambda: folder.symlink_to(elsewhere), "file": folder.touch, "folder": folder.mkdir}[made]()

@@ -1,4 +1,4 @@
-"""Hidden folders of processes that are dying."""
+"""Hidden folders of processes that are about to end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from convert.files.own_folders import take_folder
 
 
 def test_what_a_process_leaves_that_is_dying_yet_is_removed(tmp_path: Path) -> None:
-    """The kernel lets go of its memory, by which it is found, before it lets go of its locks."""
+    """The kernel releases a process's memory, by which it is found, before it releases its locks."""
     out = tmp_path / "m.onnx"
     folder, lock = take_folder(out)
     (folder / "replacement.json").write_text("{}")

@@ -1,4 +1,4 @@
-"""Folders for what is written in passing: gone with their process, swept after a kill, and nothing else is."""
+"""Temporary folders are removed with their process, or swept after a kill, and nothing else is removed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_folder_goes_with_its_user(tmp_path: Path) -> None:
 
 
 def killed(tmp_path: Path) -> Path:
-    """What a process leaves that dies in the middle of its work."""
+    """Return the folder that a process leaves behind when it is killed during its work."""
     pid = os.fork()
     if not pid:
         folder = HeldFolder()
@@ -46,12 +46,12 @@ def killed(tmp_path: Path) -> Path:
 
 def test_what_a_killed_process_left_goes_with_the_next_one(tmp_path: Path) -> None:
     left = killed(tmp_path)
-    (tmp_path / "convert-tmp-abcdefgh").mkdir()  # killed before it had marked it
+    (tmp_path / "convert-tmp-abcdefgh").mkdir()  # killed before the process had marked the folder
     with scratch_folder():
         assert not left.exists()
         assert len(names(tmp_path)) == 1
     again = killed(tmp_path)
-    with scratch_folder():  # this process has swept
+    with scratch_folder():  # this process has already swept
         assert again.exists()
     sweep_scratch()
     assert names(tmp_path) == []
@@ -73,7 +73,7 @@ def test_a_folder_that_a_signal_kept_from_its_user_goes_with_the_process(
             pass
     assert len(names(tmp_path)) == 1
     pid = os.fork()
-    if not pid:  # it is not what a fork is to tidy up
+    if not pid:  # a fork must not clean these up
         scratch.remove_own()
         os._exit(0)
     os.waitpid(pid, 0)
@@ -100,7 +100,7 @@ def test_what_takes_long_to_remove_is_left_for_the_next_time(tmp_path: Path, mon
 
 
 def test_a_sweep_that_is_killed_leaves_what_the_next_one_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mark goes last: without it a folder with something in it belongs to nobody."""
+    """The mark is removed last: a folder with content but without the mark would belong to nobody."""
     left = killed(tmp_path)
     (left / "zz").mkdir()
     (left / "zz" / "file").write_text("x")
@@ -132,7 +132,7 @@ def test_what_is_in_use_or_of_others_stays(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [0o700, 0o000])
 def test_folders_are_removed_however_deep(tmp_path: Path, mode: int) -> None:
-    """A process that was taken over can make a path of any length in its own folder, one level after the other."""
+    """A compromised process can create a path of any length in its own folder, one level after the other."""
     folder = tmp_path / "deep"
     folder.mkdir()
     (tmp_path / "outside").write_text("kept")

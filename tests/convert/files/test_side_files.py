@@ -1,4 +1,6 @@
-"""Pages and inputs that are written beside the work: whole or not at all, and over nothing but their own kind."""
+"""Pages and inputs that are written besides the result: completely or not at all, and only over files of the
+same kind.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 
 from convert.errors import ResourceLimit, UsageError
-from convert.files.side_files import GENERATOR, check_side_file, is_arrays, is_page, side_file
+from convert.files.side_files import GENERATOR, check_different, check_side_file, is_arrays, is_page, side_file
 from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.saved import save_feeds
 
@@ -42,7 +44,7 @@ def test_other_files_stay(tmp_path: Path, name: str, held: bytes) -> None:
 def test_only_arrays_are_taken_for_saved_inputs(tmp_path: Path) -> None:
     save_feeds(tmp_path / "old.npz", [Feed("zeros", {"x": np.zeros(2)})])
     check_side_file(tmp_path / "old.npz", is_arrays, "--save-inputs")
-    np.savez(tmp_path / "mine.npz", x=np.zeros(2))  # years of measurements, it may be
+    np.savez(tmp_path / "mine.npz", x=np.zeros(2))  # this may be years of measurements
     (tmp_path / "text.npz").write_text("PK")
     fixture = Path(__file__).parents[3] / "fixtures" / "mnist_cnn.keras"
     for path in (tmp_path / "text.npz", tmp_path / "mine.npz", fixture):
@@ -103,3 +105,22 @@ def test_a_place_that_cannot_be_written_names_the_option(tmp_path: Path) -> None
     with pytest.raises(UsageError, match="cannot be") as caught:
         write(tmp_path / "file" / "page.html")
     assert "--report" in caught.value.hint
+
+
+def test_a_page_in_a_file_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"model")
+    for path in (tmp_path / "m.onnx" / "page.html", tmp_path / "m.onnx" / "deep" / "page.html"):
+        with pytest.raises(UsageError, match="is no folder"):
+            check_side_file(path, is_page, "--report")
+
+
+def test_two_files_of_one_command_have_two_places(tmp_path: Path) -> None:
+    """Links lead to one place, too, as do names that differ in case only on a disk that does not count it."""
+    (tmp_path / "Zoo").mkdir()
+    (tmp_path / "zOO").symlink_to(tmp_path / "Zoo")  # so the letters' case does not count in it
+    (tmp_path / "link.html").symlink_to(tmp_path / "page.html")
+    check_different([("a", tmp_path / "a"), ("b", tmp_path / "b"), ("a", tmp_path / "a"), ("c", Path(os.devnull)),
+                     ("d", Path(os.devnull))])  # fmt: skip
+    for one, other in (("page.html", "link.html"), ("a", "./a"), ("Zoo/a", "zOO/A"), ("Zoo/a", "zOO/a")):
+        with pytest.raises(UsageError, match="the output and --report would both be written to"):
+            check_different([("the output", tmp_path / one), ("--report", tmp_path / other)])

@@ -1,4 +1,4 @@
-"""What sniffing says of real files of every kind, and of files and folders that hold no model."""
+"""`sniff` on real files of every kind, and on files and folders that hold no model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FIXTURES = {
 
 
 def kind_or_error(path: Path) -> str:
-    """What sniffing says of a broken file: its kind (its reader will find the fault), or "" after a clear error."""
+    """Return the kind of a broken file (its frontend will report the fault), or "" after a clear error."""
     start = time.process_time()
     try:
         return sniff(path)
@@ -71,7 +71,7 @@ def test_a_link_to_a_model_is_that_model(fixtures: Path, tmp_path: Path) -> None
 
 
 def _torch_files(folder: Path) -> dict[Path, str]:
-    """Files of torch.save and their kinds, or a part of the error where they hold no model."""
+    """Return files of torch.save with their kinds, or with a part of the error if they hold no model."""
     import torch
 
     class Wrapped(torch.nn.Module):
@@ -251,7 +251,7 @@ def test_hugging_face_folders(fixtures: Path, tmp_path: Path) -> None:
     weights.unlink()
     blob = tmp_path / "blob"
     blob.write_bytes((fixtures / "mnist_cnn.safetensors").read_bytes())
-    weights.symlink_to(blob)  # as in the hub's cache, where links lead from snapshots/<revision> to blobs
+    weights.symlink_to(blob)  # as in the hub's cache, where snapshots/<revision> links to blobs
     assert sniff(folder) == "hf-folder"
     index = folder / "model.safetensors.index.json"
     names = [f"model-0000{i}-of-00003.safetensors" for i in (1, 2, 3)]

@@ -1,4 +1,4 @@
-"""What sniffing says of files that are cut, changed, or made to harm whoever reads them."""
+"""`sniff` on truncated, changed and hostile files."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_sniffing_executes_no_pickle(tmp_path: Path, write: Callable[[Path, byte
             sniff(write(tmp_path / "model.pt", data))
 
 
-# What a prefix of such a file cannot be mistaken for; ONNX and GraphDef are lists of fields that may end early.
+# Kinds whose truncated files are always recognized as broken. ONNX and GraphDef files may end after any field.
 _ALWAYS_SEEN = ("torch-module", "torch-state-dict", "torchscript", "torch-export", "safetensors", "keras")
 
 
@@ -130,7 +130,7 @@ def test_nested_and_endless_messages(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(BadInput):
         sniff(path)
     path.write_bytes(b"\xff" * 1000)
-    with pytest.raises(BadInput, match="no known kind"):
+    with pytest.raises(BadInput, match="unknown format"):
         sniff(path)
 
 
@@ -151,7 +151,7 @@ def test_archives_of_endless_entries(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_folder_of_more_entries_than_are_looked_at_is_refused(
     tmp_path: Path, fixtures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its weights might be a link that leads out of it, and not be among those that are looked at."""
+    """One of the entries beyond the limit might be a link that leads out of the folder."""
     shutil.copytree(fixtures / "mnist_cnn.savedmodel", tmp_path / "m")
     assert sniff(tmp_path / "m") == "savedmodel"
     monkeypatch.setattr(limits, "FOLDER_ENTRIES", 3)

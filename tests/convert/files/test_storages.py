@@ -1,4 +1,4 @@
-"""Tensors of PyTorch archives that are longer than what the file holds of them."""
+"""Tensors of PyTorch archives that are longer than their data in the file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.hostile import write_torch_zip
 
 
 def rewritten(path: Path, change: Callable[[str, bytes], bytes]) -> Path:
-    """The archive with its entries changed."""
+    """Return the archive with its entries changed."""
     with zipfile.ZipFile(path) as archive:
         entries = {n: archive.read(n) for n in archive.namelist()}
     with zipfile.ZipFile(path, "w") as archive:
@@ -58,7 +58,7 @@ def shorter(name: str, content: bytes) -> bytes:
 
 
 def replaced(*pairs: tuple[bytes, bytes]) -> Callable[[str, bytes], bytes]:
-    """A number of a pickle changed, as `torch.save` writes it or as TorchScript does."""
+    """Return a pickle with a number changed, as `torch.save` or TorchScript writes it."""
 
     def change(name: str, content: bytes) -> bytes:
         if name in ("data.pkl", "constants.pkl"):
