@@ -1,4 +1,4 @@
-"""Attributes that stand for something that there is not: an unknown element type, or a size no runtime has."""
+"""Checks attribute values: element types that ONNX does not define, and sizes that no runtime accepts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ELEMENT_TYPES = {
     "to": 1, "dtype": 1, "stash_type": 1, "output_datatype": 1, "output_dtype": 0, "precision": 0,
     "softmax_precision": 0,
 }  # fmt: skip
-"""Attributes that name an element type, with the least of their values: 0 where it means that there is none."""
+"""Attributes that name an element type, each with its smallest legal value (0 where 0 means "not set")."""
 
 _COUNTS = {
     **dict.fromkeys((
@@ -32,11 +32,11 @@ _COUNTS = {
     ), 0),
     "pads": -(2**31),
 }  # fmt: skip
-"""Attributes that count something, with the least of their values; the largest is that of 32 bits."""
+"""Attributes that hold a count or a size, each with its smallest legal value; the largest is 2^31 - 1."""
 
 
 def check_attributes(model: ir.Model) -> None:
-    """Raise `BadInput` for an attribute out of its range, `ResourceLimit` for one that counts too many steps."""
+    """Raise `BadInput` for an attribute out of its range, and `ResourceLimit` for an LRN with too large a window."""
     for node in model.graph.all_nodes():
         if node.domain:
             continue
@@ -63,11 +63,11 @@ def _check(node: ir.Node, name: str, number: int) -> None:
         reason = f"{name}={number} is not between {least} and 2^31 - 1"
     else:
         return
-    raise BadInput(f"{location_of(node)}: {reason}", hint="export the model again, or mend what it says there")
+    raise BadInput(f"{location_of(node)}: {reason}", hint="export the model again, or correct that in the model")
 
 
 def _check_window(node: ir.Node) -> None:
-    """Of an LRN: channels that are summed one by one."""
+    """Raise `ResourceLimit` for an LRN that sums over too many channels, which is computed one channel at a time."""
     size, dims = node.attributes.get_int("size", 1), known_dims(node.inputs[0]) if node.inputs[0] is not None else None
     if dims is not None and len(dims) > 1 and isinstance(dims[1], int):
         size = min(size, 2 * dims[1] - 1)

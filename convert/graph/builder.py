@@ -1,7 +1,7 @@
 """The builder over onnx_ir that rules write to: `g.Conv(x, w, strides=[2, 2])`, constants, facts and subgraphs.
 
-A value is an `onnx_ir.Value`. Its facts (dtype, shape with named dims, constant content) are set when it is born, by
-ONNX's own inference for the node that makes it, or from better knowledge by whoever calls `g.facts`.
+A value is an `onnx_ir.Value`. Its facts are its dtype, its shape with named dims, and the content of a constant. ONNX's
+inference for the node sets them when the value is created; a caller that knows more sets them by `g.facts`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import onnx
 import onnx_ir as ir
 
 from convert import limits
-from convert.dim_lists import refuse_dims
 from convert.errors import Location, ResourceLimit, UnknownRank
 from convert.graph.metadata import EXACT_KEY, MODULE_KEY, OPERATOR_KEY, SOURCE_KEY
 from convert.graph.node_inference import infer
 from convert.graph.tensors import dims_of, tensor_of
 from convert.graph.values import Dim, known_dims
+from convert.rules.dim_lists import refuse_dims
 
 OPSET = 23
 """The canonical opset of the shared graph: LayerNormalization, Gelu, Attention … are one node each."""
@@ -29,14 +29,14 @@ Operand: TypeAlias = (
     "ir.Value | np.ndarray | np.generic | bool | int | float | str | Sequence[int] | Sequence[float] | None"
 )
 
-# Constants up to this many bytes are shared when equal.
+# Equal constants of at most this many bytes share one initializer.
 _SMALL = 4096
 
 
 class Graph:
-    """An ONNX graph under construction, or a subgraph of one (`parent` is then the graph around it).
+    """An ONNX graph under construction, or a subgraph of one (`parent` is then the enclosing graph).
 
-    Every operator of ONNX is a method; numbers and arrays among its inputs become constants.
+    Every ONNX operator is a method. Numbers and arrays among its inputs become constants.
 
     >>> g = Graph()
     >>> x = g.input("x", ir.DataType.FLOAT, ("batch", 3))
@@ -59,13 +59,20 @@ class Graph:
     # -- values ---------------------------------------------------------------------------------------------------
 
     def input(self, name: str, dtype: ir.DataType, shape: Sequence[Dim] | None) -> ir.Value:
-        """A graph input. `shape` holds ints, names of dynamic dims, or None for unknown ones; None: unknown rank."""
+        """Add a graph input and return it.
+
+        `shape` holds ints, names of dynamic dims, and None for unknown dims; `shape=None` means that the rank is
+        unknown.
+        """
         value = ir.Value(name=self.unique(name), type=ir.TensorType(dtype), shape=_shape(shape))
         self.graph.inputs.append(value)
         return value
 
     def output(self, value: ir.Value, name: str | None = None) -> None:
-        """Make `value` the next graph output, under `name` exactly (through Identity if it has a name already)."""
+        """Make `value` the next graph output, named exactly `name`.
+
+        An Identity is added if the value already has another name.
+        """
         taken = (
             value.is_graph_input() or value.is_initializer() or value.is_graph_output() or value.graph is not self.graph
         )
@@ -77,9 +84,9 @@ class Graph:
         self.graph.outputs.append(value)
 
     def const(self, content: Any, dtype: ir.DataType | None = None, name: str | None = None) -> ir.Value:
-        """A constant from a number, a nested list, a numpy array or an `onnx_ir` tensor; equal small ones are shared.
+        """Return a constant made from a number, a nested list, a numpy array or an `onnx_ir` tensor.
 
-        Python floats become float32 and ints int64 unless `dtype` says otherwise.
+        Python floats become float32 and ints int64 unless `dtype` says otherwise. Equal small constants are shared.
         """
         tensor = tensor_of(content, dtype)
         key = None
@@ -94,7 +101,10 @@ class Graph:
         return value
 
     def initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
-        """A weight of the model; `tensor` may be lazy. It lives in the outermost graph, whoever asks."""
+        """Add a weight of the model and return it.
+
+        `tensor` may be lazy. The initializer belongs to the outermost graph, even if a subgraph adds it.
+        """
         name = self.unique(name)
         return register_initializer(self._root.graph, name, tensor)
 
@@ -118,11 +128,11 @@ class Graph:
         outputs: int = 1,
         domain: str = "",
     ) -> Any:
-        """Append a node and return its output, or the list of its outputs where `outputs` is not 1.
+        """Append a node and return its output, or the list of its outputs if `outputs` is not 1.
 
         Numbers and arrays among `inputs` become constants (Python numbers take the dtype that the operator's schema
-        asks for); attributes that are None are left out; a `Graph` as an attribute is a subgraph. Raises
-        `ResourceLimit` for more outputs than any model's node has.
+        asks for). Attributes that are None are left out. A `Graph` as an attribute is a subgraph. Raises
+        `ResourceLimit` if `outputs` exceeds `limits.NODE_OUTPUTS`.
         """
         check_output_count(outputs, self.location)
         if operator.startswith(("Reduce", "Squeeze")) and len(inputs) > 1 and _is_trap(inputs[0], inputs[1]):
@@ -149,7 +159,7 @@ class Graph:
 
     @contextmanager
     def at(self, location: Location) -> Iterator[None]:
-        """Nodes made inside this block are said to come from `location`."""
+        """Context manager: nodes created inside the block record `location` as their origin."""
         before, self.location = self.location, location
         try:
             yield
@@ -157,13 +167,16 @@ class Graph:
             self.location = before
 
     def body(self, name: str = "body") -> Graph:
-        """A subgraph for If, Loop or Scan; it may use this graph's values, and its constants live out here."""
+        """Return a new subgraph for If, Loop or Scan.
+
+        It may use this graph's values; its constants go to the outermost graph.
+        """
         return Graph(name, parent=self)
 
     # -- facts ----------------------------------------------------------------------------------------------------
 
     def facts(self, value: ir.Value, dtype: ir.DataType | None = None, shape: Sequence[Dim] | None = None) -> ir.Value:
-        """State what is known of `value`; overrides what inference found."""
+        """Set the dtype and the shape of `value`, replacing what inference found, and return `value`."""
         if dtype is not None:
             value.type = ir.TensorType(dtype)
         if shape is not None:
@@ -171,38 +184,38 @@ class Graph:
         return value
 
     def shape(self, value: ir.Value) -> tuple[Dim, ...]:
-        """Dims as ints, names or None. Raises `UnknownRank`, a ValueError, if the rank is unknown."""
+        """Return the dims as ints, names or None. Raises `UnknownRank`, a ValueError, if the rank is unknown."""
         found = known_dims(value)
         if found is None:
             raise UnknownRank(str(value.name))
         return found
 
     def rank(self, value: ir.Value) -> int:
-        """Number of dims. Raises `UnknownRank` if it is unknown."""
+        """Return the number of dims. Raises `UnknownRank` if it is unknown."""
         return len(self.shape(value))
 
     def dtype(self, value: ir.Value) -> ir.DataType:
-        """Element type. Raises ValueError if it is unknown."""
+        """Return the element type. Raises ValueError if it is unknown."""
         if value.dtype is None:
             raise ValueError(f"the dtype of {value.name} is unknown")
         return value.dtype
 
     def static(self, value: ir.Value | None) -> np.ndarray | None:
-        """The content of a constant, else None."""
+        """Return the content of a constant, or None for any other value."""
         if value is None or value.const_value is None:
             return None
         return value.const_value.numpy()
 
     def dims(self, value: ir.Value) -> ir.Value:
-        """The shape of `value` as an int64 tensor: a constant where it is static, a Shape node otherwise."""
+        """Return the shape of `value` as an int64 tensor: a constant if the shape is static, otherwise a Shape node."""
         if value.shape is not None and value.shape.is_static():
             return self.const(np.array(value.shape.numpy(), dtype=np.int64))
         return self.Shape(value)
 
-    # -- names and the end ----------------------------------------------------------------------------------------
+    # -- names, and the finished model --------------------------------------------------------------------------------
 
     def unique(self, name: str) -> str:
-        """`name`, or `name_1`, `name_2` … where it is taken already."""
+        """Return `name`, or the first of `name_1`, `name_2`, … that is not taken."""
         names = self._root._names
         if name not in names:
             names[name] = 0
@@ -215,11 +228,11 @@ class Graph:
                 return candidate
 
     def reserve(self, names: dict[str, int]) -> None:
-        """Share `names`, the names in use in a model that this graph's nodes will be moved to."""
+        """Share `names`, the names in use in the model that this graph's nodes will be moved to."""
         self._root._names = self._names = names
 
     def model(self, producer: str = "convert") -> ir.Model:
-        """The finished model; the builder must not be used afterwards."""
+        """Return the finished model. Do not use the builder afterwards."""
         return ir.Model(self.graph, ir_version=10, producer_name=producer, functions=list(self._functions.values()))
 
     def _operands(self, schema: onnx.defs.OpSchema | None, inputs: Sequence[Operand]) -> list[ir.Value | None]:
@@ -240,14 +253,20 @@ class Graph:
 
 
 def check_output_count(count: int, at: Location) -> None:
-    """Raise `ResourceLimit` where a node has more outputs than any model's: one number in a file says how many."""
+    """Raise `ResourceLimit` if one node has more than `limits.NODE_OUTPUTS` outputs.
+
+    A single number in a file can ask for any number of outputs.
+    """
     if count > limits.NODE_OUTPUTS:
         text = f"{at}: {count:,} outputs of one operator are more than the {limits.NODE_OUTPUTS:,} that are taken"
         raise ResourceLimit(text, hint="a program can set convert.limits.NODE_OUTPUTS")
 
 
 def register_initializer(graph: ir.Graph, name: str, tensor: ir.TensorProtocol) -> ir.Value:
-    """Add an initializer to a graph (a finished one, too) as `name`, or `name_1`, … where that is taken."""
+    """Add an initializer to a graph, finished or not, named `name` or the first free `name_1`, `name_2`, ….
+
+    Returns it.
+    """
     unique, n = name, 0
     while unique in graph.initializers:
         n += 1
@@ -259,7 +278,7 @@ def register_initializer(graph: ir.Graph, name: str, tensor: ir.TensorProtocol) 
 
 
 def location_of(node: ir.Node) -> Location:
-    """Where a node of the shared graph came from, for error messages."""
+    """Return where a node of the shared graph came from, for error messages."""
     props = node.metadata_props
     operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
     return Location(operator, node.name or "", props.get(MODULE_KEY, ""), props.get(SOURCE_KEY, ""))
@@ -292,7 +311,7 @@ def _attribute(name: str, value: Any) -> ir.Attr:
 
 
 def _is_trap(x: Operand, axes: Operand) -> bool:
-    """Whether axes that are written down are none, of something that has dims."""
+    """Return whether `axes` is an empty list and `x` has dims: ONNX then reduces over all of them."""
     empty = isinstance(axes, (Sequence, np.ndarray)) and len(axes) == 0
     return empty and not (isinstance(x, ir.Value) and x.shape is not None and len(x.shape) == 0)
 
@@ -304,7 +323,9 @@ def _schema(operator: str, domain: str, opset: int) -> onnx.defs.OpSchema | None
 
 
 def _type_variables(schema: onnx.defs.OpSchema | None, count: int) -> list[str]:
-    """The type variable of each input, so that a Python number takes the dtype of the tensors beside it."""
+    """Return the type variable of each input; a Python number gets the dtype of the other tensors with the same
+    variable.
+    """
     if schema is None:
         return [f"?{i}" for i in range(count)]
     names = [i.type_str for i in schema.inputs]

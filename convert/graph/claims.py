@@ -1,6 +1,6 @@
-"""Limits on inputs that only the notes in a file set: bounds of dims, conditions on sizes, ranges of integers.
+"""Claims: limits on inputs that are only written in a file's metadata (bounds of dims, conditions, integer ranges).
 
-Anybody can write such a note, and no runtime enforces one. So a file's notes describe what it is meant for, and never
+Anybody can write such metadata, and no runtime enforces it. So claims describe what the file is meant for, but never
 decide what it is tested on (`convert/parity/inputs/beyond_claims.py`).
 """
 
@@ -16,18 +16,21 @@ import onnx_ir as ir
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY, RANGE_KEY
 
 CLAIMS_KEY = "convert.claims"
-"""In the `meta` of the model: a list of `Claims`."""
+"""Key in the `meta` of the model: a list of `Claims`."""
 
 Bounds = Sequence[int | None]
-"""The least and the greatest size, None where there is none."""
+"""The smallest and the largest size; None means unbounded."""
 
 
 @dataclass(frozen=True)
 class Claims:
-    """What one file claims about the inputs of the graph.
+    """The claims of one file about the inputs of the graph.
 
-    by: who claims it, "the source" or "the target". bounds: of dims, by name. before: the bounds that the graph has
-    without the claim, of those dims that have some. guards: conditions on sizes. ranges: notes by the name of an input.
+    - `by`: who makes the claims, "the source" or "the target"
+    - `bounds`: bounds of dims, by dim name
+    - `before`: the bounds that the graph has without the claims, for the dims that have some
+    - `guards`: conditions on sizes
+    - `ranges`: integer ranges, as written in the file, by input name
     """
 
     by: str
@@ -37,7 +40,7 @@ class Claims:
     ranges: Mapping[str, str] = field(default_factory=dict)
 
     def describe(self) -> str:
-        """Return the claims as people read them: `n ≤ 2, h % 8 == 0, ids in [0, 1]`."""
+        """Return the claims as readable text, such as `n ≤ 2, h % 8 == 0, ids in [0, 1]`."""
         sizes = [_bounds_text(name, bounds) for name, bounds in self.bounds.items()]
         ranges = [f"{name} in {text}" for name, text in self.ranges.items()]
         return ", ".join([*sizes, *self.guards, *ranges])
@@ -51,13 +54,13 @@ def _bounds_text(name: str, bounds: Bounds) -> str:
 
 
 def narrows(bounds: Bounds) -> bool:
-    """Return whether bounds leave out a size that a dynamic dim has as a rule, which is any from 1 on."""
+    """Return whether `bounds` exclude a size that a dynamic dim normally has (any size from 1 on)."""
     low, high = bounds
     return high is not None or (low is not None and low > 1)
 
 
 def claim_notes(model: ir.Model, by: str) -> None:
-    """Record that all limits which the notes of `model` set now are claims of a file."""
+    """Record that all limits in the metadata of `model` are so far only claims of a file."""
     bounds = {name: pair for name, pair in _noted(model, DIMS_KEY, {}).items() if narrows(pair)}
     ranges = {str(v.name): v.metadata_props[RANGE_KEY] for v in model.graph.inputs if RANGE_KEY in v.metadata_props}
     claims = Claims(by, bounds, {}, _noted(model, GUARDS_KEY, []), ranges)
@@ -66,7 +69,7 @@ def claim_notes(model: ir.Model, by: str) -> None:
 
 
 def claims_in_force(model: ir.Model) -> list[Claims]:
-    """Return the claims that still limit the inputs of `model`: not those that the user's own `--input` replaced."""
+    """Return the claims that still limit the inputs of `model`, without those that the user's `--input` replaced."""
     now, dims = _noted(model, DIMS_KEY, {}), {str(d) for v in model.graph.inputs for d in v.shape or ()}
     names = {str(v.name) for v in model.graph.inputs}
     found = []

@@ -1,6 +1,6 @@
-"""How many dims there are: what an operator is given for each of them, such as pads, is counted before it is used.
+"""Checks the number of dims in a whole graph, before anything iterates over pads or axes with one entry per dim.
 
-Frontends that have rules count before each rule (`convert/dim_lists.py`); here a whole graph is looked at.
+Frontends that have rules make the same check before each rule (`convert/rules/dim_lists.py`).
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from convert import limits
-from convert.dim_lists import refuse_dims
 from convert.graph.builder import location_of
+from convert.rules.dim_lists import refuse_dims
 
 _INPUTS = {
     "AffineGrid": (1,), "CenterCropPad": (1, 2), "Col2Im": (1, 2), "ConstantOfShape": (0,), "Expand": (1,),
     "MaxUnpool": (2,), "Pad": (1, 3), "Reshape": (1,), "Resize": (1, 2, 3),
     "Slice": (1, 2, 3, 4), "Squeeze": (1,), "Tile": (1,), "Unsqueeze": (1,), "Upsample": (1,),
 }  # fmt: skip
-"""Which inputs of an operator hold a number or two for each dim, by the specification of each; of reductions the last.
+"""Indices of inputs that hold one or two numbers per dim, by operator (from the ONNX specification).
+
+Reductions are handled in `_lists`: their second input holds axes.
 """
 _ATTRIBUTES = frozenset((
     "axes", "dilations", "ends", "kernel_shape", "output_padding", "output_shape", "pads", "perm", "repeats", "scales",
@@ -27,9 +29,9 @@ _ATTRIBUTES = frozenset((
 
 
 def check_dims(model: ir.Model) -> None:
-    """Raise `ResourceLimit` for a tensor of more dims than any runtime has, or lists for so many.
+    """Raise `ResourceLimit` for a tensor with more dims than any runtime supports, or for a list with as many entries.
 
-    Frameworks take time of the square of such a number.
+    The time that frameworks take grows with the square of this number.
     """
     for value in (*model.graph.inputs, *model.graph.outputs, *model.graph.initializers.values()):
         if value.shape is not None and len(value.shape) > limits.TENSOR_DIMS:
@@ -41,7 +43,7 @@ def check_dims(model: ir.Model) -> None:
 
 
 def _lists(node: ir.Node) -> Iterator[tuple[str, int]]:
-    """What a node has a list of for dims, and how long it is where that is known."""
+    """Yield the name and the length of each list in `node` that has entries per dim, if its length is known."""
     for attribute in node.attributes.values():
         if attribute.name in _ATTRIBUTES and attribute.type in (ir.AttributeType.INTS, ir.AttributeType.FLOATS):
             yield attribute.name, len(attribute.value)

@@ -1,4 +1,4 @@
-"""What ONNX's inference lets pass in a graph and its specification does not: sizes, shapes and axes that cannot be."""
+"""Finds nodes with impossible sizes, shapes or axes, which ONNX's inference accepts against its specification."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from convert.graph.builder import location_of
 from convert.graph.values import known_dims
 
 _SMALL = 4096
-"""Bytes of a constant that is looked at."""
+"""Constants of at most this many bytes are examined."""
 
 
 def first_mismatch(model: ir.Model) -> str:
-    """The first node of the outermost graph that cannot run at sizes that are known, and why; "" if there is none.
+    """Describe the first node of the outermost graph that cannot run with the known sizes; "" if there is none.
 
-    Branches are left alone: one that is never taken may hold anything.
+    Subgraphs are ignored: a branch that is never taken may hold anything.
     """
     for node in model.graph:
         if node.domain:
@@ -31,7 +31,10 @@ def first_mismatch(model: ir.Model) -> str:
 
 
 def _sizes(node: ir.Node, index: int) -> list[int | None] | None:
-    """The sizes of an input, None for those that are not numbers; None without a rank, or without the input."""
+    """Return the sizes of an input, None for each that is no number.
+
+    Returns None if the rank is unknown or the input absent.
+    """
     value = node.inputs[index] if index < len(node.inputs) else None
     dims = None if value is None else known_dims(value)
     return None if dims is None else [d if isinstance(d, int) else None for d in dims]
@@ -57,7 +60,7 @@ _TAKING_AXIS = frozenset((
     "LogSoftmax", "LpNormalization", "RMSNormalization", "ScatterElements", "Softmax", "Split", "SplitToSequence",
     "TopK",
 ))  # fmt: skip
-"""Operators whose attribute `axis` is one of the dims of their first input."""
+"""Operators whose attribute `axis` refers to a dim of their first input."""
 
 
 def _axis(node: ir.Node) -> str:

@@ -1,4 +1,4 @@
-"""Attributes that ONNX's own checks let pass, and its inference crashes over or never comes back from."""
+"""Finds attributes that pass ONNX's own checks, but on which its shape inference crashes or hangs."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _EQUATION = re.compile(rf"{_TERM}(?:,{_TERM})*(?:->{_TERM})?")
 
 
 def misread_attribute(operator: str, given: Mapping[str, int | str], outputs: int) -> str:
-    """What an operator of ONNX's own is told that its specification has no meaning for; "" if there is nothing.
+    """Describe an attribute of an ONNX operator that its specification gives no meaning; "" if there is none.
 
-    It is to be asked before inference, which ends the process or hangs: no error of Python comes of it.
+    Call this before inference, which ends the process or hangs instead of raising a Python exception.
     """
     find = _CHECKS.get(operator)
     return "" if find is None else find(given, outputs)
 
 
 def has_misread_attributes(operator: str) -> bool:
-    """Whether there is something to ask about an operator."""
+    """Return whether `misread_attribute` has a check for an operator."""
     return operator in _CHECKS
 
 

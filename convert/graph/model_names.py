@@ -1,4 +1,4 @@
-"""The names of a model's values, for passes that add some."""
+"""The names of a model's values, for passes that add values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import onnx_ir as ir
 
 @dataclass
 class ModelNames:
-    """The names of a model's values, and the constants put into its outermost graph.
+    """The names of a model's values, and the constants that passes added to its outermost graph.
 
-    `replaced` pairs constants that some node has given up with the moved one, if any, that has taken their place.
+    `replaced` pairs each constant that a node no longer uses with the moved constant that replaced it, or None.
     """
 
     root: ir.Graph
@@ -28,7 +28,7 @@ class ModelNames:
             self.taken.update(x.name for node in graph for x in node.outputs if x.name)
 
     def unique(self, name: str) -> str:
-        """`name`, or `name_1`, `name_2` … where that is taken."""
+        """Return `name`, or the first of `name_1`, `name_2`, … that is not taken, and reserve it."""
         candidate, count = name, 0
         while candidate in self.taken:
             count += 1
@@ -37,7 +37,7 @@ class ModelNames:
         return candidate
 
     def initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
-        """A constant of the outermost graph."""
+        """Add a constant to the outermost graph and return it."""
         shape, kind = ir.Shape(tensor.shape.numpy()), ir.TensorType(tensor.dtype)
         value = ir.Value(name=self.unique(name), type=kind, shape=shape, const_value=tensor)
         tensor.name = value.name
@@ -45,7 +45,7 @@ class ModelNames:
         return value
 
     def array(self, name: str, content: np.ndarray) -> ir.Value:
-        """A small constant, shared with others of the same content."""
+        """Return a small constant; equal constants share one initializer."""
         key = repr((content.dtype.str, content.shape)).encode() + content.tobytes()
         if key not in self.small:
             self.small[key] = self.initializer(name, ir.Tensor(np.ascontiguousarray(content)))

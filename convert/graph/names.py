@@ -1,4 +1,4 @@
-"""Gives the inputs and outputs of a graph the names that they have in a target, and takes them back."""
+"""Renames the inputs and outputs of a graph to their names in a target, and back."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from convert.graph.values import nodes_of
-from convert.naming import Names, TargetNames
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.naming import Names, TargetNames
 
 
 def names_in_target(model: ir.Model, rule: TargetNames) -> Names:
-    """What the inputs and outputs of `model` are called in a target of `rule`."""
+    """Return the names that the inputs and outputs of `model` get in a target with the naming rule `rule`."""
     sides = model.graph.inputs, model.graph.outputs
     inputs, outputs = ([str(v.name) for v in side] for side in sides)
     input_containers, output_containers = (
@@ -23,7 +23,10 @@ def names_in_target(model: ir.Model, rule: TargetNames) -> Names:
 
 
 def _container(value: ir.Value, rule: TargetNames) -> tuple[str, str] | None:
-    """The dtype of a tensor, and the one that holds it in a target that lacks it."""
+    """Return the dtype of a tensor, and the wider dtype that replaces it in a target which lacks it.
+
+    Returns None if the target has the dtype.
+    """
     if not isinstance(value.type, ir.TensorType) or value.dtype in (None, ir.DataType.STRING) or not rule.containers:
         return None
     own = value.dtype.numpy().name
@@ -31,7 +34,7 @@ def _container(value: ir.Value, rule: TargetNames) -> tuple[str, str] | None:
 
 
 def rename_ends(model: ir.Model, rule: TargetNames, report: Report) -> None:
-    """Call the inputs and outputs of `model` what `rule` allows, in place; the report says what is called otherwise."""
+    """Rename the inputs and outputs of `model` in place as `rule` demands, and note each change in the report."""
     names = names_in_target(model, rule)
     for i, value in enumerate(model.graph.outputs):
         if value.is_graph_input() and names.outputs[str(value.name)] != names.inputs[str(value.name)]:
@@ -53,13 +56,16 @@ def rename_ends(model: ir.Model, rule: TargetNames, report: Report) -> None:
 
 
 def restore_ends(model: ir.Model, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> None:
-    """Call the ends of what was read from a target what its source calls them, in place; both map source to target."""
+    """Rename the inputs and outputs of a graph from a target back to their source names, in place.
+
+    Both maps go from source to target.
+    """
     back = Names({new: old for old, new in inputs.items()}, {new: old for old, new in outputs.items()})
     _rename(model, back)
 
 
 def _copied(graph: ir.Graph, value: ir.Value) -> ir.Value:
-    """A copy of an input under its name, which is to be renamed."""
+    """Return a copy of an input with the input's name; the caller renames it."""
     node = ir.node("Identity", [value])
     copy = node.outputs[0]
     copy.name, copy.type, copy.shape = value.name, value.type, value.shape
@@ -68,14 +74,14 @@ def _copied(graph: ir.Graph, value: ir.Value) -> ir.Value:
 
 
 def _rename(model: ir.Model, names: Names) -> None:
-    """New names for the ends; other values that are called so make way."""
+    """Rename the inputs and outputs. Other values that already use one of the new names are renamed too."""
     graph = model.graph
-    ends = {v: names.outputs.get(str(v.name), str(v.name)) for v in graph.outputs}
-    ends |= {v: names.inputs.get(str(v.name), str(v.name)) for v in graph.inputs}
-    if all(v.name == new for v, new in ends.items()):
+    new_names = {v: names.outputs.get(str(v.name), str(v.name)) for v in graph.outputs}
+    new_names |= {v: names.inputs.get(str(v.name), str(v.name)) for v in graph.inputs}
+    if all(v.name == new for v, new in new_names.items()):
         return
-    inner = [v for v in _values(model) if v not in ends]
-    fresh = set(ends.values())
+    inner = [v for v in _values(model) if v not in new_names]
+    fresh = set(new_names.values())
     taken = fresh | {str(v.name) for v in inner}
     for value in [v for v in inner if v.name in fresh]:
         number = 1
@@ -84,16 +90,16 @@ def _rename(model: ir.Model, names: Names) -> None:
         taken.add(f"{value.name}_{number}")
         _rename_in_gradients(graph, {str(value.name): f"{value.name}_{number}"})
         value.name = f"{value.name}_{number}"
-    _rename_in_gradients(graph, {str(v.name): new for v, new in ends.items()})
-    # By way of names that nothing has: two may change places.
-    for number, value in enumerate(ends):
+    _rename_in_gradients(graph, {str(v.name): new for v, new in new_names.items()})
+    # Rename through temporary names: two values may swap their names.
+    for number, value in enumerate(new_names):
         value.name = f"\0{number}"
-    for value, new in ends.items():
+    for value, new in new_names.items():
         value.name = new
 
 
 def _rename_in_gradients(graph: ir.Graph, names: Mapping[str, str]) -> None:
-    """Gradient of ONNX's training domain is the one operator that has names of values among its attributes."""
+    """Rename values in Gradient (ONNX's training domain), the only operator with value names among its attributes."""
     for node in (n for n in nodes_of(graph) if n.op_type == "Gradient"):
         for attribute in list(node.attributes.values()):
             if attribute.type == ir.AttributeType.STRINGS:
@@ -103,7 +109,7 @@ def _rename_in_gradients(graph: ir.Graph, names: Mapping[str, str]) -> None:
 
 
 def _values(model: ir.Model) -> Sequence[ir.Value]:
-    """Every value of the model, those of subgraphs too, once."""
+    """Return every value of the model once, including those of subgraphs."""
     return list(dict.fromkeys(_each_value(model)))
 
 

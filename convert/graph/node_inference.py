@@ -10,14 +10,15 @@ from convert.semantics.einsum import axes_of_labels, result_of_equation
 from convert.semantics.interpolation import resized_length
 from convert.semantics.windows import axis_pads, extent, window_count
 
-# Constants up to this many bytes take part in inference (shapes, axes).
+# Constants of at most this many bytes take part in inference (shapes, axes).
 _SMALL = 4096
 
 
 def infer(node: ir.Node, schema: onnx.defs.OpSchema) -> None:
-    """Set the dtype and shape of a node's outputs by ONNX's inference for that one node.
+    """Set the dtype and shape of a node's outputs by ONNX's inference for this one node.
 
-    Facts stay unknown where inference cannot tell; nodes with subgraphs are left to their rule.
+    Facts that inference cannot determine stay unknown. Nodes with subgraphs are left to their rule. Raises ValueError
+    if ONNX's inference rejects the inputs.
     """
     types: dict[str, onnx.TypeProto] = {}
     data: dict[str, onnx.TensorProto] = {}
@@ -51,13 +52,16 @@ def infer(node: ir.Node, schema: onnx.defs.OpSchema) -> None:
 
 
 def correct_inference(node: ir.Node) -> bool:
-    """Set the shape that runtimes give the output of a node that ONNX's inference is wrong about; whether it was."""
+    """Set the output shape that runtimes compute, if ONNX's inference is wrong about this node.
+
+    Returns whether it was.
+    """
     correct = _CORRECTIONS.get(node.op_type)
     return correct is not None and not node.domain and correct(node)
 
 
 def shape_of_known_rank(node: ir.Node) -> ir.Shape | None:
-    """Unknown dims of an Expand or a Reshape to a computed shape, whose length tells how many there are."""
+    """Return the shape, all of unknown dims, of an Expand or Reshape whose target has a known length; else None."""
     x, target = node.inputs
     length = target.shape[0] if target is not None and target.shape is not None and len(target.shape) == 1 else None
     if not isinstance(length, int):
@@ -68,9 +72,9 @@ def shape_of_known_rank(node: ir.Node) -> ir.Shape | None:
 
 
 def resized_by_runtimes(node: ir.Node) -> bool:
-    """Set the lengths that runtimes give a Resize by constant scales, if ONNX's inference has others; whether it has.
+    """Set the lengths that runtimes compute for a Resize with constant scales; return whether inference had others.
 
-    It multiplies in float64, where 5 · float32(2.6) is less than 13: see `convert.semantics.interpolation`.
+    Inference multiplies in float64, where 5 · float32(2.6) is less than 13: see `convert.semantics.interpolation`.
     """
     x, y = node.inputs[0], node.outputs[0]
     scales = node.inputs[2].const_value if len(node.inputs) > 2 and node.inputs[2] is not None else None
@@ -91,8 +95,10 @@ def resized_by_runtimes(node: ir.Node) -> bool:
 
 
 def repeat_ones_of_einsum(node: ir.Node) -> bool:
-    """Set the dims of an Einsum that ONNX's inference takes from an operand whose dim of 1 another one repeats; whether
-    there are any."""
+    """Correct the dims of an Einsum that inference took from an operand with a broadcast dim of 1.
+
+    Returns whether any were wrong.
+    """
     y, shapes = node.outputs[0], [None if v is None or v.shape is None else list(v.shape) for v in node.inputs]
     equation = node.attributes.get_string("equation", "").replace(" ", "")
     if y.shape is None or any(s is None for s in shapes):
@@ -114,8 +120,12 @@ def repeat_ones_of_einsum(node: ir.Node) -> bool:
 
 
 def leave_out_windows(node: ir.Node) -> bool:
-    """Set the lengths of a pool with ceil_mode whose last window would start in the pad, which inference counts before
-    opset 22; whether there is one."""
+    """Correct the lengths of a pool with ceil_mode: windows that would start in the padding are left out.
+
+    Returns whether any length was wrong.
+
+    Before opset 22, ONNX's inference counts such a last window.
+    """
     x, y, auto_pad = node.inputs[0], node.outputs[0], node.attributes.get_string("auto_pad", "NOTSET")
     kernel = node.attributes.get_ints("kernel_shape")
     if x is None or x.shape is None or y.shape is None or not kernel or (auto_pad or "").startswith("SAME"):
@@ -138,10 +148,10 @@ def leave_out_windows(node: ir.Node) -> bool:
 
 
 def shape_of_input(node: ir.Node) -> bool:
-    """Give what a normalization returns the shape of its input, where inference has another or none; whether it was.
+    """Give a normalization's output the shape of its input; return whether inference had another one or none.
 
-    ONNX defines these as functions, which are not looked into while a dim has a name, also where the shape of the input
-    was corrected meanwhile.
+    ONNX defines these operators as functions. Inference does not look into them while a dim has a name, even if the
+    shape of the input was corrected meanwhile.
     """
     x, y = node.inputs[0], node.outputs[0]
     if x is None or x.shape is None:
@@ -163,7 +173,7 @@ _CORRECTIONS = {
 
 
 def type_proto(value: ir.Value) -> onnx.TypeProto:
-    """Type and shape of a value as ONNX writes them; an empty proto where nothing is known."""
+    """Return the type and shape of a value as an ONNX proto, which is empty if nothing is known."""
     proto = onnx.TypeProto()
     if value.type is not None:
         ir.serde.serialize_type_into(proto, value.type)

@@ -1,6 +1,6 @@
-"""Reductions over a list of dims that may be empty: over all dims but one of a vector, say.
+"""Reductions over a list of axes that may be empty, such as all axes but the last of a vector.
 
-ONNX takes an empty list of axes for all dims. `Graph.node` refuses to write one; `reduce_dims` writes what is meant.
+ONNX takes an empty list of axes for all axes. `Graph.node` therefore rejects one; use `reduce_dims` instead.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from convert.graph.builder import Graph
 
 
 def reduce_dims(g: Graph, operator: str, x: ir.Value, axes: Sequence[int], *, keepdims: int = 1) -> ir.Value:
-    """Return the reduction `operator` ("ReduceL2") of `x` over `axes`; over none, that of each element by itself."""
+    """Return the reduction `operator` (such as "ReduceL2") of `x` over `axes`.
+
+    Without axes, each element is reduced alone.
+    """
     if len(axes):
         reduced: ir.Value = g.node(operator, [x, list(axes)], {"keepdims": keepdims})
         return reduced
@@ -33,4 +36,4 @@ _OF_ONE: dict[str, Callable[[Graph, ir.Value], ir.Value]] = {
     **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceLogSumExp"), _itself),
     **dict.fromkeys(("ReduceL1", "ReduceL2"), _absolute),
 }
-"""What a reduction gives of one element."""
+"""The result of each reduction for a single element."""

@@ -1,7 +1,7 @@
-"""Where a number that is off by its last bit is another result: what rounds it, or compares it.
+"""Finds values whose last bit matters: values that are later rounded, compared or cast to integers.
 
-TensorFlow's optimizer takes a division by a constant for a product with its reciprocal, so that 41 / 41 is 0.99999994
-and rounded down 0. Backends that run there divide otherwise where this says so.
+TensorFlow's optimizer replaces a division by a constant by a product with its reciprocal. So 41 / 41 becomes
+0.99999994, which is rounded down to 0. Backends for TensorFlow emit such divisions in another way.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ _STEPS = frozenset(
         "Ceil", "Equal", "Floor", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod", "QuantizeLinear", "Round",
     }
 )  # fmt: skip
-"""Operators whose results jump."""
+"""Operators with discontinuous results."""
 _HAND_ON = frozenset(
     {
         "Abs", "Add", "Clip", "Concat", "Expand", "Flatten", "Gather", "Identity", "Max", "Min", "Mul", "Neg", "Relu",
         "Reshape", "Slice", "Split", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze", "Where",
     }
 )  # fmt: skip
-"""Operators behind which a whole number is one as often as before."""
+"""Operators that keep integral values integral, so that a later rounding is as sensitive as before."""
 
 
 def is_rounded(value: ir.Value | None) -> bool:
-    """Whether integers, truth values or steps are made of this number, or of what is one step of arithmetic from it."""
+    """Return whether integers, booleans or rounded values are computed from this value.
+
+    Simple arithmetic in between is followed.
+    """
     pending, seen = [value] if value is not None else [], {id(value)}
     while pending:
         for node, _ in pending.pop().uses():
@@ -43,7 +46,10 @@ def _is_floating(value: ir.Value) -> bool:
 
 
 def is_inexact_divisor(divisor: np.ndarray | None) -> bool:
-    """Whether a constant divisor has none that is 0 and some whose reciprocal is rounded: all but powers of two."""
+    """Return whether a constant divisor has no zeros, and some element that is no power of two.
+
+    The reciprocal of such an element is rounded.
+    """
     if divisor is None or divisor.dtype.kind != "f" or not divisor.size or not np.all(divisor):
         return False
     mantissas, _ = np.frexp(divisor.astype(np.float64))

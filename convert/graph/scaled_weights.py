@@ -1,4 +1,4 @@
-"""Weights that a graph keeps as integers with scales."""
+"""Weights that a graph stores as integers with scales."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph.values import constant
-from convert.stored import StoredWeight
+from convert.request.stored import StoredWeight
 
 _SCALED = {"DequantizeLinear": (0, 1, 2), "QLinearConv": (3, 4, 5), "QLinearMatMul": (3, 4, 5), "QGemm": (3, 4, 5)}
-"""The places of a weight, its scale and its zero point among the inputs of operators."""
+"""Input indices of a weight, its scale and its zero point, by operator."""
 _BY_TENSOR = ("MatMulInteger", "ConvInteger")
-"""Products of integers, whose scale is a factor of the result."""
+"""Integer products, which have no scale input: the scale is a later factor of the result."""
 
 
 def scaled_weights(model: ir.Model) -> dict[ir.Value, StoredWeight]:
-    """Return the integer constants that operators make numbers of, with their scales."""
+    """Return the integer constants that operators dequantize, each with its scale and zero point."""
     found: dict[ir.Value, StoredWeight] = {}
     for graph in model.graphs():
         for node in graph:
@@ -33,16 +33,19 @@ def scaled_weights(model: ir.Model) -> dict[ir.Value, StoredWeight]:
 
 
 def _scaled(node: ir.Node, weight: int, scale: int | None, zero: int) -> StoredWeight | None:
-    """Return the weight of an operator whose scale is one of its inputs, or (None) a factor of its result."""
+    """Return the weight of an operator.
+
+    `scale` is the index of its scale input, or None if the result is scaled later.
+    """
     raw = _array(node.inputs[weight])
     factor = _factor(node.outputs[0]) if scale is None else _array(node.inputs[scale])
     offset = _array(node.inputs[zero]) if zero < len(node.inputs) else None
     if raw is None or factor is None:
         return None
-    ends = None
+    value_range = None
     if raw.dtype in (ml_dtypes.int4, ml_dtypes.uint4):
         info = ml_dtypes.iinfo(raw.dtype)
-        raw, ends = raw.astype(np.int8), (int(info.min), int(info.max))
+        raw, value_range = raw.astype(np.int8), (int(info.min), int(info.max))
     first = node.op_type in ("QLinearConv", "ConvInteger")
     axis = node.attributes.get_int("axis", 1) if node.op_type == "DequantizeLinear" else 0 if first else raw.ndim - 1
     block = node.attributes.get_int("block_size", 0)
@@ -54,11 +57,14 @@ def _scaled(node: ir.Node, weight: int, scale: int | None, zero: int) -> StoredW
         return flat if flat.size == 1 else flat.reshape([-1 if i == axis % raw.ndim else 1 for i in range(raw.ndim)])
 
     zeros = 0 if offset is None else spread(offset.astype(np.int64))
-    return StoredWeight(str(node.inputs[weight].name), raw, spread(factor), zeros, ends)  # type: ignore[union-attr]
+    return StoredWeight(str(node.inputs[weight].name), raw, spread(factor), zeros, value_range)  # type: ignore[union-attr]
 
 
 def _factor(value: ir.Value) -> np.ndarray | None:
-    """Return the constant among the factors that the sums of an integer product are multiplied by."""
+    """Return the constant factor that the result of an integer product is later multiplied by.
+
+    Returns None if there is none.
+    """
     for use in value.uses():
         if use.node.op_type == "Cast":
             return _factor(use.node.outputs[0])
@@ -71,7 +77,7 @@ def _factor(value: ir.Value) -> np.ndarray | None:
 
 
 def _in_blocks(node: ir.Node) -> StoredWeight | None:
-    """Return the weight [N, K] of a MatMulNBits of 4 or 8 bits; None where anything else is computed or packed."""
+    """Return the weight [N, K] of a MatMulNBits with 4 or 8 bits; None for other widths or if it is no constant."""
     packed, scales, zeros = ([_array(v) for v in node.inputs[1:4]] + [None])[:3]
     bits, block = node.attributes.get_int("bits", 4), node.attributes.get_int("block_size", 0)
     rows, length = node.attributes.get_int("N", 0), node.attributes.get_int("K", 0)
@@ -86,8 +92,8 @@ def _in_blocks(node: ir.Node) -> StoredWeight | None:
         return np.repeat(array.reshape(rows, -1)[:, : -(-length // block)], block, 1)[:, :length]
 
     zero = np.full(scales.size, 1 << (bits - 1)) if zeros is None else unpacked(zeros).astype(np.int64)
-    raw, ends = unpacked(packed)[:, :length], (0, (1 << bits) - 1)
-    return StoredWeight(str(node.inputs[1].name), raw, spread(scales), spread(zero), ends)  # type: ignore[union-attr]
+    raw, value_range = unpacked(packed)[:, :length], (0, (1 << bits) - 1)
+    return StoredWeight(str(node.inputs[1].name), raw, spread(scales), spread(zero), value_range)  # type: ignore[union-attr]
 
 
 def _array(value: ir.Value | None) -> np.ndarray | None:

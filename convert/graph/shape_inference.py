@@ -1,4 +1,4 @@
-"""Facts of a whole model: dtypes and shapes by ONNX's own inference, on a copy without the weights."""
+"""Infers dtypes and shapes of a whole model by ONNX's own inference, on a copy without the weights."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from convert.graph.tensors import dims_of
 from convert.graph.values import known_dims
 
 SMALL = 4096
-"""Weights up to this many bytes take part in inference and in version conversion (shapes, axes, scales)."""
+"""Weights of at most this many bytes take part in inference and version conversion (shapes, axes, scales)."""
 
 
 def infer_facts(model: ir.Model) -> None:
-    """Set dtype and shape of every value of `model`, subgraphs included, as far as ONNX's inference can tell.
+    """Set dtype and shape of every value of `model`, including subgraphs, as far as ONNX's inference finds them.
 
-    Shapes are inferred afresh (a stale `value_info` in a file is not believed) except where inference is silent: there
-    what was known stays. Graph inputs and outputs keep every dim that they declare. Dims that inference invents a name
-    for become unknown. What it is wrong about (see `correct_inference`) is corrected, and what follows inferred again.
+    Shapes are inferred from scratch, because the `value_info` in a file may be stale. Where inference finds nothing,
+    the earlier facts stay. Graph inputs and outputs keep every dim that they declare. Dims for which inference invents
+    a name become unknown. Shapes that inference gets wrong (see `correct_inference`) are corrected, and inference is
+    repeated with them.
     """
     proto = weightless_proto(model, value_info=False)
-    proto.opset_import.add(domain=_SETTLED, version=1)
+    proto.opset_import.add(domain=_CORRECTED, version=1)
     names = _dim_names(proto.graph)
     before = [(v, v.shape) for node in model.graph.all_nodes() for v in node.outputs]
     for _ in range(_ROUNDS):
@@ -33,41 +34,44 @@ def infer_facts(model: ir.Model) -> None:
         except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
             return
         _copy_facts(model.graph, inferred.graph, names)
-        if not _settle(model.graph, proto.graph):
+        if not _keep_corrections(model.graph, proto.graph):
             return
-        for value, shape in before:  # what followed from a wrong shape goes, also where nothing takes its place
+        for value, shape in before:  # drop shapes derived from a wrong one, even if inference finds no other
             value.shape = shape
 
 
-_SETTLED, _ROUNDS = "convert.settled", 16
+_CORRECTED, _ROUNDS = "convert.corrected", 16
 
 
-def _settle(graph: ir.Graph, proto: onnx.GraphProto) -> bool:
-    """Have inference take the corrected shapes of nodes in `graph` as they are, in `proto`; whether there are any.
+def _keep_corrections(graph: ir.Graph, proto: onnx.GraphProto) -> bool:
+    """Make inference keep the corrected shapes of nodes in `graph`; return whether there are any.
 
-    A node of a domain without schemas keeps what is said of its outputs.
+    Changes `proto`: the nodes get a domain without schemas, so that inference keeps the declared types of their
+    outputs.
     """
     found = False
-    for node, twin in zip(graph, proto.node, strict=True):
-        if not twin.domain and correct_inference(node):
+    for node, copied in zip(graph, proto.node, strict=True):
+        if not copied.domain and correct_inference(node):
             found = True
-            twin.domain = _SETTLED
-            ends = {value.name: value for value in proto.output}
+            copied.domain = _CORRECTED
+            outputs = {value.name: value for value in proto.output}
             for output in node.outputs:
                 if output.name and not output.is_graph_output():
                     proto.value_info.append(onnx.ValueInfoProto(name=output.name, type=type_proto(output)))
-                elif output.name in ends and not ends[output.name].type.tensor_type.HasField("shape"):
-                    ends[output.name].type.CopyFrom(type_proto(output))
-        for inner, body in _bodies(node, twin):
-            found |= _settle(inner, body)
+                elif output.name in outputs and not outputs[output.name].type.tensor_type.HasField("shape"):
+                    outputs[output.name].type.CopyFrom(type_proto(output))
+        for inner, body in _bodies(node, copied):
+            found |= _keep_corrections(inner, body)
     return found
 
 
 def infer_proto(proto: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
-    """`proto` with the types that ONNX infers, from the content of shapes too, where no vector is too long for that.
+    """Return `proto` with the types that ONNX infers.
 
-    With `data_prop` ONNX makes an object for every element of each vector of known length that it passes, whatever its
-    dtype: a graph of 60 Concats takes all memory. Raises as `onnx.shape_inference.infer_shapes` does.
+    Inference uses the contents of constant shape vectors, unless a vector is too long for that.
+
+    With `data_prop`, ONNX creates an object for every element of each vector of known length, whatever its dtype: a
+    graph of 60 Concats exhausts the memory. Raises as `onnx.shape_inference.infer_shapes` does.
     """
     plain = onnx.shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=False)
     if _vector_elements(plain.graph) > limits.SHAPE_DATA_ELEMENTS:
@@ -78,7 +82,7 @@ def infer_proto(proto: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelPr
 
 
 def _vector_elements(graph: onnx.GraphProto) -> int:
-    """Elements of all values of rank 1 and known length, in subgraphs too."""
+    """Return the number of elements of all vectors of known length, including those in subgraphs."""
     count = 0
     for value in (*graph.input, *graph.value_info, *graph.output):
         shape = value.type.tensor_type.shape
@@ -91,9 +95,9 @@ def _vector_elements(graph: onnx.GraphProto) -> int:
 
 
 def weightless_proto(model: ir.Model, *, value_info: bool = True) -> onnx.ModelProto:
-    """`model` as a proto in which every weight of more than a few kB is a graph input; no weight is read.
+    """Return `model` as a proto in which every weight of more than a few kB is a graph input. No weight is read.
 
-    With `value_info` False the types of intermediate values are left out, except for operators without a schema.
+    With `value_info=False`, the types of intermediate values are left out, except for operators without a schema.
     """
     copy = model.clone()
     main = copy.graph
@@ -122,7 +126,7 @@ def weightless_proto(model: ir.Model, *, value_info: bool = True) -> onnx.ModelP
 
 
 def is_small(tensor: ir.TensorProtocol) -> bool:
-    """Whether a weight stays in the proto: a few kB, or strings, which have no raw bytes."""
+    """Return whether a weight stays in the proto: at most a few kB, or strings, which have no raw bytes."""
     return tensor.dtype == ir.DataType.STRING or tensor.nbytes <= SMALL
 
 
@@ -137,7 +141,7 @@ def _copy_facts(graph: ir.Graph, inferred: onnx.GraphProto, names: set[str]) -> 
 
 
 def _bodies(node: ir.Node, proto: onnx.NodeProto) -> Iterator[tuple[ir.Graph, onnx.GraphProto]]:
-    """The graphs that a node holds, each with its form in the proto."""
+    """Yield each graph that a node holds, with its counterpart in the proto."""
     graphs = {a.name: [a.g, *a.graphs] if a.HasField("g") else list(a.graphs) for a in proto.attribute}
     for name, attribute in node.attributes.items():
         yield from zip(subgraphs(attribute), graphs.get(name, []), strict=False)
@@ -169,14 +173,14 @@ def _is_complete_type(kind: ir.TypeProtocol) -> bool:
 
 
 def subgraphs(attribute: ir.Attr) -> list[ir.Graph]:
-    """The graphs that an attribute holds: the branches of If, the bodies of Loop and Scan."""
+    """Return the graphs that an attribute holds: the branches of If, the bodies of Loop and Scan."""
     if attribute.type == ir.AttributeType.GRAPH:
         return [attribute.as_graph()]
     return list(attribute.as_graphs()) if attribute.type == ir.AttributeType.GRAPHS else []
 
 
 def with_inner_nodes(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
-    """Yield the nodes and those in their subgraphs."""
+    """Yield the nodes, and the nodes in their subgraphs."""
     for node in nodes:
         yield node
         for attribute in node.attributes.values():

@@ -1,4 +1,4 @@
-"""Conditions on sizes as part of a graph: for other sizes a node fails when the model runs."""
+"""Writes conditions on sizes into a graph: a node fails at run time if they do not hold."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COMPARED: dict[type, str] = {
 
 
 def conditions_of(bounds: Mapping[str, Sequence[int | None]], guards: Sequence[str]) -> list[str]:
-    """Bounds of dims and conditions on them as one list of conditions: `batch >= 4`, `h % 8 == 0`."""
+    """Return bounds of dims and conditions on them as one list of conditions: `batch >= 4`, `h % 8 == 0`."""
     found = []
     for name, (low, high) in bounds.items():
         text = name if name.isidentifier() else f"({name})"
@@ -33,10 +33,10 @@ def conditions_of(bounds: Mapping[str, Sequence[int | None]], guards: Sequence[s
 
 
 def holds(g: Graph, condition: str, sizes: Mapping[str, ir.Value]) -> ir.Value | None:
-    """A condition as a boolean of shape [1], given sizes as int64 of shape [1] by their names.
+    """Return a condition as a boolean of shape [1]. `sizes` holds int64 values of shape [1] by name.
 
-    None where it has other names, or more than the arithmetic of `convert.parity.inputs.size_guards`. A condition that
-    divides by zero does not hold.
+    Returns None if the condition has other names, or more than the arithmetic of `convert.parity.inputs.size_guards`. A
+    condition that divides by zero does not hold.
     """
     divisors: list[ir.Value] = []
     try:
@@ -51,11 +51,11 @@ def holds(g: Graph, condition: str, sizes: Mapping[str, ir.Value]) -> ir.Value |
 def check_sizes(
     g: Graph, x: ir.Value, fits: ir.Value, conditions: Sequence[str], noted: Callable[[str], str] = str
 ) -> ir.Value:
-    """`x`, which fails when the model runs where `fits`, boolean [1], does not hold.
+    """Return `x` through a node that fails at run time if `fits`, a boolean of shape [1], is false.
 
-    A Split in two of which the second has no element: no pass and no runtime takes it away, because what it does
-    depends on numbers that only a run knows. noted: gives a condition as it is for the whole model, where the check
-    stands behind an If.
+    The node is a Split in two, of which the second part is empty. No pass and no runtime removes it, because the sizes
+    of the parts are known at run time only. `noted` maps a condition to its form for the whole model, for a check in a
+    branch of an If.
     """
     shape, dtype = g.shape(x), g.dtype(x)
     with g.at(Location("size check", "only_if_" + "_and_".join(map(_spelled, conditions)))):
@@ -76,7 +76,7 @@ _WORDS = {">=": "at_least", "<=": "at_most", "==": "is", "!=": "is_not", "<": "b
 
 
 def in_words(condition: str) -> str:
-    """Return a condition with `n % 8 == 0` as "n is a multiple of 8", which says what to feed."""
+    """Return a condition with `n % 8 == 0` written as "n is a multiple of 8", which tells what to feed."""
     return _MULTIPLE.sub(lambda m: f"{m[1]} is {'a' if m[3] == '==' else 'no'} multiple of {m[2]}", condition)
 
 
@@ -84,7 +84,7 @@ _MULTIPLE = re.compile(r"(?<![\w*+/%-] )\(?\b([A-Za-z_]\w*) % (\d+)\)? (==|!=) 0
 
 
 def _spelled(condition: str) -> str:
-    """A condition as part of a node's name, which is what a runtime's error shows."""
+    """Return a condition as part of a node name, which is what a runtime shows in its error."""
     condition = in_words(condition)
     for sign, word in _WORDS.items():
         condition = condition.replace(sign, f" {word} ")
@@ -93,7 +93,7 @@ def _spelled(condition: str) -> str:
 
 
 def _lower(g: Graph, node: ast.expr, sizes: Mapping[str, ir.Value], divisors: list[ir.Value]) -> ir.Value:
-    """The value of a part of a condition; adds to `divisors` what has not to be zero."""
+    """Return the value of a part of a condition. Adds to `divisors` each value that must not be zero."""
 
     def part(inner: ast.expr) -> ir.Value:
         return _lower(g, inner, sizes, divisors)
@@ -155,5 +155,5 @@ def _arithmetic(g: Graph, op: ast.operator, a: ir.Value, b: ir.Value) -> ir.Valu
         return g.node(_BINARY[type(op)], [a, b])
     if g.dtype(a) == ir.DataType.DOUBLE:
         raise Unsupported("a quotient of fractions that is rounded down, or what is left of one")
-    remainder = g.Mod(a, b)  # of the sign of b, as Python's
+    remainder = g.Mod(a, b)  # has the sign of b, as in Python
     return remainder if isinstance(op, ast.Mod) else g.Div(g.Sub(a, remainder), b)

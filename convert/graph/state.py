@@ -1,4 +1,4 @@
-"""State: inputs that are fed with an output of the call before; what each starts with, written down and read again."""
+"""State: inputs that receive an output of the previous call. Writes and reads their initial values."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import onnx_ir as ir
 from .metadata import INITIAL_KEY, STATE_KEY, state_output
 
 _LISTED = 4096
-"""Elements of an initial value that are written one by one."""
+"""Initial values of at most this many elements are written element by element."""
 _FILLED = 1 << 26
-"""Elements of an initial value that a number in a file may stand for."""
+"""Largest number of elements that one number in a file may stand for as an initial value."""
 
 
 @dataclass(frozen=True)
 class State:
-    """The places of a state among the inputs and outputs of a graph; `initial` is what it starts with, if known."""
+    """The indices of a state among the inputs and outputs of a graph; `initial` is its initial value, if known."""
 
     name: str
     variable: str
@@ -31,9 +31,9 @@ class State:
 
 
 def write_states(model: ir.Model, states: Mapping[str, tuple[str, ir.TensorProtocol]]) -> dict[str, Any]:
-    """Say in the metadata which inputs are state: by name the variable, and the tensor that it starts with.
+    """Record in the metadata which inputs are state. `states` maps each to its variable and its initial value.
 
-    Returns what each starts with as it is written: a number for all elements, nested lists, or None.
+    Returns the initial values as they are written: one number for all elements, nested lists, or None.
     """
     inputs = {str(value.name): value for value in model.graph.inputs}
     descriptions, found = {}, {}
@@ -47,10 +47,10 @@ def write_states(model: ir.Model, states: Mapping[str, tuple[str, ir.TensorProto
 
 
 def states_of(model: ir.Model) -> list[State]:
-    """The states that the metadata of `model` tell, in the order of its inputs.
+    """Return the states in the metadata of `model`, in the order of its inputs.
 
-    One whose output is not there, or has another dtype or shape, is left out; so are metadata of another form, as
-    anybody may write some.
+    A state without its output, or whose output has another dtype or shape, is left out. Malformed metadata is ignored,
+    because anybody can write some.
     """
     try:
         described = json.loads(model.metadata_props.get(STATE_KEY, "{}"))
@@ -80,7 +80,7 @@ def _may_be_equal(before: ir.Shape | None, after: ir.Shape | None) -> bool:
 
 
 def _initial(value: ir.Value, written: Any) -> np.ndarray | None:
-    """What a state starts with, where it is known and the state has one shape."""
+    """Return the initial value of a state; None if it is unknown or the state has no static shape."""
     dims = None if value.shape is None else [d if isinstance(d, int) else None for d in value.shape]
     if dims is None or None in dims or value.dtype in (None, ir.DataType.STRING):
         return None
@@ -100,7 +100,7 @@ def _initial(value: ir.Value, written: Any) -> np.ndarray | None:
 
 
 def _initial_json(tensor: ir.TensorProtocol) -> Any:
-    """An initial value as JSON: one number where all elements are equal, nested lists, or None."""
+    """Return an initial value as JSON: one number if all elements are equal, nested lists, or None."""
     array = tensor.numpy()
     if tensor.dtype == ir.DataType.STRING:
         array = np.vectorize(lambda b: b.decode("utf-8", "replace"), otypes=[object])(array)

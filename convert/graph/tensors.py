@@ -1,7 +1,7 @@
 """Weights without copies: tensors over numpy arrays, lazy transposes, and the map between dtypes.
 
-`onnx_ir` tensors are lazy already: an `ir.Tensor` over a memory-mapped or a strided numpy view touches its bytes when
-it is written. What is here makes such tensors from Python content and derives new ones from old.
+`onnx_ir` tensors are lazy already: an `ir.Tensor` over a memory-mapped or strided numpy view reads its bytes when it is
+written. This module makes such tensors from Python content, and derives new ones from them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SHORT_NAMES = {
     "complex128": ir.DataType.COMPLEX128,
     "string": ir.DataType.STRING,
 }
-"""The names that users write in `--input x:float32[1,3]`, as ONNX dtypes."""
+"""The dtype names that users write in `--input x:float32[1,3]`, as ONNX dtypes."""
 
 _LONG_NAMES = {dtype: name for name, dtype in SHORT_NAMES.items()}
 
@@ -46,34 +46,41 @@ ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bflo
 
 
 def dtype_name(dtype: ir.DataType | None) -> str:
-    """The user's name of a dtype: `float32`, not `FLOAT`."""
+    """Return the user's name of a dtype: `float32`, not `FLOAT`."""
     return "?" if dtype is None else _LONG_NAMES.get(dtype, dtype.name.lower())
 
 
-# Numbers written in a program are few; arrays of more are weights.
+# A program contains few literal numbers; arrays with more elements are weights.
 _EXACT_SIZE = 64
 _PART = 1 << 24
 """Bytes of a transposed matrix that are written at a time."""
 _SMALL, _BLOCK, _COLUMNS = 1 << 17, 1 << 20, 64
-"""Bytes of what numpy copies as fast; of a block of the result, and rows of the matrix that go into it together."""
+"""`_SMALL`: below this many bytes numpy copies as fast.
+
+`_BLOCK`: bytes of one block of the result. `_COLUMNS`: columns of the source that are copied together.
+"""
 
 
 def plain_array(array: np.ndarray) -> np.ndarray:
-    """The array as every framework reads it, copied where it is of another byte order or goes backwards in memory."""
+    """Return the array in a form that every framework reads: native byte order and no negative strides.
+
+    Copies only if needed.
+    """
     native = np.asarray(array, array.dtype.newbyteorder("="))
     return native.copy() if any(step < 0 for step in native.strides) else native
 
 
 def numpy_dtype(dtype: ir.DataType) -> np.dtype:
-    """The numpy dtype that holds `dtype` (bfloat16 and float8 through ml_dtypes, strings as object)."""
+    """Return the numpy dtype that holds `dtype` (bfloat16 and float8 through ml_dtypes, strings as object)."""
     return np.dtype(object) if dtype == ir.DataType.STRING else dtype.numpy()
 
 
 def tensor_of(content: Any, dtype: ir.DataType | None = None) -> ir.TensorProtocol:
-    """An `onnx_ir` tensor over `content` without a copy where the dtype fits.
+    """Return an `onnx_ir` tensor over `content`, without a copy if the dtype already matches.
 
-    Numpy arrays keep their dtype unless `dtype` is given; Python floats become float32 and ints int64. Raises
-    ValueError where a number does not fit the integer dtype asked for.
+    Numpy arrays keep their dtype unless `dtype` is given. Python floats become float32 and ints int64. Raises
+    ValueError if a number does not fit the requested integer dtype, and `Unsupported` for an element that is no number
+    or string.
     """
     if isinstance(
         content, (ir.Tensor, ir.LazyTensor, ir.ExternalTensor, ir.TensorProtoTensor, ir.StringTensor, ir.PackedTensor)
@@ -105,9 +112,10 @@ def tensor_of(content: Any, dtype: ir.DataType | None = None) -> ir.TensorProtoc
 
 
 def rounded_tensor(array: np.ndarray, dtype: ir.DataType, content: np.ndarray | None = None) -> ir.Tensor:
-    """A table computed in float64, in a floating `dtype`; the float64 run computes with the table itself.
+    """Return a table computed in float64 as a tensor of a floating `dtype`; the float64 run uses the unrounded table.
 
-    content: what to round instead, where a framework's own table in `dtype` is not the rounded one.
+    Pass a framework's own table as `content` if it differs from the rounded `array`: the tensor then holds `content` in
+    `dtype`.
     """
     with np.errstate(all="ignore"):
         narrow = (array if content is None else content).astype(dtype.numpy())
@@ -121,25 +129,25 @@ def rounded_tensor(array: np.ndarray, dtype: ir.DataType, content: np.ndarray | 
 def lazy_tensor(
     dtype: ir.DataType, shape: Sequence[int], make: Callable[[], np.ndarray], name: str | None = None
 ) -> ir.LazyTensor:
-    """A tensor whose array is computed when it is asked for, each time anew, and never kept."""
+    """Return a tensor whose array is computed by `make` on each access, and never cached."""
     return ir.LazyTensor(
         lambda: ir.Tensor(make(), dtype=dtype), dtype=dtype, shape=ir.Shape(shape), cache=False, name=name
     )
 
 
 def dims_of(tensor: ir.TensorProtocol) -> tuple[int, ...]:
-    """The shape of a tensor as plain ints."""
+    """Return the shape of a tensor as plain ints."""
     return tuple(int(d) for d in tensor.shape.numpy())
 
 
 def transposed_tensor(tensor: ir.TensorProtocol, perm: Sequence[int]) -> ir.LazyTensor:
-    """`tensor` with its axes permuted, as a view that is materialized only when it is written."""
+    """Return `tensor` with its axes permuted, as a view that is materialized only when it is written."""
     dims = dims_of(tensor)
     return lazy_tensor(tensor.dtype, [dims[p] for p in perm], lambda: np.transpose(tensor.numpy(), perm), tensor.name)
 
 
 def contiguous_parts(array: np.ndarray) -> Iterator[np.ndarray]:
-    """The content of an array in C order, as arrays that follow each other; a matrix comes some rows at a time."""
+    """Yield the content of an array in C order, as consecutive arrays. Large matrices come some rows at a time."""
     if array.ndim != 2 or array.flags.c_contiguous or array.nbytes <= _PART:
         yield contiguous_array(array)
         return
@@ -149,10 +157,10 @@ def contiguous_parts(array: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def contiguous_array(array: np.ndarray) -> np.ndarray:
-    """An array in C order, copied where it is not yet.
+    """Return the array in C order, copied if it is not already.
 
-    Of a contiguous one whose first axis was moved to the end, or the last to the front, a matrix is transposed first,
-    and only then the axes between, whose rows stay whole.
+    If the first axis of a contiguous array was moved last, or its last axis first, the copy takes two steps: the
+    transpose of a matrix, then a permutation of the other axes, which copies whole rows.
     """
     if array.flags.c_contiguous or array.ndim < 2 or array.nbytes < _SMALL:
         return np.ascontiguousarray(array)
@@ -170,10 +178,10 @@ def contiguous_array(array: np.ndarray) -> np.ndarray:
 
 
 def _transposed_matrix(array: np.ndarray) -> np.ndarray:
-    """A matrix in C order, copied block by block.
+    """Return a matrix in C order, copied block by block.
 
-    numpy goes along rows of the result, and so to another line of the cache for each number, which takes four times as
-    long and more.
+    numpy copies along rows of the result, and so touches another cache line for each number, which takes at least four
+    times as long.
     """
     found = np.empty(array.shape, array.dtype)
     rows = max(_BLOCK // max(array.shape[1] * array.itemsize, 1), _COLUMNS)
@@ -185,9 +193,21 @@ def _transposed_matrix(array: np.ndarray) -> np.ndarray:
 
 
 def widened_array(array: np.ndarray) -> np.ndarray:
-    """Floating content in float64 (complex in complex128), everything else as it is."""
+    """Return floating-point content as float64 (complex as complex128), and everything else unchanged."""
     if array.dtype.kind == "c":
         return array.astype(np.complex128)
     if array.dtype.kind == "f" or array.dtype in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
         return array.astype(np.float64)
     return array
+
+
+def nonfinite_kinds(array: np.ndarray) -> np.ndarray:
+    """Return 0 for numbers, 1 for NaN, 2 and 3 for positive and negative infinity; for complex, 1 if not finite."""
+    if array.dtype.kind == "c":
+        return (~np.isfinite(array)).astype(np.int8)
+    return (np.isnan(array) + 2 * (array == np.inf) + 3 * (array == -np.inf)).astype(np.int8)
+
+
+def holds_floats(array: Any) -> bool:
+    """Return whether a value is an array with elements, which are floating-point numbers that NumPy knows."""
+    return isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.size > 0

@@ -1,4 +1,4 @@
-"""Which weights a source does not train: backends whose artefacts can go on training leave those as they are."""
+"""Records which weights a source does not train, so that backends with trainable artefacts freeze them."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ from .metadata import NON_TRAINABLE_KEY
 from .values import nodes_of
 
 _STATISTICS = {"BatchNormalization": (3, 4)}
-"""Inputs that are averages of what was seen in training, by operator."""
+"""Input indices of running statistics, by operator."""
 
 
 def mark_non_trainable(model: ir.Model, trainable: Collection[str]) -> None:
-    """Say of all initializers that the source does not train them, but of those that it calls by these names."""
+    """Mark all initializers as not trainable, except those with a name in `trainable`."""
     names = (_names(value) for value in model.graph.initializers.values())
     model.meta[NON_TRAINABLE_KEY] = frozenset().union(*(own for own in names if own.isdisjoint(trainable)))
 
 
 def add_non_trainable(model: ir.Model, made: ir.Value, inputs: Iterable[ir.Value | None]) -> None:
-    """Say it of an initializer that was computed from constants of which none is trained."""
+    """Mark the initializer `made` as not trainable, if none of the constants `inputs` is trainable.
+
+    It was computed from these constants.
+    """
     marked = model.meta.get(NON_TRAINABLE_KEY)
     if marked is not None and not any(_names(v).isdisjoint(marked) for v in inputs if v is not None):
         model.meta[NON_TRAINABLE_KEY] = marked | {str(made.name)}
 
 
 def non_trainable(model: ir.Model) -> set[ir.Value]:
-    """The initializers that are not trained: those that the frontend has marked, and the averages of batch norms.
+    """Return the initializers that are not trained: marked ones, and running statistics of batch norms.
 
-    A view of a weight is as the weight.
+    A view of a weight counts as the weight.
     """
     marked = model.meta.get(NON_TRAINABLE_KEY, frozenset())
     found = {value for value in _initializers(model.graph) if not _names(value).isdisjoint(marked)}
@@ -40,15 +43,15 @@ def non_trainable(model: ir.Model) -> set[ir.Value]:
 
 
 def is_marked(model: ir.Model) -> bool:
-    """Whether the frontend has said which weights are trained: the others are, whatever their size."""
+    """Return whether the frontend marked the weights: those without a mark are then trained, whatever their size."""
     return NON_TRAINABLE_KEY in model.meta
 
 
 def single_weights(model: ir.Model) -> set[ir.Value]:
-    """The initializers of one number that are weights all the same, where others of that size are but numbers.
+    """Return the initializers with one element that are weights, and not merely numbers in a formula.
 
-    They stand where operators take weights, as the bias of a layer of one output; or the frontend has marked which
-    weights are trained, and these are.
+    They are inputs that operators use as weights, such as the bias of a layer with one output. If the frontend marked
+    the weights, unmarked initializers with one element count as well.
     """
     single = [v for v in _initializers(model.graph) if v.const_value is not None and v.const_value.size == 1]
     single = [v for v in single if v.dtype is not None and v.dtype.is_floating_point()]
@@ -59,7 +62,7 @@ def single_weights(model: ir.Model) -> set[ir.Value]:
 
 def _takes_weight(use: tuple[ir.Node, int]) -> bool:
     node, place = use
-    if node.op_type == "Add":  # the bias behind a product
+    if node.op_type == "Add":  # the bias added to a product
         other = node.inputs[1 - place]
         made = None if other is None else other.producer()
         return made is not None and made.op_type in ("MatMul", "Conv", "ConvTranspose")
@@ -74,7 +77,7 @@ _PLACES = {
     "PRelu": (1,),
     "RMSNormalization": (1,),
 }
-"""Which inputs of operators, our own of the backends too, are weights."""
+"""Input indices of weights, by operator (including the backends' own operators)."""
 
 
 def _initializers(graph: ir.Graph) -> Iterator[ir.Value]:
@@ -84,6 +87,6 @@ def _initializers(graph: ir.Graph) -> Iterator[ir.Value]:
 
 
 def _names(value: ir.Value) -> set[str]:
-    """The name of an initializer, and that of its content, which views of it have as well."""
+    """Return the name of an initializer and of its content; views of a weight share the content's name."""
     content = value.const_value
     return {name for name in (value.name, None if content is None else content.name) if name}

@@ -1,4 +1,4 @@
-"""Helpers on values of the shared graph: their dims and rank, constants among them, and who reads them last."""
+"""Helpers on values of the shared graph: dims, rank, constants, consumers."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ MOVES = frozenset(
         "Squeeze", "Tile", "Transpose", "Unsqueeze",
     )
 )  # fmt: skip
-"""Operators whose elements are elements of their first input."""
+"""Operators that only move elements of their first input."""
 
 
 def inverse_permutation(perm: Sequence[int]) -> tuple[int, ...]:
-    """The permutation that undoes `perm`: for each axis, where it went."""
+    """Return the inverse of the permutation `perm`: for each axis, its new position."""
     return tuple(int(i) for i in np.argsort(perm))
 
 
 def dims(value: ir.Value) -> tuple[Dim, ...]:
-    """Ints, names, or None for unknown dims; the rank must be known."""
+    """Return the dims as ints, names, or None for unknown dims. The rank must be known."""
     found = known_dims(value)
     assert found is not None
     return found
 
 
 def known_dims(value: ir.Value) -> tuple[Dim, ...] | None:
-    """The same, or None where the rank is unknown."""
+    """Return the dims as `dims` does, or None if the rank is unknown."""
     return None if value.shape is None else tuple(d if isinstance(d, int) else d.value for d in value.shape)
 
 
 def is_used(value: ir.Value) -> bool:
-    """Whether anything takes a value."""
+    """Return whether a value has a consumer or is a graph output."""
     return bool(value.uses()) or value.is_graph_output()
 
 
 def rank(value: ir.Value | None) -> int | None:
-    """Rank of a tensor that can be transposed; None for other types, strings, and where it is unknown."""
+    """Return the rank of a tensor that can be transposed; None for strings, other types, and unknown ranks."""
     if value is None or value.shape is None or value.dtype == ir.DataType.STRING:
         return None
     return None if isinstance(value.type, (ir.SequenceType, ir.OptionalType)) else len(value.shape)
 
 
 def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
-    """Content of a Constant node's output, or of an initializer that no caller can override."""
+    """Return the content of a Constant node's output, or of an initializer that no caller can override; else None."""
     if value is None or value.is_graph_input():
         return None
     producer = value.producer()
@@ -59,16 +59,15 @@ def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
 
 
 def constant_integers(value: ir.Value | None) -> list[int] | None:
-    """A constant shape, list of axes or the like; None if it is not constant."""
+    """Return the content of a constant shape or list of axes as ints; None if it is not constant."""
     tensor = constant(value)
     return None if tensor is None else [int(i) for i in tensor.numpy().ravel()]
 
 
 def multiples_among_inputs(node: ir.Node, *, every: bool = False) -> list[int]:
-    """The places of a node's inputs that are another of its inputs times a number which may be above 1.
+    """Return the indices of inputs of `node` that equal another input times a factor, which may exceed 1.
 
-    The larger of x and c · x is a LeakyRelu where c is at most 1, and where it is more the other way round. every: of
-    all numbers.
+    max(x, c · x) is a LeakyRelu only if c is at most 1. With `every`, any factor counts.
     """
     found = []
     for place, value in enumerate(node.inputs):
@@ -91,17 +90,17 @@ def _may_be_above_one(factor: ir.Value | None, inverse: bool) -> bool:
 
 
 def int64s(numbers: Iterable[int]) -> np.ndarray:
-    """Numbers as ONNX wants its shapes and axes."""
+    """Return the numbers as an int64 array, the dtype of ONNX's shapes and axes."""
     return np.array(list(numbers), dtype=np.int64)
 
 
 def input_at(node: ir.Node, index: int) -> ir.Value | None:
-    """An input; None where it was left out."""
+    """Return the input at `index`; None if it was left out."""
     return node.inputs[index] if index < len(node.inputs) else None
 
 
 def last_uses(graph: ir.Graph) -> dict[int, list[ir.Value]]:
-    """For each node's position, the values of this graph that no later node needs."""
+    """Return, for the index of each node, the values of this graph that no later node needs."""
     last: dict[ir.Value, int] = {}
     own: set[ir.Value] = set(graph.initializers.values())
     for index, node in enumerate(graph):
@@ -119,7 +118,7 @@ def last_uses(graph: ir.Graph) -> dict[int, list[ir.Value]]:
 
 
 def used_values(node: ir.Node) -> Iterator[ir.Value]:
-    """The inputs of a node and everything that its subgraphs use."""
+    """Yield the inputs of a node and everything that its subgraphs use."""
     yield from (v for v in node.inputs if v is not None)
     for attribute in node.attributes.values():
         if attribute.type == ir.AttributeType.GRAPH:
@@ -130,7 +129,7 @@ def used_values(node: ir.Node) -> Iterator[ir.Value]:
 
 
 def nodes_of(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
-    """All nodes, those of subgraphs too."""
+    """Yield all nodes, including those of subgraphs."""
     for node in graph:
         yield node
         for attribute in node.attributes.values():
@@ -140,11 +139,14 @@ def nodes_of(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
 
 DRAWING = frozenset({"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli",
                      "Multinomial"})  # fmt: skip
-"""Operators that draw random numbers; Dropout does in training."""
+"""Operators that sample random numbers. Dropout does too, in training mode only."""
 
 
 def draws_numbers(node: ir.Node) -> bool:
-    """Whether a node draws random numbers, so that no two are equal. What is told at run time may be training."""
+    """Return whether a node samples random numbers, so that two such nodes are never duplicates.
+
+    A Dropout whose mode is unknown before run time counts as training.
+    """
     if node.domain not in ("", "ai.onnx"):
         return False
     if node.op_type != "Dropout":
@@ -159,7 +161,7 @@ def _is_zero(value: ir.Value) -> bool:
 
 
 def attribute_content(attribute: ir.Attr) -> Any:
-    """What a rule gets for an attribute that is no graph: a tensor, a list, or the value itself."""
+    """Return the value of an attribute as a rule gets it: a tensor, a list, or the value itself. Not for graphs."""
     match attribute.type:
         case ir.AttributeType.TENSOR:
             return attribute.as_tensor()
@@ -169,7 +171,7 @@ def attribute_content(attribute: ir.Attr) -> Any:
 
 
 def names_in_use(model: ir.Model) -> dict[str, int]:
-    """The names of all nodes and values, of subgraphs too, as `Graph.reserve` takes them."""
+    """Return the names of all nodes and values, including subgraphs, in the form that `Graph.reserve` takes."""
     values = (v for graph in model.graphs() for v in (*graph.inputs, *graph.initializers.values()))
     names = {v.name or "": 0 for v in values}
     for node in model.graph.all_nodes():
@@ -178,5 +180,5 @@ def names_in_use(model: ir.Model) -> dict[str, int]:
 
 
 def quantizes(model: ir.Model) -> bool:
-    """Return whether a model rounds to whole steps of a quantization, so that one rounding may come out as a step."""
+    """Return whether a model contains quantization, so that a rounding error may become a whole quantization step."""
     return any("Quantize" in n.op_type or n.op_type.endswith("Integer") for n in model.graph.all_nodes())

@@ -1,4 +1,4 @@
-"""How many bytes the weights of a graph have, compared with the files that they were read from."""
+"""Compares the size of a graph's weights with the files that they were read from."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from convert.text import bytes_text
 
 
 def check_weights(model: ir.Model, read: int) -> None:
-    """Raise `ResourceLimit` for weights that are out of proportion to the `read` bytes of the model's files.
+    """Raise `ResourceLimit` if the weights are out of proportion to the `read` bytes of the model's files.
 
-    A tensor whose stride is 0, or tensors that lie on the same bytes of a file, are small until they are written.
+    A tensor with stride 0, or tensors that share the same bytes of a file, are small until they are written.
     """
     size = sum({id(tensor): tensor.nbytes for tensor in _tensors(model)}.values())
     if size > limits.WEIGHTS_FREE_BYTES + limits.WEIGHTS_EXPANSION * read:
@@ -26,7 +26,7 @@ def check_weights(model: ir.Model, read: int) -> None:
 
 
 def _tensors(model: ir.Model) -> Iterator[ir.TensorProtocol]:
-    """What initializers hold, those of inner graphs and functions too, and attributes."""
+    """Yield the tensors of initializers and attributes, including those of subgraphs."""
     for graph in (model.graph, *model.graph.subgraphs()):
         yield from (v.const_value for v in graph.initializers.values() if v.const_value is not None)
         for node in graph:

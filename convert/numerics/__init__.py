@@ -1,1 +1,1 @@
-"""Functions that ONNX has no operator for, written out of its operators: special functions, solvers of matrices."""
+"""Functions without an ONNX operator, built of ONNX operators: special functions, matrix solvers."""

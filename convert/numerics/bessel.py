@@ -11,10 +11,10 @@ from convert.graph import Graph
 from convert.numerics import coefficients as table
 from convert.numerics.series import Function, chebyshev, constant_like, horner, polynomial_ratio
 
-# -- of the first and second kind -------------------------------------------------------------------------------------
+# -- first and second kind --------------------------------------------------------------------------------------------
 #
-# The denominators are monic: their first coefficient, 1, is not in the tables. PyTorch computes without it (`monic`
-# False), which costs it some ten digits about 5.
+# The denominators are monic: their first coefficient, 1, is not in the tables. PyTorch omits it (`monic=False`), which
+# costs it about ten digits near 5.
 
 
 def _monic_coefficients(coefficients: Sequence[float], monic: bool) -> Sequence[float]:
@@ -24,7 +24,10 @@ def _monic_coefficients(coefficients: Sequence[float], monic: bool) -> Sequence[
 def _asymptotic_form(
     g: Graph, x: ir.Value, tables: Sequence[Sequence[float]], turn: float, second: bool, monic: bool
 ) -> ir.Value:
-    """The asymptotic form beyond 5: sqrt(2 / (pi x)) (P cos(x - turn) - 5/x Q sin(x - turn)), or with sin and cos."""
+    """Return the asymptotic form beyond 5: sqrt(2 / (pi x)) (P cos(x - turn) - 5/x Q sin(x - turn)).
+
+    The second kind swaps sin and cos.
+    """
     five = g.Div(constant_like(g, 5.0, x), x)
     z = g.Mul(five, five)
     p, q = (
@@ -70,7 +73,7 @@ def j1(g: Graph, x: ir.Value, monic: bool = True) -> ir.Value:
 
 
 def _with_zero_limit(g: Graph, x: ir.Value, out: ir.Value, limit: float) -> ir.Value:
-    """`out` for positive x, `limit` at zero and NaN below."""
+    """Return `out` for positive x, `limit` at zero and NaN below."""
     zero = constant_like(g, 0.0, x)
     out = g.Where(g.Equal(x, zero), constant_like(g, limit, x), out)
     return g.Where(g.Less(x, zero), constant_like(g, math.nan, x), out)
@@ -101,7 +104,10 @@ def y1(g: Graph, x: ir.Value, monic: bool = True) -> ir.Value:
 def _scaled_i(
     g: Graph, x: ir.Value, near: Sequence[float], far: Sequence[float]
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """exp(-|x|) I(|x|) up to 8 (over |x| for the first order) and beyond, and where |x| is up to 8."""
+    """Return three values: the approximation of exp(-|x|) I(|x|) up to 8, that beyond 8, and whether |x| is up to 8.
+
+    For the first order, the approximation up to 8 is divided by |x|.
+    """
     size = g.Abs(x)
     low = chebyshev(g, g.Sub(g.Div(size, constant_like(g, 2.0, x)), constant_like(g, 2.0, x)), near)
     high = chebyshev(g, g.Sub(g.Div(constant_like(g, 32.0, x), size), constant_like(g, 2.0, x)), far)
@@ -149,7 +155,7 @@ def modified_k(order: int, scaled: bool) -> Function:
 
 
 def airy(g: Graph, x: ir.Value) -> ir.Value:
-    """Ai: a power series around zero, asymptotic forms from 2.09 on to both sides."""
+    """Return Ai: a power series around zero, asymptotic forms beyond 2.09 on both sides."""
     edge = 2.09
     size = g.Abs(x)
     root = g.Sqrt(size)

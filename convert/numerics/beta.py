@@ -15,9 +15,10 @@ _ROUNDING = 2.0**-53
 
 
 def incomplete_beta(g: Graph, a: ir.Value, b: ir.Value, x: ir.Value) -> ir.Value:
-    """The integral of t^(a - 1) (1 - t)^(b - 1) up to x over that up to 1, by a continued fraction.
+    """Return the integral of t^(a - 1) (1 - t)^(b - 1) from 0 to x, divided by the integral from 0 to 1.
 
-    The fraction (Abramowitz and Stegun, 26.5.8) converges fast below the mean; beyond it, the other tail is computed.
+    A continued fraction (Abramowitz and Stegun, 26.5.8) converges fast for x below the mean; beyond it, the other tail
+    is computed.
     """
     zero, one = constant_like(g, 0.0, x), constant_like(g, 1.0, x)
     shape = g.Shape(g.Add(g.Add(a, b), x))
@@ -33,13 +34,13 @@ def incomplete_beta(g: Graph, a: ir.Value, b: ir.Value, x: ir.Value) -> ir.Value
     part = g.Div(g.Mul(g.Exp(g.Add(logs, scale)), _continued_fraction(g, first, second, point)), first)
     out = g.Where(turned, g.Sub(one, part), part)
     ends = g.Where(g.Equal(x, zero), zero, g.Where(g.Equal(x, one), one, constant_like(g, math.nan, x)))
-    # Parameters of NaN do not matter there, as in TensorFlow.
+    # NaN parameters are ignored at the boundaries, as in TensorFlow.
     ends = g.Where(g.Or(g.LessOrEqual(a, zero), g.LessOrEqual(b, zero)), constant_like(g, math.nan, x), ends)
     return g.Where(inside, out, ends)
 
 
 def _continued_fraction(g: Graph, a: ir.Value, b: ir.Value, x: ir.Value) -> ir.Value:
-    """1 / (1 + d₁ / (1 + d₂ / …)) by Lentz's method, two terms a step."""
+    """Return 1 / (1 + d₁ / (1 + d₂ / …)) by Lentz's method, two terms per step."""
     one = constant_like(g, 1.0, x)
     both, above, below = g.Add(a, b), g.Add(a, one), g.Sub(a, one)
     start = g.Reciprocal(g.Sub(one, g.Div(g.Mul(both, x), above)))

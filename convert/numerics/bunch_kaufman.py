@@ -1,4 +1,4 @@
-"""Bunch and Kaufman's factorization of symmetric matrices in float64, unrolled over the columns, as LAPACK's sytf2."""
+"""Bunch-Kaufman factorization of symmetric float64 matrices, unrolled over the columns, as LAPACK's sytf2."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from convert.numerics.series import constant_like
 from convert.numerics.solve import broadcast_batch
 
 ALPHA = (1 + math.sqrt(17)) / 8
-"""How small a pivot may be beside the rest of its column: it bounds how much the entries grow."""
+"""The smallest pivot, relative to the rest of its column; it bounds the growth of the entries."""
 
 
 def ldl(g: Graph, a: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """L and D of each matrix, of which the lower triangle is read, in one; the pivots; where there is none.
+    """Return L and D of each matrix in one matrix, the pivots, and which columns have no pivot.
 
-    Pivots [..., n] are as LAPACK writes them: int64, from 1 on, both negative for a block of 2 x 2, whose second row
-    was swapped. Booleans [..., n] say where a column had only zeros. A step is a column for the whole batch; a matrix
-    whose column belongs to the block begun before does nothing in it.
+    Only the lower triangle is read. Pivots [..., n] follow LAPACK: int64, counted from 1, both negative for a 2 x 2
+    block, whose second row was swapped. Booleans [..., n] mark columns of zeros. One step handles a column of the whole
+    batch; a matrix in which the column belongs to the previous block is unchanged in it.
     """
     n, _ = matrix_shape(g, a)
     dims, numbers = g.shape(a), np.arange(n)[:, None]
@@ -70,7 +70,7 @@ def ldl(g: Graph, a: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
 
 
 def _choose_pivot(g: Graph, a: ir.Value, k: int) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """The row that is swapped for column k, whether the pivot is 2 x 2, and whether there is none: [..., 1, 1] each."""
+    """Return the row to swap with row k, whether the pivot is 2 x 2, and whether there is none: [..., 1, 1] each."""
     n, _ = matrix_shape(g, a)
     numbers = np.arange(n)
     zero, absent, alpha = (constant_like(g, c, a) for c in (0.0, -1.0, ALPHA))
@@ -92,7 +92,10 @@ def _choose_pivot(g: Graph, a: ir.Value, k: int) -> tuple[ir.Value, ir.Value, ir
 def _times_inverse(
     g: Graph, first: ir.Value, second: ir.Value, head: ir.Value, corner: ir.Value, end: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
-    """The two columns times the inverse of [[head, corner], [corner, end]], all divided by `corner` first."""
+    """Return the two columns times the inverse of [[head, corner], [corner, end]].
+
+    Everything is divided by `corner` first.
+    """
     end, head = g.Div(end, corner), g.Div(head, corner)
     scale = g.Mul(corner, g.Sub(g.Mul(end, head), constant_like(g, 1.0, head)))
     return (
@@ -102,13 +105,16 @@ def _times_inverse(
 
 
 def swapped_order(g: Graph, n: int, one: ir.Value, other: ir.Value) -> ir.Value:
-    """The numbers of n rows [..., n, 1] with two of them swapped."""
+    """Return the indices of n rows [..., n, 1] with two of them swapped."""
     numbers = g.const(np.arange(n)[:, None])
     return g.Where(g.Equal(numbers, one), other, g.Where(g.Equal(numbers, other), one, numbers))
 
 
 def solve_by_ldl(g: Graph, factors: ir.Value, pivots: ir.Value, b: ir.Value) -> ir.Value:
-    """The x with a x = b, from L and D of a in one matrix and LAPACK's pivots (int64), as its sytrs."""
+    """Return x with a x = b, as LAPACK's sytrs.
+
+    `factors` holds L and D of a in one matrix; `pivots` are LAPACK's, as int64.
+    """
     n, _ = matrix_shape(g, factors)
     b = broadcast_batch(g, factors, b)
     if not n:
@@ -120,7 +126,7 @@ def solve_by_ldl(g: Graph, factors: ir.Value, pivots: ir.Value, b: ir.Value) -> 
     for k in range(n):
         begin = g.Unsqueeze(begins[k], [-1])
         place = g.Sub(g.Abs(g.Unsqueeze(g.Gather(pivots, np.array([k]), axis=-1), [-1])), k + 1)
-        if k:  # the second of a block was swapped with the first
+        if k:  # the second row of a block was swapped with the first
             place = g.Where(g.Unsqueeze(begins[k - 1], [-1]), g.const(0), place)
         order = swapped_order(g, n - k, g.Where(begin, g.const(1), g.const(0)), place)
         below = g.Slice(column(g, lower, k), [k + 1], [n], [-2])
@@ -138,7 +144,7 @@ def solve_by_ldl(g: Graph, factors: ir.Value, pivots: ir.Value, b: ir.Value) -> 
 
 
 def _first_columns(g: Graph, pivots: ir.Value, n: int) -> list[ir.Value]:
-    """Whether each column is the first of a block of 2 x 2: [..., 1]."""
+    """Return whether each column is the first of a 2 x 2 block: booleans [..., 1]."""
     begins: list[ir.Value] = []
     for k in range(n):
         negative = g.Less(g.Gather(pivots, np.array([k]), axis=-1), 0)
@@ -147,7 +153,7 @@ def _first_columns(g: Graph, pivots: ir.Value, n: int) -> list[ir.Value]:
 
 
 def _divide_by_blocks(g: Graph, factors: ir.Value, blocks: ir.Value, b: ir.Value) -> ir.Value:
-    """The x with D x = b; `blocks` [..., 1, n] says which columns are the first of a block of 2 x 2."""
+    """Return x with D x = b; booleans `blocks` [..., 1, n] mark the first columns of 2 x 2 blocks."""
     n, _ = matrix_shape(g, factors)
     zero, one = constant_like(g, 0.0, b), constant_like(g, 1.0, b)
     following, before = np.minimum(np.arange(n) + 1, n - 1), np.maximum(np.arange(n) - 1, 0)

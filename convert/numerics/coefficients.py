@@ -176,7 +176,7 @@ NDTRI_Q2 = (
 )
 # fmt: on
 
-# The error function up to 1, and its complement times exp(x²) up to 8 and beyond.
+# Coefficients of the error function up to 1, and of its complement times exp(x²) up to 8 and beyond.
 ERF_T = (9.60497373987051638749e0, 9.00260197203842689217e1, 2.23200534594684319226e3, 7.00332514112805075473e3,
          5.55923013010394962768e4)  # fmt: skip
 ERF_U = (1.0, 3.35617141647503099647e1, 5.21357949780152679795e2, 4.59432382970980127987e3, 2.26290000613890934246e4,

@@ -1,7 +1,7 @@
-"""Ensembles of decision trees of ONNX-ML's first versions, out of ONNX's own operators.
+"""Decision tree ensembles of ONNX-ML's first versions, built of ONNX's own operators.
 
-Small trees are matrices: a leaf is reached where as many of the tests above it have its outcome as there are. Larger
-ones are walked down, all trees of a row at a time.
+Small ensembles are matrices: a leaf is reached if as many of the tests above it have the required outcome as there are.
+Larger ones are walked down, all trees of a row at a time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from convert.numerics.learners import FLOAT, as_float, best_label, class_labels,
 from convert.semantics.trees import tree_depth
 
 _MATRICES = 2**20
-"""Elements of the matrices of an ensemble that is written with them."""
+"""Largest number of elements of the matrices of an ensemble that is built with them."""
 
 _TESTS = {
     "BRANCH_LEQ": ("LessOrEqual", False),
@@ -32,7 +32,10 @@ _TESTS = {
 
 @dataclass(frozen=True)
 class Trees:
-    """Tests are numbered over all trees, and leaves behind them; `yes` and `no` lead on from each place."""
+    """An ensemble.
+
+    Tests are numbered over all trees, leaves after them; `yes` and `no` hold the successors of each place.
+    """
 
     features: np.ndarray
     values: np.ndarray
@@ -67,8 +70,9 @@ def tree_classifier(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
         scores = g.Add(scores, base) if base.size else scores
         return [best_label(g, scores, labels), transformed(g, scores, how)]
     if len(labels) != 2 or ids != {0} or base.size > 1 or how not in ("NONE", "LOGISTIC"):
-        # ONNX Runtime has the second label, or 1, where the second score is above 0: no rule of the specification.
-        raise Unsupported("TreeEnsembleClassifier of two classes with other than scores for one of them")
+        # ONNX Runtime returns the second label, or 1, if the second score is above 0; the specification has no such
+        # rule.
+        raise Unsupported("TreeEnsembleClassifier of two classes that does not have scores of the first one only")
     score = g.Slice(scores, [0], [1], [1])
     score = g.Add(score, base) if base.size else score
     chance = transformed(g, score, how)
@@ -79,7 +83,7 @@ def tree_classifier(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
 
 
 def _trees(node: ir.Node, kind: str, columns: int) -> Trees:
-    """The ensemble of a node; kind: what its leaves give, `target` or `class`."""
+    """Return the ensemble of a node. `kind` is what its leaves hold: `target` or `class`."""
     names = {n for n in node.attributes if n.endswith("_as_tensor")}
     if names:
         raise Unsupported(f"trees of float64 ({', '.join(sorted(names))})")
@@ -114,7 +118,7 @@ def _trees(node: ir.Node, kind: str, columns: int) -> Trees:
 
 
 def _sums(g: Graph, x: ir.Value, trees: Trees, kind: str) -> ir.Value:
-    """What the leaves that a row [features] comes to give, summed or averaged over the trees: [rows, targets]."""
+    """Return the sum or the average, over all trees, of the leaves that each row of x reaches: [rows, targets]."""
     if kind not in ("SUM", "AVERAGE"):
         raise Unsupported(f"aggregate_function={kind}")
     tests, leaves = len(trees.features), len(trees.weights)
@@ -126,7 +130,7 @@ def _sums(g: Graph, x: ir.Value, trees: Trees, kind: str) -> ir.Value:
 
 
 def _reached(g: Graph, x: ir.Value, trees: Trees) -> ir.Value:
-    """Which leaves a row reaches, [rows, leaves], of every tree one."""
+    """Return which leaves each row of x reaches, one in every tree: [rows, leaves]."""
     tests, leaves = len(trees.features), len(trees.weights)
     outcomes = g.Cast(_passed(g, g.Gather(x, trees.features, axis=1), trees, None), to=FLOAT)
     above = {int(child): (t, sign) for t in range(tests) for child, sign in ((trees.yes[t], 1), (trees.no[t], -1))}
@@ -156,7 +160,7 @@ def _walked(g: Graph, x: ir.Value, trees: Trees) -> ir.Value:
 
 
 def _passed(g: Graph, value: ir.Value, trees: Trees, test: ir.Value | None) -> ir.Value:
-    """The outcomes of tests on `value`: of all in order, or of those that `test` numbers."""
+    """Return the outcomes of the tests on `value`: of all tests in order, or of those with the indices `test`."""
 
     def of_tests(numbers: np.ndarray) -> ir.Value:
         return g.const(numbers) if test is None else g.Gather(numbers, test, axis=0)

@@ -1,4 +1,4 @@
-"""Factorizations of matrices in float64, unrolled over their columns: LU with pivots, and Cholesky."""
+"""Factorizations of float64 matrices, unrolled over their columns: LU with pivots, and Cholesky."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from convert.numerics.series import constant_like
 
 
 def lu(g: Graph, a: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
-    """L (below the diagonal, which is of ones) and U in one matrix, and the row swapped with each: [..., 1]."""
+    """Return L (below its unit diagonal) and U in one matrix, and the row swapped with each row: [..., 1]."""
     rows, columns = matrix_shape(g, a)
     dims, numbers = g.shape(a), np.arange(rows)[:, None]
     pivots = []
@@ -32,7 +32,7 @@ def lu(g: Graph, a: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
 
 
 def permute_rows(g: Graph, b: ir.Value, pivots: list[ir.Value], back: bool = False) -> ir.Value:
-    """The rows of b after the swaps, or before them."""
+    """Return the rows of b after the swaps, or, with `back`, before them."""
     rows = g.shape(b)[-2]
     assert isinstance(rows, int), "as many rows as there are pivots"
     numbers = np.arange(rows)[:, None]
@@ -45,7 +45,7 @@ def permute_rows(g: Graph, b: ir.Value, pivots: list[ir.Value], back: bool = Fal
 
 
 def unpack_lu(g: Graph, a: ir.Value, pivots: list[ir.Value]) -> list[ir.Value]:
-    """The permutation, the lower factor with ones in its diagonal, and the upper one."""
+    """Return the permutation, the lower factor with a unit diagonal, and the upper factor."""
     rows, columns = matrix_shape(g, a)
     least = min(rows, columns)
     left = g.Slice(a, [0], [least], [-1])
@@ -54,7 +54,7 @@ def unpack_lu(g: Graph, a: ir.Value, pivots: list[ir.Value]) -> list[ir.Value]:
 
 
 def cholesky_factor(g: Graph, a: ir.Value, upper: bool = False) -> ir.Value:
-    """The lower triangular L with L Lᵀ = a, of which one triangle is read."""
+    """Return the lower triangular L with L Lᵀ = a. Only one triangle of a is read."""
     n, _ = matrix_shape(g, a)
     if upper:
         a = transpose_matrix(g, a)

@@ -1,4 +1,4 @@
-"""The gamma function's kin: lgamma, digamma, trigamma and zeta of float64 values."""
+"""Functions related to gamma: lgamma, digamma, trigamma and zeta of float64 values."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _SHIFT = 10
 
 
 def _shift_argument(g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """x, made larger by `_SHIFT` where it is below that, and where that was done."""
+    """Return x, increased by `_SHIFT` if it is smaller than that, and whether it was."""
     small = g.Less(x, constant_like(g, float(_SHIFT), x))
     return g.Where(small, g.Add(x, constant_like(g, float(_SHIFT), x)), x), small
 
 
 def _inverse_powers(g: Graph, y: ir.Value, coefficients: list[float]) -> ir.Value:
-    """The sum of c[k] / y^(2k + 1)."""
+    """Return the sum of c[k] / y^(2k + 1)."""
     inverse = g.Reciprocal(y)
     return g.Mul(inverse, horner(g, g.Mul(inverse, inverse), coefficients[::-1]))
 
 
 def _sine_of_pi(g: Graph, x: ir.Value) -> ir.Value:
-    """sin(pi x), whose sign alternates, through the distance from the nearest integer."""
+    """Return sin(pi x), whose sign alternates, from the distance to the nearest integer."""
     half = g.Floor(g.Add(x, constant_like(g, 0.5, x)))
     odd = g.Sub(half, g.Mul(constant_like(g, 2.0, x), g.Floor(g.Mul(half, constant_like(g, 0.5, x)))))
     sign = g.Sub(constant_like(g, 1.0, x), g.Mul(constant_like(g, 2.0, x), odd))
@@ -34,7 +34,7 @@ def _sine_of_pi(g: Graph, x: ir.Value) -> ir.Value:
 
 
 def lgamma(g: Graph, x: ir.Value) -> ir.Value:
-    """Stirling's series beyond 10, the recurrence below, the reflection formula below 0.5."""
+    """Return lgamma by Stirling's series beyond 10, the recurrence below, and the reflection formula below 0.5."""
     one, half = constant_like(g, 1.0, x), constant_like(g, 0.5, x)
     reflected = g.Less(x, half)
     z = g.Where(reflected, g.Sub(one, x), x)
@@ -53,7 +53,7 @@ def lgamma(g: Graph, x: ir.Value) -> ir.Value:
 
 
 def digamma(g: Graph, x: ir.Value) -> ir.Value:
-    """The asymptotic series beyond 10, the recurrence below, the reflection formula below 0."""
+    """Return digamma by the asymptotic series beyond 10, the recurrence below, and the reflection formula below 0."""
     one, zero = constant_like(g, 1.0, x), constant_like(g, 0.0, x)
     reflected = g.Less(x, zero)
     z = g.Where(reflected, g.Sub(one, x), x)
@@ -70,7 +70,7 @@ def digamma(g: Graph, x: ir.Value) -> ir.Value:
     other = g.Sub(out, g.Div(g.Mul(g.Cos(angle), constant_like(g, math.pi, x)), g.Sin(angle)))
     whole = g.Equal(x, g.Floor(x))
     out = g.Where(reflected, g.Where(whole, constant_like(g, math.nan, x), other), out)
-    # At zero, minus infinity with the sign of zero turned round.
+    # At zero: infinity with the opposite sign of zero.
     return g.Where(g.Equal(x, zero), g.Neg(g.Reciprocal(x)), out)
 
 
@@ -93,7 +93,10 @@ def trigamma(g: Graph, x: ir.Value) -> ir.Value:
 
 
 def zeta(g: Graph, x: ir.Value, q: ir.Value) -> ir.Value:
-    """Hurwitz' zeta by Euler and Maclaurin: terms until q + k is over 9, in a loop, then the series in 1 / (q + k)."""
+    """Return Hurwitz' zeta by Euler-Maclaurin.
+
+    A Loop adds terms until q + k exceeds 9; then comes the series in 1 / (q + k).
+    """
     one, zero = constant_like(g, 1.0, q), constant_like(g, 0.0, q)
     steps = g.Max(g.Ceil(g.Sub(constant_like(g, 10.0, q), q)), constant_like(g, 9.0, q))
     steps = g.Where(g.Less(steps, constant_like(g, 1e5, q)), steps, constant_like(g, 1e5, q))
@@ -118,7 +121,7 @@ def zeta(g: Graph, x: ir.Value, q: ir.Value) -> ir.Value:
 
 
 def _leading_terms(g: Graph, x: ir.Value, q: ir.Value, steps: ir.Value) -> ir.Value:
-    """The sum of (q + k)^-x over the first `steps` k of each element."""
+    """Return the sum of (q + k)^-x over the first `steps` k of each element."""
     start = g.Mul(g.Add(q, x), constant_like(g, 0.0, q))
     trips = g.ReduceMax(g.Cast(steps, to=ir.DataType.INT64), keepdims=0)
     body = g.body("loop")

@@ -1,4 +1,4 @@
-"""Incomplete gamma functions and tails of the error function, of float64 values."""
+"""Incomplete gamma functions, and tails of the error function, of float64 values."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from convert.numerics.series import constant_like, horner, polynomial_ratio
 
 _ROUNDING = 2.0**-53
 _LARGE = 1e8
-"""Series and fraction take some eight square roots of an order: beyond this, more than a loop may."""
+"""Series and fraction need about eight times the square root of the order in steps; beyond this order, too many
+for a Loop.
+"""
 
 
 def incomplete_gamma(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.Value:
-    """The regularized integral from 0 to x (or, if `upper`, from x on) of t^(a - 1) e^-t.
+    """Return the regularized integral of t^(a - 1) e^-t from 0 to x or, if `upper`, from x to infinity.
 
-    A power series up to about a, a continued fraction beyond (Numerical Recipes, 6.2); of orders for which these would
-    not converge, an expansion in 1/a; at the ends as PyTorch has it.
+    Uses a power series for x up to about a, and a continued fraction beyond (Numerical Recipes, 6.2). These would not
+    converge for large orders, which use an expansion in 1/a. Boundary values follow PyTorch.
     """
     zero, one = constant_like(g, 0.0, x), constant_like(g, 1.0, x)
     shape = g.Shape(g.Add(a, x))
@@ -44,9 +46,9 @@ def incomplete_gamma(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.V
 
 
 def _for_large_order(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.Value:
-    """Temme's uniform expansion (DLMF 8.12.3 and 8.12.4) with its first term; the next is by 1/a smaller.
+    """Return the first term of Temme's uniform expansion (DLMF 8.12.3 and 8.12.4); the next is smaller by 1/a.
 
-    Farther than a hundredth of a from a, nothing or everything is left, to float64.
+    If x is farther than a / 100 from a, the result is 0 or 1 in float64.
     """
     edge, one = constant_like(g, 0.01, x), constant_like(g, 1.0, x)
     off = g.Min(g.Max(g.Div(g.Sub(x, a), a), g.Neg(edge)), edge)
@@ -63,7 +65,7 @@ def _for_large_order(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.V
 
 
 def _boundary_values(g: Graph, a: ir.Value, x: ir.Value, *, upper: bool) -> ir.Value:
-    """Where a or x is zero, infinite, negative or no number."""
+    """Return the value if a or x is zero, infinite, negative or NaN."""
     zero, nan = constant_like(g, 0.0, x), constant_like(g, math.nan, x)
     nothing, everything = constant_like(g, float(upper), x), constant_like(g, float(not upper), x)
     out = g.Where(_is_infinite(g, x), everything, nan)
@@ -78,7 +80,7 @@ def _is_infinite(g: Graph, x: ir.Value) -> ir.Value:
 
 
 def _power_series(g: Graph, a: ir.Value, x: ir.Value) -> ir.Value:
-    """The sum of x^n / (a (a + 1) … (a + n))."""
+    """Return the sum of x^n / (a (a + 1) … (a + n))."""
     first = g.Reciprocal(a)
     body, number, (term, total) = loop_body(g, first, 2)
     k = body.Add(body.Cast(number, to=g.dtype(x)), constant_like(body, 1.0, x))
@@ -89,7 +91,7 @@ def _power_series(g: Graph, a: ir.Value, x: ir.Value) -> ir.Value:
 
 
 def _continued_fraction(g: Graph, a: ir.Value, x: ir.Value) -> ir.Value:
-    """1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - …)) by Lentz's method, for x above a."""
+    """Return 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - …)) by Lentz's method, for x above a."""
     one = constant_like(g, 1.0, x)
     start = g.Sub(g.Add(x, one), a)
     inverse = g.Reciprocal(start)
@@ -110,7 +112,7 @@ def _continued_fraction(g: Graph, a: ir.Value, x: ir.Value) -> ir.Value:
 
 
 def _scaled_tail(g: Graph, x: ir.Value) -> ir.Value:
-    """exp(x²) erfc(x) for x of 0 and more, by the approximations of the Cephes library."""
+    """Return exp(x²) erfc(x) for x >= 0, by the approximations of the Cephes library."""
     one = constant_like(g, 1.0, x)
     z = g.Mul(x, x)
     inner = g.Min(z, one)
@@ -122,7 +124,7 @@ def _scaled_tail(g: Graph, x: ir.Value) -> ir.Value:
 
 
 def erfc(g: Graph, x: ir.Value) -> ir.Value:
-    """1 - erf(x), of any floating dtype; from a half on, where that loses digits, exp(-x²)·erfcx(x) in float64."""
+    """Return 1 - erf(x) in any floating dtype; from 0.5 on, where that loses digits, exp(-x²)·erfcx(x) in float64."""
     dtype = g.dtype(x)
     wide = x if dtype == ir.DataType.DOUBLE else g.Cast(x, to=ir.DataType.DOUBLE)
     tail = g.Mul(g.Exp(g.Neg(g.Mul(wide, wide))), _scaled_tail(g, g.Abs(wide)))
@@ -137,13 +139,16 @@ def erfcx(g: Graph, x: ir.Value) -> ir.Value:
 
 
 def log_ndtr(g: Graph, x: ir.Value) -> ir.Value:
-    """log of the normal distribution's integral up to x: of the tail below 0, of 1 less the other tail above."""
+    """Return the log of the normal distribution's integral up to x.
+
+    Below 0 it is the log of the lower tail, above 0 the log of 1 minus the upper tail.
+    """
     t = g.Mul(x, constant_like(g, math.sqrt(0.5), x))
     half, square = constant_like(g, 0.5, x), g.Mul(t, t)
     tail = g.Mul(_scaled_tail(g, g.Abs(t)), half)
     below = g.Sub(g.Log(tail), square)
     rest = g.Mul(tail, g.Exp(g.Neg(square)))
-    # log(1 - r): its series where r is small.
+    # log(1 - r), by its series for small r
     small = g.Neg(g.Mul(rest, horner(g, rest, (1 / 3, 1 / 2, 1.0))))
     above = g.Where(g.Less(rest, constant_like(g, 1e-5, x)), small, g.Log(g.Sub(constant_like(g, 1.0, x), rest)))
     out = g.Where(g.Less(x, constant_like(g, 0.0, x)), below, above)

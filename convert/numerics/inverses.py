@@ -1,4 +1,4 @@
-"""Inverses of the error function and of the normal distribution's."""
+"""Inverses of the error function and of the normal distribution."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from convert.numerics.series import constant_like, horner, polynomial_ratio
 
 
 def erfinv(g: Graph, x: ir.Value) -> ir.Value:
-    """A rational approximation, mended by two of Newton's steps, in the dtype of x."""
+    """Return a rational approximation, corrected by two Newton steps, in the dtype of x."""
     z = g.Mul(x, x)
     one, size = constant_like(g, 1.0, x), g.Abs(x)
     near = g.Mul(
@@ -37,7 +37,7 @@ def erfinv(g: Graph, x: ir.Value) -> ir.Value:
 
 
 def ndtri(g: Graph, p: ir.Value) -> ir.Value:
-    """The normal distribution's quantile (Cephes): one approximation about the middle, two for the tails."""
+    """Return the normal distribution's quantile (Cephes): one approximation around the middle, two for the tails."""
     one, half = constant_like(g, 1.0, p), constant_like(g, 0.5, p)
     tail = constant_like(g, 0.13533528323661269189, p)
     upper = g.Greater(p, g.Sub(one, tail))
@@ -63,7 +63,7 @@ def ndtri(g: Graph, p: ir.Value) -> ir.Value:
 
 
 def erfinv_of_quantile(g: Graph, x: ir.Value) -> ir.Value:
-    """The same through the normal distribution's quantile, for float64, and without Erf; about zero by its series."""
+    """Return erfinv of float64 values without Erf: from the normal quantile, around zero from its series."""
     z = g.Mul(x, x)
     pi = math.pi
     terms = (4369 * pi**4 / 5806080, 127 * pi**3 / 40320, 7 * pi**2 / 480, pi / 12, 1.0)

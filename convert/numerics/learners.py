@@ -1,6 +1,6 @@
-"""What ONNX-ML's operators of features and linear models compute, out of ONNX's own operators.
+"""Feature operators and linear models of ONNX-ML, built of ONNX's own operators.
 
-Results are as ONNX Runtime's kernels have them where the specification leaves them open: scores of two classes.
+The specification leaves the scores of two classes open; they follow ONNX Runtime's kernels.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ FLOAT = ir.DataType.FLOAT
 
 
 def as_float(g: Graph, x: ir.Value | None) -> ir.Value:
-    """`x` in float32, in which these operators compute."""
+    """Return `x` in float32, the dtype in which these operators compute."""
     assert x is not None
     return x if g.dtype(x) == FLOAT else g.Cast(x, to=FLOAT)
 
 
 def floats(node: ir.Node, name: str) -> np.ndarray:
-    """An attribute of floats, empty where it is not given."""
+    """Return an attribute of floats, empty if it is absent."""
     return np.array(node.attributes.get_floats(name, []), np.float32)
 
 
 def scaler(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """(x - offset) · scale, by column or by one number."""
+    """Scaler: (x - offset) · scale, per column or with one number."""
     return [g.Mul(g.Sub(as_float(g, node.inputs[0]), floats(node, "offset")), floats(node, "scale"))]
 
 
 def imputer(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """`imputed_value` where x has the value that is to be replaced, which may be NaN."""
+    """Imputer: `imputed_value` where x equals the value to replace, which may be NaN."""
     x = node.inputs[0]
     assert x is not None
     dtype = g.dtype(x)
@@ -48,26 +48,26 @@ def imputer(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
         replaced = node.attributes.get_float("replaced_value_float", 0.0)
         missing = g.IsNaN(x) if np.isnan(replaced) else g.Equal(x, g.const(replaced, dtype))
     if not put.size:
-        raise Unsupported("Imputer without values to put")
+        raise Unsupported("Imputer without replacement values")
     return [g.Where(missing, put, x)]
 
 
 def normalizer(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """Each row by its largest element, the sum of its sizes, or its length; rows of zeros stay."""
+    """Normalizer: each row divided by its maximum, its L1 norm or its L2 norm; rows of zeros stay."""
     x = as_float(g, node.inputs[0])
     last, kind = np.array([-1]), node.attributes.get_string("norm", "MAX")
     if kind == "L2":
         by = g.ReduceL2(x, last, keepdims=1)
     elif kind == "L1":
         by = g.ReduceL1(x, last, keepdims=1)
-    else:  # NaN is no largest element in ONNX Runtime
+    else:  # ONNX Runtime's maximum ignores NaN
         lowest = g.const(float(np.finfo(np.float32).min), FLOAT)
         by = g.Max(g.ReduceMax(g.Where(g.IsNaN(x), lowest, x), last, keepdims=1), lowest)
     return [g.Div(x, g.Where(g.Equal(by, 0.0), g.const(1.0, FLOAT), by))]
 
 
 def feature_vectorizer(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """The columns of all inputs side by side: of each as many as are asked for, with zeros where it has fewer."""
+    """FeatureVectorizer: the columns of all inputs, each cut or padded with zeros to its requested width."""
     parts = [as_float(g, x) for x in node.inputs]
     if widths := node.attributes.get_ints("inputdimensions", []):
         parts = [_of_width(g, x, w) for x, w in zip(parts, widths, strict=True)]
@@ -87,7 +87,7 @@ def _of_width(g: Graph, x: ir.Value, width: int) -> ir.Value:
 
 
 def one_hot_encoder(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """A column for each category; zeros for others, where ONNX Runtime ends if `zeros` is 0."""
+    """OneHotEncoder: a column for each category; zeros for unknown ones, where ONNX Runtime fails if `zeros` is 0."""
     x, categories = node.inputs[0], node.attributes.get_ints("cats_int64s", [])
     if not categories or x is None or g.dtype(x) == ir.DataType.STRING:
         raise Unsupported("OneHotEncoder of strings")
@@ -96,15 +96,15 @@ def one_hot_encoder(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
 
 
 def linear_regressor(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """x · coefficientsᵀ + intercepts, [rows, targets]."""
+    """LinearRegressor: x · coefficientsᵀ + intercepts, [rows, targets]."""
     scores = _linear_scores(g, node, node.attributes.get_int("targets", 1))
     return [transformed(g, scores, node.attributes.get_string("post_transform", "NONE"))]
 
 
 def linear_classifier(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """Labels [rows] and scores [rows, classes]; a single score is that of the second of two classes.
+    """LinearClassifier: labels [rows] and scores [rows, classes]; a single score belongs to the second of two classes.
 
-    Of a single score ONNX Runtime makes shares by LOGISTIC alone.
+    ONNX Runtime turns a single score into probabilities for LOGISTIC only.
     """
     labels = class_labels(node)
     count = max(len(floats(node, "intercepts")), 1)
@@ -119,9 +119,9 @@ def linear_classifier(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
 
 
 def support_vector_classifier(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """Labels [rows] of most votes, and the score of each pair of classes, of two classes that of either.
+    """SVMClassifier: labels [rows] with the most votes, and the scores of each pair of classes (of two classes, both).
 
-    Or the probability of each class, where prob_a and prob_b say how scores of pairs become such.
+    With prob_a and prob_b, the scores of pairs become the probabilities of each class.
     """
     labels, sizes = class_labels(node), node.attributes.get_ints("vectors_per_class", [])
     how, count = node.attributes.get_string("post_transform", "NONE"), len(labels)
@@ -142,7 +142,7 @@ def support_vector_classifier(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     )
     rho = floats(node, "rho")[: len(pairs)].astype(np.float64)
     wide = g.Gemm(g.Cast(kernel, to=ir.DataType.DOUBLE), weights.astype(np.float64), rho)
-    wide.producer().metadata_props[WIDER_KEY] = "SVMClassifier"  # of float32, by its specification
+    wide.producer().metadata_props[WIDER_KEY] = "SVMClassifier"  # float32 in its specification
     scores = g.Cast(wide, to=FLOAT)
     won = g.Cast(g.Greater(scores, 0.0), to=FLOAT)
     best = best_label(g, g.Gemm(won, votes, (votes < 0).sum(0).astype(np.float32)), labels)
@@ -160,7 +160,7 @@ def _linear_scores(g: Graph, node: ir.Node, count: int) -> ir.Value:
 
 
 def class_labels(node: ir.Node) -> np.ndarray:
-    """The numbers or texts that stand for the classes. Raises `Unsupported` where there are none."""
+    """Return the integers or strings that label the classes. Raises `Unsupported` if there are none."""
     for name in ("classlabels_ints", "classlabels_int64s"):
         if found := node.attributes.get_ints(name, []):
             return np.array(found, np.int64)
@@ -171,27 +171,27 @@ def class_labels(node: ir.Node) -> np.ndarray:
 
 
 def best_label(g: Graph, scores: ir.Value, labels: np.ndarray) -> ir.Value:
-    """The label of the highest score, of the first of equal ones."""
+    """Return the label of the highest score, and of equal scores the first."""
     return g.Gather(labels, g.ArgMax(scores, axis=1, keepdims=0), axis=0)
 
 
 def second_label(g: Graph, score: ir.Value, labels: np.ndarray, least: float) -> ir.Value:
-    """The second label where the score [rows, 1] is above `least`."""
+    """Return the second label if the score [rows, 1] is above `least`, else the first."""
     second = g.Greater(g.Squeeze(score, np.array([1])), least)
-    if labels.dtype == object:  # texts, of which no runtime has Where
+    if labels.dtype == object:  # strings, for which no runtime has Where
         return g.Gather(labels, g.Cast(second, to=ir.DataType.INT64), axis=0)
     return g.Where(second, labels[1], labels[0])
 
 
 def transformed(g: Graph, scores: ir.Value, how: str) -> ir.Value:
-    """Scores [rows, classes] by a `post_transform`."""
+    """Return scores [rows, classes] after a `post_transform`."""
     if how == "NONE":
         return scores
     if how == "LOGISTIC":
         return g.Sigmoid(scores)
     if how == "SOFTMAX":
         return g.Softmax(scores, axis=-1)
-    if how == "SOFTMAX_ZERO":  # what is 0 stays about 0, and has no share
+    if how == "SOFTMAX_ZERO":  # scores of almost 0 stay unchanged, and the softmax leaves them out
         top = g.ReduceMax(scores, np.array([-1]), keepdims=1)
         some = g.Greater(g.Abs(scores), 1e-7)
         shares = g.Where(some, g.Exp(g.Sub(scores, top)), 0.0)
@@ -202,7 +202,7 @@ def transformed(g: Graph, scores: ir.Value, how: str) -> ir.Value:
 
 
 def support_vector_regressor(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """Kernels of x and the support vectors, weighted and summed, [rows, 1]."""
+    """SVMRegressor: the weighted sum of the kernels of x and the support vectors, [rows, 1]."""
     x, weights = as_float(g, node.inputs[0]), floats(node, "coefficients")
     count = node.attributes.get_int("n_supports", 0)
     if count:
@@ -219,7 +219,7 @@ def support_vector_regressor(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
 
 
 def _kernel(g: Graph, x: ir.Value, vectors: np.ndarray, kind: str, numbers: np.ndarray) -> ir.Value:
-    """[rows, vectors]; numbers: γ, c and the degree."""
+    """Return the kernels [rows, vectors]; `numbers` are γ, c and the degree."""
     gamma, offset, degree = [*numbers.tolist(), 0.0, 0.0, 0.0][:3]
     if kind == "RBF":
         apart = g.Sub(g.Unsqueeze(x, np.array([1])), vectors[None])

@@ -1,4 +1,4 @@
-"""What ONNX-ML's operators that pick columns and look numbers up compute, out of ONNX's own operators."""
+"""ONNX-ML's operators that pick columns or look up numbers, built of ONNX's own operators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from convert.numerics.learners import floats
 
 
 def array_feature_extractor(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """Columns of x at some places; of a vector they are a row."""
+    """ArrayFeatureExtractor: the columns of x at the given indices; for a vector, one row."""
     x, places = node.inputs
     dims = None if x is None else known_dims(x)
     if x is None or dims is None:
@@ -24,14 +24,14 @@ def array_feature_extractor(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
 
 
 def binarizer(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """1 above the threshold, else 0."""
+    """Binarizer: 1 above the threshold, else 0."""
     x = node.inputs[0]
     assert x is not None
     return [g.Cast(g.Greater(x, g.const(node.attributes.get_float("threshold", 0.0), g.dtype(x))), to=g.dtype(x))]
 
 
 def label_encoder(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """The number of the first key that x is equal to, else the default; NaN is equal to NaN."""
+    """LabelEncoder: the value of the first key equal to x, else the default; NaN equals NaN."""
     x, keys, values = node.inputs[0], _listed(node, "keys"), _listed(node, "values")
     assert x is not None
     whole = values.dtype == np.int64
@@ -50,7 +50,7 @@ def label_encoder(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
 
 
 def _listed(node: ir.Node, name: str) -> np.ndarray:
-    """Keys or values as numbers. Raises `Unsupported` for texts."""
+    """Return keys or values as numbers. Raises `Unsupported` for strings."""
     if (found := floats(node, f"{name}_floats")).size:
         return found
     if whole := node.attributes.get_ints(f"{name}_int64s", []):

@@ -1,4 +1,4 @@
-"""Loops over elementwise states: another step is made while an element is far from its end."""
+"""Loops over elementwise states that run until every element has converged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STEPS = 100_000
 
 
 def loop_body(g: Graph, like_this: ir.Value, states: int) -> tuple[Graph, ir.Value, list[ir.Value]]:
-    """A loop's body with its iteration number and its states, which are alike in shape."""
+    """Return the body of a loop, its iteration number, and its states, all with the shape of `like_this`."""
     body = g.body("loop")
     number = body.input("iteration", ir.DataType.INT64, [])
     body.input("condition", ir.DataType.BOOL, [])
@@ -21,7 +21,7 @@ def loop_body(g: Graph, like_this: ir.Value, states: int) -> tuple[Graph, ir.Val
 def run_until_converged(
     g: Graph, body: Graph, far: ir.Value, results: list[ir.Value], starts: list[ir.Value]
 ) -> list[ir.Value]:
-    """The states after the last step; another step is made while an element is `far` from its end."""
+    """Return the states after the last step. The loop continues while any element of `far` is true."""
     again = body.ReduceMax(body.Cast(far, to=ir.DataType.INT32), keepdims=0)
     body.output(body.Cast(again, to=ir.DataType.BOOL), body.unique("again"))
     for value in results:

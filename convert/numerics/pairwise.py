@@ -1,7 +1,7 @@
-"""Probabilities of classes out of those of each pair of classes, as libsvm's support vectors have them.
+"""Class probabilities from the probabilities of each pair of classes, as in libsvm's support vector machines.
 
-Wu, Lin and Weng 2004, "Probability Estimates for Multi-class Classification by Pairwise Coupling", algorithm 2; where
-the iteration stops, which its results show, is libsvm's and ONNX Runtime's: at 0.005 over the number of classes.
+Wu, Lin and Weng 2004, "Probability Estimates for Multi-class Classification by Pairwise Coupling", algorithm 2. The
+stopping criterion affects the results; it follows libsvm and ONNX Runtime: 0.005 divided by the number of classes.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from convert.graph import Graph
 
 _STEPS = 100
 _STEPS_OF_TWO = 3
-"""Two classes take 2 steps at the most: for 400,000 probabilities of the first from 1e-7 to 1 - 1e-7."""
+"""Two classes need at most 2 steps: measured for 400,000 probabilities of the first from 1e-7 to 1 - 1e-7."""
 
 
 def coupled_probabilities(g: Graph, shares: ir.Value, others: ir.Value, count: int) -> ir.Value:
-    """[rows, classes] in float32, from [rows, pairs]: how likely the first and the second of each pair is, of the two.
+    """Return float32 probabilities [rows, classes] from those of the two classes of each pair [rows, pairs].
 
-    A Loop, but of two classes, which take few steps.
+    Uses a Loop, except for two classes, which need few steps.
     """
     first, second = np.triu_indices(count, 1)
-    place = np.full((count, count), 2 * len(first))  # that of the zeros
+    place = np.full((count, count), 2 * len(first))  # the index of the zeros
     place[first, second], place[second, first] = np.arange(len(first)), np.arange(len(first)) + len(first)
     zero = g.Mul(g.Slice(shares, [0], [1], [1]), 0.0)
     matrix = g.Gather(g.Concat(shares, others, zero, axis=1), place.T.copy(), axis=1)
@@ -46,7 +46,10 @@ def coupled_probabilities(g: Graph, shares: ir.Value, others: ir.Value, count: i
 
 
 def _step(g: Graph, now: ir.Value, products: ir.Value, weights: ir.Value, count: int) -> tuple[ir.Value, ir.Value]:
-    """One class after the other is moved; rows that are near their end stay. And which rows are `far` from it."""
+    """Update one class after the other; return the probabilities, and which rows have not converged (`far`).
+
+    Rows that have converged stay unchanged.
+    """
     toward = g.Squeeze(g.MatMul(products, g.Unsqueeze(now, [2])), [2])
     total = g.ReduceSum(g.Mul(now, toward), [1], keepdims=1)
     error = g.ReduceMax(g.Abs(g.Sub(toward, total)), [1], keepdims=1)

@@ -1,4 +1,4 @@
-"""Orthogonal factors of matrices in float64, by Householder's reflections."""
+"""Orthogonal factors of float64 matrices, by Householder reflections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from convert.numerics.series import constant_like
 
 
 def householder_reflections(g: Graph, a: ir.Value) -> tuple[ir.Value, list[ir.Value], list[ir.Value]]:
-    """R, and Householder's vectors [..., rows, 1] with their factors [..., 1, 1], as LAPACK's geqrf has them."""
+    """Return R, and Householder vectors [..., rows, 1] with their factors [..., 1, 1], as LAPACK's geqrf."""
     rows, columns = matrix_shape(g, a)
     numbers = np.arange(rows)[:, None]
     vectors, factors = [], []
@@ -34,12 +34,12 @@ def householder_reflections(g: Graph, a: ir.Value) -> tuple[ir.Value, list[ir.Va
 
 
 def apply_reflection(g: Graph, a: ir.Value, v: ir.Value, factor: ir.Value) -> ir.Value:
-    """(1 - factor v vᵀ) a."""
+    """Return (1 - factor v vᵀ) a."""
     return g.Sub(a, g.Mul(g.Mul(factor, v), g.MatMul(transpose_matrix(g, v), a)))
 
 
 def apply_all_reflections(g: Graph, start: ir.Value, vectors: list[ir.Value], factors: list[ir.Value]) -> ir.Value:
-    """All reflections applied to `start`, the last first."""
+    """Return `start` after all reflections, the last one first."""
     for v, factor in zip(reversed(vectors), reversed(factors), strict=True):
         start = apply_reflection(g, start, v, factor)
     return start

@@ -1,4 +1,4 @@
-"""Polynomials, their quotients and Chebyshev series on values of a graph."""
+"""Polynomials, rational functions and Chebyshev series on values of a graph."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Function = Callable[[Graph, ir.Value], ir.Value]
 
 
 def constant_like(g: Graph, number: float, x: ir.Value) -> ir.Value:
-    """A number as a constant of the dtype of `x`."""
+    """Return a number as a constant of the dtype of `x`."""
     return g.const(float(number), g.dtype(x))
 
 
 def horner(g: Graph, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
-    """A polynomial, the highest power first."""
+    """Return a polynomial in x; coefficients start with the highest power."""
     out = constant_like(g, coefficients[0], x)
     for c in coefficients[1:]:
         out = g.Add(g.Mul(out, x), constant_like(g, c, x))
@@ -25,12 +25,12 @@ def horner(g: Graph, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
 
 
 def polynomial_ratio(g: Graph, x: ir.Value, above: Sequence[float], below: Sequence[float]) -> ir.Value:
-    """The quotient of two polynomials."""
+    """Return the quotient of two polynomials in x."""
     return g.Div(horner(g, x, above), horner(g, x, below))
 
 
 def chebyshev(g: Graph, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
-    """A Chebyshev series in x, which runs over [-2, 2], by Clenshaw's recurrence."""
+    """Return a Chebyshev series in x, which ranges over [-2, 2], by Clenshaw's recurrence."""
     before, last = constant_like(g, 0.0, x), constant_like(g, 0.0, x)
     out = constant_like(g, coefficients[0], x)
     for c in coefficients[1:]:

@@ -1,4 +1,4 @@
-"""Systems of linear equations and determinants, from the factorizations, in float64."""
+"""Linear systems and determinants from factorizations, in float64."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from convert.numerics.series import constant_like
 
 
 def solve_triangular(g: Graph, a: ir.Value, b: ir.Value, upper: bool, unit: bool = False) -> ir.Value:
-    """The x with a x = b for a triangular a, whose other triangle is not read."""
+    """Return x with a x = b for a triangular a, whose other triangle is not read."""
     n, _ = matrix_shape(g, a)
     numbers = np.arange(n)[:, None]
     solved: dict[int, ir.Value] = {}
@@ -27,7 +27,7 @@ def solve_triangular(g: Graph, a: ir.Value, b: ir.Value, upper: bool, unit: bool
 
 
 def solve_with_factors(g: Graph, a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value, list[ir.Value]]:
-    """The x with a x = b, and the factors and pivots of a."""
+    """Return x with a x = b, and the factors and pivots of a."""
     factors, pivots = lu(g, a)
     return solve_by_lu(g, factors, pivots, b), factors, pivots
 
@@ -43,7 +43,7 @@ def solve_by_lu(g: Graph, factors: ir.Value, pivots: list[ir.Value], b: ir.Value
 
 
 def broadcast_batch(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
-    """b broadcast to the batch of a."""
+    """Return b broadcast to the batch of a."""
     if g.shape(a)[:-2] == g.shape(b)[:-2]:
         return b
     lead = g.Shape(g.MatMul(a, b))
@@ -52,11 +52,15 @@ def broadcast_batch(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
     found = g.Expand(b, shape)
     count = max(len(g.shape(a)), len(g.shape(b))) - 2
     batch = g.shape(found)[:-2] if found.shape is not None else [None] * count
-    return g.facts(found, shape=[*batch, *g.shape(b)[-2:]])  # rows are needed, which inference loses beside open dims
+    # `solve_triangular` needs the number of rows, which shape inference drops if a batch dim is unknown
+    return g.facts(found, shape=[*batch, *g.shape(b)[-2:]])
 
 
 def sign_and_log_det(g: Graph, factors: ir.Value, pivots: list[ir.Value]) -> tuple[ir.Value, ir.Value]:
-    """Sign of a determinant and logarithm of its size, from the factors and pivots of a matrix that is not empty."""
+    """Return the sign and the log of the absolute value of a determinant.
+
+    `factors` and `pivots` are those of a non-empty matrix.
+    """
     n, _ = matrix_shape(g, factors)
     diagonal = g.ReduceSum(g.Mul(factors, np.eye(n)), [-1], keepdims=0)
     swapped = g.Cast(g.Not(g.Equal(g.Concat(*pivots, axis=-1), np.arange(n))), to=ir.DataType.INT64)

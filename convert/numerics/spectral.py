@@ -1,4 +1,4 @@
-"""Singular values, and eigenvalues of symmetric matrices, by Jacobi's rotations in float64."""
+"""Singular values, and eigenvalues of symmetric matrices, by Jacobi rotations in float64."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from convert.numerics.reflections import apply_all_reflections, householder_refl
 from convert.numerics.series import constant_like
 
 _SWEEPS = 14
-"""Jacobi's method converges quadratically: some eight sweeps are enough for float64 in practice."""
+"""Jacobi's method converges quadratically: about eight sweeps are enough for float64 in practice."""
 
 
 def singular_values(g: Graph, a: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """U [..., m, k], the singular values [..., k] in descending order and V [..., n, k], k the lesser of m and n.
+    """Return U [..., m, k], the singular values [..., k] in descending order, and V [..., n, k]; k is min(m, n).
 
-    One-sided rotations (Hestenes, 1958) make the columns orthogonal. The sign of each pair of vectors is free.
+    One-sided rotations (Hestenes, 1958) make the columns orthogonal. The sign of each pair of vectors is arbitrary.
     """
     rows, columns = matrix_shape(g, a)
     if rows < columns:
@@ -29,7 +29,7 @@ def singular_values(g: Graph, a: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value
     values = g.Sqrt(g.ReduceSum(g.Mul(turned, turned), [-2], keepdims=0))
     values, order = g.TopK(values, np.array([columns]), axis=-1, outputs=2)
     order = g.Unsqueeze(order, [-2])
-    # Nothing infers the dims of a gather by an order of an open batch.
+    # Inference does not find the dims of a GatherElements by indices with an unknown batch.
     turned, basis = (
         g.facts(g.GatherElements(x, g.Expand(order, g.dims(x)), axis=-1), g.dtype(x), g.shape(x))
         for x in (turned, basis)
@@ -43,7 +43,10 @@ def singular_values(g: Graph, a: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value
 
 
 def _orthogonalize_columns(g: Graph, a: ir.Value, n: int) -> tuple[ir.Value, ir.Value]:
-    """a V with orthogonal columns, and the orthogonal V: one rotation a round, all pairs of columns in turn."""
+    """Return a V with orthogonal columns, and the orthogonal V.
+
+    Each iteration of a Loop does one rotation, over all pairs of columns.
+    """
     basis = identity_matrix(g, a, n)
     pairs = np.array([(p, q) for p in range(n) for q in range(p + 1, n)] * _SWEEPS, dtype=np.int64)
     if not len(pairs):
@@ -70,7 +73,7 @@ def _orthogonalize_columns(g: Graph, a: ir.Value, n: int) -> tuple[ir.Value, ir.
 
 
 def _rotation(g: Graph, p: ir.Value, q: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Cosine and sine of the rotation that makes two columns orthogonal."""
+    """Return cosine and sine of the rotation that makes two columns orthogonal."""
     zero, one = constant_like(g, 0.0, p), constant_like(g, 1.0, p)
     alpha, beta, gamma = (g.ReduceSum(g.Mul(a, b), g.const(np.array([-2]))) for a, b in ((p, p), (q, q), (p, q)))
     done = g.Equal(gamma, zero)
@@ -82,7 +85,7 @@ def _rotation(g: Graph, p: ir.Value, q: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def complete_basis(g: Graph, u: ir.Value, full: bool) -> ir.Value:
-    """u with columns of zeros replaced, and if `full` with further ones, so that all are orthonormal."""
+    """Return u with zero columns replaced and, if `full`, more columns appended, so that all are orthonormal."""
     rows, columns = matrix_shape(g, u)
     if columns == 0:
         return identity_matrix(g, u, rows, rows if full else 0)
@@ -97,9 +100,10 @@ def complete_basis(g: Graph, u: ir.Value, full: bool) -> ir.Value:
 
 
 def symmetric_eigen(g: Graph, a: ir.Value, upper: bool = False) -> tuple[ir.Value, ir.Value]:
-    """Eigenvalues in ascending order and eigenvectors, of which one triangle is read.
+    """Return the eigenvalues in ascending order, and the eigenvectors. Only one triangle is read.
 
-    Moved by more than its norm, the matrix is positive, and its singular values are its eigenvalues.
+    The matrix is shifted by more than its norm. Then it is positive definite, and its singular values are its
+    eigenvalues.
     """
     other = transpose_matrix(g, g.Trilu(a, 1 if upper else -1, upper=int(upper)))
     a = g.Add(g.Trilu(a, 0, upper=int(upper)), other)

@@ -1,4 +1,4 @@
-"""Finds operators by what somebody calls them: in any case, with or without underscores, a part of the name."""
+"""Finds operators by approximate names: any case, with or without underscores, or only a part of the name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from convert.plugin import Operator
 
 
 def matching_operators(rows: Iterable[Operator], words: Sequence[str]) -> list[Operator]:
-    """The rows with one of `words` in their names, those that are called so first."""
+    """Return the rows whose name contains one of `words`; exact matches come first."""
     wanted = [plain for word in words if (plain := _plain(word))]
     found = [row for row in rows if any(word in _plain(row.name) for word in wanted)]
     return sorted(found, key=lambda row: not _is_called(row.name, wanted))
@@ -22,13 +22,16 @@ def _plain(name: str) -> str:
 
 
 def _is_called(name: str, wanted: Sequence[str]) -> bool:
-    """Whether a name is one of these, but for its namespace and its overload."""
+    """Return whether `name` equals one of `wanted`, ignoring namespace and overload."""
     last = name.rpartition("::")[2]
     return any(_plain(part) in wanted for part in (name, last, last.partition(".")[0]))
 
 
 def tables(skipped: list[str]) -> Iterator[tuple[str, list[Operator]]]:
-    """The rows of every frontend and format; those whose framework is not installed get into `skipped`, with why."""
+    """Yield a title and the rows of each frontend and format.
+
+    A format whose framework is not installed is skipped; `skipped` gets a sentence that says why.
+    """
     reads = [(f"--from {name}", room.operators) for name, room in plugin.frontends().items()]
     writes = [
         (f"--to {name}", lambda room=room, name=name: room.operators(name))
@@ -43,10 +46,10 @@ def tables(skipped: list[str]) -> Iterator[tuple[str, list[Operator]]]:
 
 
 def check_found(found: Sequence[Operator], words: Sequence[str], names: Iterable[str], where: str = "") -> None:
-    """Raises `UsageError` with the names that are near where nothing is called like `words`."""
+    """Raise `UsageError` if `found` is empty, with the names nearest to `words` in the hint."""
     if found:
         return
     known = {_plain(name): name for name in sorted(names, key=lambda name: name.startswith("_"), reverse=True)}
     near = [known[key] for word in words for key in get_close_matches(_plain(word), known, 3, 0.75)]
     hint = f"did you mean {' or '.join(dict.fromkeys(near))}?" if near else "`convert ops --to tf` lists a whole table"
-    raise UsageError(f"no operator{where} is called like {' or '.join(words)}", hint=hint)
+    raise UsageError(f"no operator{where} has a name like {' or '.join(words)}", hint=hint)

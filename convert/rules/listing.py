@@ -1,4 +1,4 @@
-"""What the rooms say of their operator tables: the rows of `convert ops`, and the decorators for rules of one's own."""
+"""The rows of `convert ops`, and lazy imports of the decorators for user rules."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from convert.differences import Difference, reasons_by_operator
 from convert.plugin import Operator
+from convert.runtimes.differences import Difference, reasons_by_operator
 
 if TYPE_CHECKING:
     from convert.rules import Rules
@@ -25,13 +25,12 @@ def operator_rows(
     written_out: Collection[str] = (),
     lacking: Collection[str] = (),
 ) -> Iterator[Operator]:
-    """One row for each operator that `table` has a rule for, or declares a gap, without this project's own domains.
+    """Yield one row for each operator with a rule or a declared gap in `table`, except our own domains.
 
-    `written_out` names operators that are written out where there is no rule: they have rows too, unless they are gaps.
-    `lacking` names operators with a rule that a format writes out all the same.
-
-    `gaps` and `limits` are what a format has besides: operators that it lacks, or has for some inputs only;
-    `differences` what its runtime computes otherwise at the edge of numbers.
+    - `gaps` and `limits`: operators that a format lacks, or supports for some inputs only, in addition to the table's
+    - `differences`: where the format's runtime differs for special values
+    - `written_out`: operators that are written out if there is no rule; they have rows too, unless they are gaps
+    - `lacking`: operators with a rule that the format writes out nevertheless
     """
     reasons = {**dict.fromkeys((*written_out, *table.entries), ""), **table.gaps, **gaps}
     bounds, differs = {**table.limits, **limits}, reasons_by_operator(differences)
@@ -44,10 +43,12 @@ def operator_rows(
 def lazy_attributes(
     module: str, places: Mapping[str, str], *, renamed: Mapping[str, str] = _NONE
 ) -> Callable[[str], Any]:
-    """A module's `__getattr__` (PEP 562) that imports attributes when they are asked for: decorators cost a framework.
+    """Return a module's `__getattr__` (PEP 562) that imports attributes on first use.
 
-    places: the submodule of each, as in `__getattr__ = lazy_attributes(__name__, {"onnx_op": ".rules"})`.
-    renamed: old names that still work, with a DeprecationWarning, each with the new one.
+    Decorators would otherwise import a framework.
+
+    - `places`: the submodule of each attribute, as in `__getattr__ = lazy_attributes(__name__, {"onnx_op": ".rules"})`
+    - `renamed`: old names that still work with a DeprecationWarning, each with its new name
     """
 
     def attribute(name: str) -> Any:

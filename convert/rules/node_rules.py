@@ -1,4 +1,4 @@
-"""The rule table of a backend: rules by ONNX operator, which may take some nodes of it and decline others."""
+"""The rule table of a backend: rules by ONNX operator, each of which may decline some nodes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _REFUSAL = "convert.refusal"
 
 @dataclass
 class NodeRules(Rules):
-    """`Rules` of which each may have a condition: `@onnx_op("Name", when=predicate, otherwise="reason")`.
+    """`Rules` with optional conditions: `@onnx_op("Name", when=predicate, otherwise="reason")`.
 
-    A node that `predicate` declines is written out before emission (`convert.legalize`); where that cannot be,
-    `check_nodes` refuses it with the reason of the lowering, or else with `otherwise`.
+    A node that `predicate` declines is written out before emission (`convert.legalize`). If that is impossible,
+    `check_nodes` rejects it with the reason of the lowering, or else with `otherwise`.
 
     >>> toy_op = NodeRules("toy")
     >>> def is_exact(node):
@@ -40,7 +40,7 @@ class NodeRules(Rules):
     def __call__(
         self, *operators: str, when: Callable[[ir.Node], bool] | None = None, otherwise: str = ""
     ) -> Callable[[Rule], Rule]:
-        """Decorator that registers a rule, for the nodes of `operators` that `when` accepts (all without it)."""
+        """Return a decorator that registers a rule for the nodes that `when` accepts (by default all)."""
         if when is not None:
             self.conditions.update(dict.fromkeys(operators, (when, otherwise)))
         return super().__call__(*operators)
@@ -54,7 +54,7 @@ class NodeRules(Rules):
     def check_nodes(
         self, nodes: Iterable[tuple[ir.Node, Location]], key: Callable[[ir.Node], str] = operator_of
     ) -> None:
-        """Raise one `Unsupported` that lists every node without a rule, with the reasons; call it before emission."""
+        """Raise one `Unsupported` that lists every node without a rule, with reasons. Call it before emission."""
         problems: list[Problem] = []
         left: list[tuple[str, Location]] = []
         declined: dict[tuple[str, str], list[Location]] = {}
@@ -82,5 +82,8 @@ class NodeRules(Rules):
 
 
 def note_refusal(node: ir.Node, why: str) -> None:
-    """Note why a node could not be written out: `NodeRules.check_nodes` says it where there is no rule either."""
+    """Record on `node` why it could not be written out.
+
+    `NodeRules.check_nodes` reports it if there is no rule either.
+    """
     node.meta[_REFUSAL] = why

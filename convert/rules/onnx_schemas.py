@@ -1,4 +1,4 @@
-"""ONNX's own operator schemas, as the backends' rule tables need them to bind a node's inputs and attributes."""
+"""ONNX's operator schemas, in the form in which rule tables of backends bind inputs and attributes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _Option = onnx.defs.OpSchema.FormalParameterOption
 
 
 def operator_of(node: ir.Node) -> str:
-    """The key of a node in a rule table: "Conv", or "domain::Operator" outside ONNX's default domain."""
+    """Return the key of a node in a rule table: "Conv", or "domain::Operator" outside ONNX's default domain."""
     return f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
 
 
 def onnx_schema(operator: str) -> onnx.defs.OpSchema | None:
-    """The schema of a key at the canonical opset (for an operator that is newer: the newest), or None."""
+    """Return the schema of a table key at the canonical opset, at the newest opset for newer operators, or None."""
     domain, _, name = operator.rpartition("::")
     for version in (OPSET, onnx.defs.onnx_opset_version()):
         if onnx.defs.has(name, version, domain):
@@ -31,7 +31,10 @@ def onnx_schema(operator: str) -> onnx.defs.OpSchema | None:
 
 @cache
 def schema(operator: str) -> Schema | None:
-    """Inputs are positional, None where absent; attributes are keyword with the schema's defaults."""
+    """Return the schema of a table key, or None if ONNX has none.
+
+    Inputs are positional, None where absent. Attributes are keywords with the schema's defaults.
+    """
     found = onnx_schema(operator)
     if found is None:
         return None
@@ -44,7 +47,7 @@ def schema(operator: str) -> Schema | None:
 
 
 def plain_value(value: Any) -> Any:
-    """An attribute's value as Python data: bytes become text, repeated fields lists."""
+    """Return an attribute's value as Python data: bytes become text, repeated fields become lists."""
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, (str, int, float)) or not hasattr(value, "__iter__"):
@@ -61,7 +64,7 @@ def _default(attribute: onnx.defs.OpSchema.Attribute) -> Any:
 
 
 def onnx_skeleton(table: Rules, operator: str, module: str) -> str:
-    """The beginning of a rule for `operator` in a backend's table, as `convert.rules.skeleton` writes it."""
+    """Return the beginning of a rule for `operator` in a backend's table, as `convert.rules.skeleton` writes it."""
     found = onnx_schema(operator)
     signature = ""
     if found is not None:

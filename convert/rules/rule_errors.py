@@ -1,20 +1,42 @@
-"""What is told of a rule of the user's own that failed: its file and line, and what it was called with."""
+"""Error texts for user rules that failed: file and line, and the arguments of the call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from convert.errors import UsageError
+
 _LONGEST = 80
 
 
 def is_own(rule: Callable[..., Any]) -> bool:
-    """Whether a rule is one of this project's."""
+    """Return whether a rule belongs to this project."""
     return str(getattr(rule, "__module__", "")).partition(".")[0] == "convert"
 
 
+def clash(title: str, operator: str, first: Callable[..., Any], second: Callable[..., Any]) -> Exception:
+    """Return what to raise for a second rule of an operator: `UsageError` if one of them is the user's.
+
+    Which of the two is registered first depends on when a table is loaded, and is not the user's doing.
+    """
+    if is_own(first) and is_own(second):
+        return ValueError(f"{title}: {operator} has a rule already ({first.__name__})")
+    theirs, other = (first, second) if is_own(second) else (second, first)
+    where = "convert has one" if is_own(other) else f"{_place(other)} has one"
+    return UsageError(
+        f"{_place(theirs)} registers a {title} rule for {operator}, and {where}",
+        hint="remove one of the two" if not is_own(other) else f"remove it: `convert ops {operator}` shows the tables",
+    )
+
+
+def _place(rule: Callable[..., Any]) -> str:
+    code = getattr(rule, "__code__", None)
+    return str(rule) if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
 def place_of_error(error: BaseException, rule: Callable[..., Any]) -> str:
-    """`my_rules.py:7`: the last line of the rule's file that was run, or where the rule begins."""
+    """Return `my_rules.py:7`: the last line of the rule's file that ran, or the line where the rule begins."""
     code = getattr(rule, "__code__", None)
     if code is None:
         return str(rule)
@@ -22,7 +44,7 @@ def place_of_error(error: BaseException, rule: Callable[..., Any]) -> str:
 
 
 def last_line(error: BaseException, file: str) -> int:
-    """The innermost line of `file` in an exception's traceback, 0 where there is none."""
+    """Return the innermost line of `file` in an exception's traceback; 0 if there is none."""
     found, step = 0, error.__traceback__
     if isinstance(error, SyntaxError) and error.filename == file:
         found = error.lineno or 0
@@ -33,7 +55,7 @@ def last_line(error: BaseException, file: str) -> int:
 
 
 def shown_call(rule: Callable[..., Any], out: Any, positional: Sequence[Any], keyword: Mapping[str, Any]) -> str:
-    """The call as it was made: `it was called as cube(g, x=float32[2,3], scale=0.5)`."""
+    """Return the call as text: `it was called as cube(g, x=float32[2,3], scale=0.5)`."""
     code = getattr(rule, "__code__", None)
     names = [] if code is None else list(code.co_varnames[: code.co_argcount])
     parts = names[:1] or [type(out).__name__]

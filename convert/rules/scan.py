@@ -1,4 +1,4 @@
-"""Finds the modules of a rule table by scanning their folder: a new file in `ops/` needs no entry in a list."""
+"""Imports the modules of a rule table by scanning their folder, so that a new file in `ops/` needs no list entry."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from pkgutil import iter_modules
 
 
 def import_modules(package: str, path: Iterable[str]) -> None:
-    """Import every module in the folders of `path`, the `__path__` of `package`, by name in alphabetical order."""
+    """Import every module in `path`, the `__path__` of `package`, in alphabetical order."""
     for found in sorted(iter_modules(path), key=lambda module: module.name):
         import_module(f"{package}.{found.name}")

@@ -1,4 +1,4 @@
-"""The beginning of a rule for an operator: a Python file with the names of its schema, which runs as it is."""
+"""Writes the beginning of a rule: a Python file with the names of the operator's schema, which runs as it is."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def {name}({signature}):
 
 
 def skeleton(table: Rules, operator: str, schema: Schema | None, schema_text: str, module: str, decorator: str) -> str:
-    """The text of a file with a rule for `operator` that names every argument, and refuses until it is written.
+    """Return the text of a file with a rule for `operator` that names every argument and raises `Unsupported`.
 
-    schema: None where it is not known: then inputs come as they are. schema_text: it as its framework writes
-    it. Raises `UsageError` where the table has a rule.
+    `schema` is None if it is unknown: the rule then gets the inputs as `*inputs`. `schema_text` is the schema as its
+    framework writes it. Raises `UsageError` if the table has a rule already, or for an illegal operator name.
     """
     if operator in table:
         raise UsageError(f"{operator} has a {table.title} rule already", hint="rules are for what has none")

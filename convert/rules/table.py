@@ -1,7 +1,7 @@
-"""The operator table: how a rule is registered, how a source operator's arguments reach it, what is missing.
+"""The operator table: registers rules, binds the arguments of source operators, and lists missing rules.
 
-A rule is `rule(out, *inputs, **attributes)`: values are positional, attributes keyword, named as the source
-operator's schema names them, and `out` is what is being built (a graph, a TensorFlow trace, a Caffe2 net).
+A rule is `rule(out, *inputs, **attributes)`: values are positional, attributes are keywords, named as in the source
+operator's schema. `out` is the object under construction (a graph, a TensorFlow trace, a Caffe2 net).
 """
 
 from __future__ import annotations
@@ -12,9 +12,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from convert.dim_lists import check_lists
-from convert.errors import DEFECT, ConvertError, Location, Problem, ResourceLimit, Unsupported, is_lack_of_memory
-from convert.rules.rule_errors import is_own, place_of_error, shown_call
+from convert.errors import (
+    DEFECT,
+    BadInput,
+    ConvertError,
+    Location,
+    Problem,
+    ResourceLimit,
+    Unsupported,
+    is_lack_of_memory,
+)
+from convert.rules.dim_lists import check_lists
+from convert.rules.rule_errors import clash, is_own, place_of_error, shown_call
 
 REQUIRED: Any = inspect.Parameter.empty
 Rule = Callable[..., Any]
@@ -22,7 +31,7 @@ Rule = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a source operator's schema; `default` is `REQUIRED` where the schema has none."""
+    """One argument of a source operator's schema; `default` is `REQUIRED` if the schema has none."""
 
     name: str
     default: Any = REQUIRED
@@ -30,10 +39,10 @@ class Argument:
 
 @dataclass(frozen=True)
 class Schema:
-    """What a source operator accepts.
+    """The arguments that a source operator accepts.
 
-    `implied` names attributes that follow from the inputs (TensorFlow's type and number attributes, say) and that a
-    rule may leave out without ignoring anything; a rule that does name one gets it.
+    `implied` names attributes that follow from the inputs, such as TensorFlow's type and number attributes. A rule may
+    leave them out, because nothing is ignored then; a rule that names one gets it.
     """
 
     positional: tuple[Argument, ...] = ()
@@ -43,7 +52,7 @@ class Schema:
 
 @dataclass(frozen=True)
 class Entry:
-    """A registered rule with its signature, taken apart once."""
+    """A registered rule with its parsed signature."""
 
     rule: Rule
 
@@ -68,12 +77,13 @@ class Entry:
 class Rules:
     """The table of one frontend or backend.
 
-    `schema(operator)` gives the source operator's `Schema`, or None where it is not known (a custom operator: then
-    what the node carries is passed as it is). `gaps` are operators without a rule and `limits` what rules do not
-    take, both with the reason. Tables are filled at import time and not changed by a conversion.
+    - `schema(operator)` returns the source operator's `Schema`, or None if it is unknown (a custom operator: the node's
+      inputs and attributes are then passed unchanged).
+    - `gaps` are operators without a rule, and `limits` arguments that a rule does not support, both with the reason.
+    - `runs_framework`: the rules call a framework on values. The framework may reject tensors without elements; such an
+      error is then reported as `Unsupported`, not as a defect.
 
-    runs_framework: rules call a framework on values, which may not take those without elements: an error of theirs is a
-    refusal then, and no defect.
+    Tables are filled at import time, and a conversion does not change them.
 
     >>> from convert.rules import Argument, Rules, Schema
     >>> toy_op = Rules("toy", schema=lambda operator: Schema((Argument("x"),), (Argument("alpha", 0.01),)))
@@ -97,7 +107,10 @@ class Rules:
     runs_framework: bool = False
 
     def __call__(self, *operators: str) -> Callable[[Rule], Rule]:
-        """Decorator that registers a rule for one or more operators; raises ValueError if one has a rule already."""
+        """Return a decorator that registers a rule for one or more operators.
+
+        Raises `UsageError` if an operator has a rule already and one of the two is the user's, else ValueError.
+        """
 
         def register(rule: Rule) -> Rule:
             for operator in operators:
@@ -112,14 +125,18 @@ class Rules:
             self._add(operator, make(target))
 
     def gap(self, reason: str, *operators: str) -> None:
-        """Declare that `operators` cannot be expressed, and why; the reason becomes the error's text."""
+        """Declare that `operators` cannot be expressed, and why; the reason becomes the text of the error."""
         for operator in operators:
-            if operator in self.entries:
+            if operator not in self.entries:
+                self.gaps[operator] = reason
+            elif is_own(self.entries[operator].rule):  # a user's rule fills the gap, and may be registered first
                 raise ValueError(f"{self.title}: {operator} has a rule and cannot be a gap")
-            self.gaps[operator] = reason
 
     def limit(self, operator: str, reason: str) -> str:
-        """Declare what the rule of `operator` does not take, and why; returns the text for it to raise."""
+        """Declare which arguments the rule of `operator` does not support, and why.
+
+        Returns the text for the rule to raise.
+        """
         if operator in self.limits:
             raise ValueError(f"{self.title}: {operator} has a limit already")
         self.limits[operator] = reason
@@ -129,7 +146,7 @@ class Rules:
         return operator in self.entries
 
     def check(self, operators: Iterable[tuple[str, Location]]) -> None:
-        """Raise one `Unsupported` that lists every operator without a rule; call it before any work is done."""
+        """Raise one `Unsupported` that lists every operator without a rule. Call it before any work is done."""
         missing: dict[str, list[Location]] = {}
         for operator, at in operators:
             if operator not in self.entries:
@@ -152,13 +169,15 @@ class Rules:
         *,
         schema: Schema | None = None,
     ) -> Any:
-        """Call the rule for `operator` with schema defaults filled in.
+        """Call the rule for `operator`, with the defaults of its schema filled in, and return its result.
 
-        `schema` is given where the name alone does not tell it (an ATen overload); else the table looks it up.
+        Pass `schema` if the name alone does not determine it (an ATen overload); otherwise the table looks it up.
 
-        Raises `Unsupported` with the location if there is no rule, the rule does not name an argument that is not at
-        its default, or the rule itself says so, `ResourceLimit` for lists of more numbers than tensors have dims; any
-        other exception becomes a `ConvertError` with the location, a MemoryError a `ResourceLimit`.
+        - Raises `Unsupported` with the location if there is no rule, if the rule does not name an argument that is not
+          at its default, or if the rule itself raises it.
+        - Raises `ResourceLimit` for lists with more numbers than tensors have dims, and for a MemoryError.
+        - Raises `BadInput` for a node without an input or attribute that the rule needs.
+        - Any other exception becomes a `ConvertError` with the location.
         """
         at = at or Location(operator)
         positional, keyword = list(args), dict(attributes or {})
@@ -183,15 +202,18 @@ class Rules:
             if self.runs_framework and is_own(entry.rule) and any(map(_has_no_elements, positional)):
                 text = f"an input without elements ({type(error).__name__}: {error})"
                 raise Unsupported(text).with_location(at) from error
+            if is_own(entry.rule) and (lacking := _lacking(entry.rule, out, positional, keyword)):
+                text = f"{at}: it has no {', no '.join(lacking)}, which the operator needs"
+                raise BadInput(text, hint="export the model again, or mend what it says there") from error
             text, hint = f"{at}: the {self.title} rule failed with {type(error).__name__}: {error}", DEFECT
             if not is_own(entry.rule):
                 text += f" at {place_of_error(error, entry.rule)}; {shown_call(entry.rule, out, positional, keyword)}"
-                hint = "the rule is not one of convert's own: mend it there; -vv shows the traceback"
+                hint = "the rule is not one of convert's own: correct it there; -vv shows the traceback"
             raise ConvertError(text, hint=hint) from error
 
     def _add(self, operator: str, rule: Rule) -> None:
         if operator in self.entries:
-            raise ValueError(f"{self.title}: {operator} has a rule already ({self.entries[operator].rule.__name__})")
+            raise clash(self.title, operator, self.entries[operator].rule, rule)
         self.gaps.pop(operator, None)
         self.entries[operator] = Entry(rule)
 
@@ -199,18 +221,27 @@ class Rules:
         return self.gaps.get(operator, f"no {self.title} rule for this operator")
 
 
+def _lacking(rule: Rule, out: Any, positional: Sequence[Any], keyword: Mapping[str, Any]) -> list[str]:
+    """Return the inputs and attributes without a default that a call of a rule with these arguments leaves out."""
+    parameters = inspect.signature(rule).parameters.values()
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind in kinds]
+    attributes = [p.name for p in parameters if p.default is p.empty and p.kind is p.KEYWORD_ONLY]
+    return [name for name in (*needed[len((out, *positional)) :], *attributes) if name not in keyword]
+
+
 def _has_no_elements(argument: Any) -> bool:
-    """Whether a value of any framework is known to have a dim of 0."""
+    """Return whether a value of any framework is known to have a dim of 0."""
     try:
         return any(isinstance(dim, int) and dim == 0 for dim in argument.shape)
-    except (AttributeError, TypeError, ValueError):  # no value, or one of unknown rank
+    except (AttributeError, TypeError, ValueError):  # not a value, or a value of unknown rank
         return False
 
 
 def bind_arguments(
     entry: Entry, schema: Schema | None, args: Sequence[Any], attributes: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Positional and keyword arguments for a rule, from a node's inputs and attributes and the schema's defaults.
+    """Return the positional and keyword arguments for a rule, from a node's inputs, attributes and schema defaults.
 
     Raises `Unsupported` for an argument that the rule does not name and that is not at the schema's default.
     """

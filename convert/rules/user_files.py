@@ -1,4 +1,4 @@
-"""Python files of the user's: rules, and code that a model's classes are in, run in every process that needs them."""
+"""Loads the user's Python files in every process that needs them: rules, and code with the classes of a model."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 
 from convert.errors import BadInput, UsageError
 from convert.files.missing import near_path
+from convert.quiet_import import silent
 from convert.rules.rule_errors import last_line
-from convert.runners.quiet_import import silent
 
 
 def load_rules(files: Iterable[str | Path]) -> tuple[str, ...]:
-    """Run Python files that register rules, each once in a process; returns their whole paths, for other processes.
+    """Run Python files that register rules, each once per process; return their absolute paths, for other processes.
 
-    Raises `BadInput` where a file is missing or fails: one that was changed since it was loaded does, because its
+    Raises `BadInput` if a file is missing or fails. A file that was changed after it was loaded fails, because its
     operators have rules already.
     """
     found = [_existing(file, "rules file", "--rules") for file in files]
@@ -28,10 +28,10 @@ def load_rules(files: Iterable[str | Path]) -> tuple[str, ...]:
 
 
 def load_code(files: Iterable[str | Path]) -> tuple[str, ...]:
-    """Import Python files under their stems, and return their whole paths, for other processes.
+    """Import Python files under their stems; return their absolute paths, for other processes.
 
     Pickles then find the classes of `nets.py` as `nets.Net`, and Keras finds those that a file registers. Raises
-    `BadInput` where a file is missing or fails, and `UsageError` where an installed module has its name.
+    `BadInput` if a file is missing or fails, and `UsageError` if an installed module has its name.
     """
     found = [_existing(file, "file of code", "--code") for file in files]
     for path in found:
@@ -53,14 +53,14 @@ def _run_file(path: str, changed: int) -> None:
     _find_modules_beside(path)
     try:
         runpy.run_path(path, run_name=f"convert_rules_{Path(path).stem}")
-    except MemoryError:
+    except (MemoryError, UsageError):  # a second rule for an operator is described with its file already
         raise
     except Exception as error:
         raise _failure("rules file", path, error) from error
 
 
 _IMPORTED: dict[str, tuple[str, int]] = {}
-"""The file that the module of each stem was made from, and when that was written."""
+"""By module name (the file's stem): the file that it was loaded from, and the file's modification time."""
 
 
 def _import_file(path: str, changed: int) -> None:
@@ -79,7 +79,7 @@ def _import_file(path: str, changed: int) -> None:
     before = sys.modules.get(stem)
     module = sys.modules[stem] = importlib.util.module_from_spec(spec)
     try:
-        with silent(2):  # TensorFlow's chatter, where the file imports it
+        with silent(2):  # silences TensorFlow's log output, if the file imports it
             spec.loader.exec_module(module)
     except BaseException as error:
         if before is None:
@@ -93,7 +93,7 @@ def _import_file(path: str, changed: int) -> None:
 
 
 def _is_free(stem: str, path: str) -> bool:
-    """Whether no module but the one in the file at `path` is called so."""
+    """Return whether no module is named `stem`, except the one in the file at `path`."""
     module = sys.modules.get(stem)
     try:
         found = module.__spec__ if module is not None else importlib.util.find_spec(stem)
@@ -105,17 +105,17 @@ def _is_free(stem: str, path: str) -> bool:
 
 
 _BESIDE: set[Path] = set()
-"""Folders that files of the user's lie in, whose modules can be imported."""
+"""Folders of user files, whose modules can be imported."""
 
 
 def _find_modules_beside(path: str) -> None:
     folder = str(Path(path).parent)
     if folder not in sys.path:
         _BESIDE.add(Path(folder))
-        sys.path.append(folder)  # for modules of the user's beside it; behind all others, which it may not stand for
+        sys.path.append(folder)  # for the user's modules beside it; last, so that it hides no installed module
 
 
 def _failure(what: str, path: str, error: Exception) -> BadInput:
     line = last_line(error, path)
     where = f"{path}, line {line}," if line else path
-    return BadInput(f"the {what} {where} failed: {type(error).__name__}: {error}", hint="mend it there")
+    return BadInput(f"the {what} {where} failed: {type(error).__name__}: {error}", hint="correct it there")

@@ -1,1 +1,1 @@
-"""Arithmetic that several backends need, with the specification that it follows; imports no framework."""
+"""Arithmetic that several backends share, with the specification that it follows; imports no framework."""

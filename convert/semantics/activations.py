@@ -1,5 +1,4 @@
-"""Activation functions of RNN, GRU and LSTM: names, defaults, and which numbers belong to which (ONNX RNN-22, GRU-22,
-LSTM-22)."""
+"""Activation functions of RNN, GRU and LSTM: names, defaults, alphas and betas (opset 22)."""
 
 from __future__ import annotations
 
@@ -9,20 +8,20 @@ from dataclasses import dataclass
 from convert.errors import Unsupported
 
 DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
-"""The functions of one direction where a node names none: of all gates but the new value's, of that, of the output."""
+"""Default functions of one direction: of the gates (except RNN), of the new value, and of the output (LSTM)."""
 
 ALPHAS = {"Affine": 1.0, "Elu": 1.0, "HardSigmoid": 0.2, "LeakyRelu": 0.01, "ScaledTanh": 1.0, "ThresholdedRelu": 1.0}
-"""Functions with an alpha, and what it is where the node does not say; what ONNX leaves open is neutral."""
+"""Functions with an alpha, and its default; if ONNX leaves the default open, it is neutral."""
 
 BETAS = {"Affine": 0.0, "HardSigmoid": 0.5, "ScaledTanh": 1.0}
-"""The same for beta."""
+"""Functions with a beta, and its default."""
 
 _NAMES = {name.lower(): name for name in (*ALPHAS, "Relu", "Sigmoid", "Softplus", "Softsign", "Tanh")}
 
 
 @dataclass(frozen=True)
 class Activation:
-    """One function by ONNX's name; alpha and beta are zero where it has none."""
+    """One function by its ONNX name; alpha and beta are zero if it has none."""
 
     name: str
     alpha: float = 0.0
@@ -36,9 +35,10 @@ def activations(
     betas: Sequence[float] | None,
     directions: int,
 ) -> list[list[Activation]]:
-    """The functions of each direction of an RNN, GRU or LSTM. Names are matched whatever their case.
+    """Return the functions of each direction of an RNN, GRU or LSTM.
 
-    Alphas and betas are used up in order by the functions that take one. Raises `Unsupported` for another name.
+    Names are matched case-insensitively. Alphas and betas are assigned in order to the functions that have one. Raises
+    `Unsupported` for an unknown name.
     """
     default = DEFAULTS[operator]
     alphas, betas = list(alphas or []), list(betas or [])

@@ -1,4 +1,4 @@
-"""Equations of Einsum for runtimes that do not repeat a dim of 1, as numpy and ONNX Runtime do."""
+"""Rewrites Einsum equations for runtimes that do not broadcast dims of 1, as numpy and ONNX Runtime do."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 
 def squeeze_labels(equation: str, shapes: Sequence[Sequence[int | None]]) -> tuple[str, list[list[int]]]:
-    """The equation without the labels of dims that would have to be repeated, and for each operand their axes.
+    """Return the equation without the labels of dims that need broadcasting, and these dims' axes by operand.
 
-    A dim of 1 whose label another operand has, where it is not known to be 1, adds nothing: it is dropped. Labels that
-    an operand has twice stay, and so do dims of an ellipsis, which runtimes repeat. `shapes` has None for dims that are
-    not known.
+    A dim of 1 is dropped if another operand has the same label and is not known to have size 1 there, because it
+    contributes nothing. Labels that occur twice in an operand stay, and so do dims of an ellipsis, which runtimes
+    broadcast. `shapes` has None for unknown dims.
     """
     terms, right = result_of_equation(equation)
     places = [axes_of_labels(term, len(shape)) for term, shape in zip(terms, shapes, strict=True)]
@@ -28,16 +28,16 @@ def squeeze_labels(equation: str, shapes: Sequence[Sequence[int | None]]) -> tup
 
 
 def result_of_equation(equation: str) -> tuple[list[str], str]:
-    """The terms of the operands, and that of the result, which need not be written."""
+    """Return the terms of the operands and the term of the result, which an equation may omit."""
     left, arrow, right = equation.replace(" ", "").partition("->")
-    if not arrow:  # as numpy has it: an ellipsis, then what is there once, by its letters
+    if not arrow:  # as in numpy: the ellipsis, then the labels that occur once, in alphabetical order
         once = sorted(label for label in set(left) - set(",.") if left.count(label) == 1)
         right = ("..." if "..." in left else "") + "".join(once)
     return left.split(","), right
 
 
 def axes_of_labels(term: str, rank: int) -> dict[str, int]:
-    """The axis of each label of a term, whose ellipsis stands for as many dims as `rank` leaves."""
+    """Return the axis of each label of a term; an ellipsis stands for the remaining dims of `rank`."""
     before, dots, after = term.partition("...")
     axes = dict(zip(before, range(rank), strict=False))
     if dots:

@@ -1,27 +1,27 @@
-"""Resize: where each output lies among the inputs, and which inputs it is a weighted sum of, one axis at a time.
+"""Resize, one axis at a time: the source coordinate of each output, and the weights of the inputs in it.
 
-Source: ONNX Resize-19 (https://onnx.ai/onnx/operators/onnx__Resize.html). Where the operator's text, its reference
-implementation in Python and onnxruntime part, this is what is computed here, and why:
+Source: ONNX Resize-19 (https://onnx.ai/onnx/operators/onnx__Resize.html). The operator's text, its reference
+implementation in Python and onnxruntime disagree in some cases. This module computes:
 
-- `length_resized` of align_corners, pytorch_half_pixel and tf_crop_and_resize is the number of elements of the output,
-  also where input · scale has a fraction. The text calls it "the length of the resized tensor" and has another name for
-  the number with the fraction; so do onnxruntime and TVM, and so PyTorch and TensorFlow align corners: the last output
-  is the last input. The reference implementation takes the fraction (its author means it so, onnx/onnx#2462), and with
-  it two of ONNX's node tests, test_resize_downsample_scales_{linear,cubic}_align_corners.
-- pytorch_half_pixel with one output takes x_original = 0, as the text and onnxruntime have it, and not −0.5, which is
-  the reference implementation's (onnx/onnx#4275). No source needs it: PyTorch itself takes the middle, which is
-  half_pixel.
-- The number of outputs is floor(input · scale) with the product in float32, as scales are: 5 · 2.6 is 13, which is what
-  whoever wrote 2.6 meant, and what onnxruntime makes. The reference implementation and ONNX's shape inference multiply
-  float32's 2.5999999 in float64 and have 12. Nobody multiplies by the extent of the region of tf_crop_and_resize, as
-  the text does.
-- The coordinates of `nearest` are computed in float32, where 3 / 0.6 is 5 and not 4.9999998: a neighbor is a step, and
-  onnxruntime, PyTorch and TensorFlow take it in float32. Those of weighted sums are computed in float64.
-- With antialias, what the filter reaches beyond the edge is the edge's, unless exclude_outside is set.
-- A scale other than 1, or a region, that leaves the size as it is (3 elements by 1.3) interpolates; onnxruntime copies
-  an input that has the shape of the output.
-- Of integers the text says nothing. As in onnxruntime their sums lose the fraction, and are rounded with
-  antialias. A sum that is whole stays, where onnxruntime makes 76 of 77s at some scales.
+- In align_corners, pytorch_half_pixel and tf_crop_and_resize, `length_resized` is the number of output elements, even
+  if input · scale has a fraction. The text calls it "the length of the resized tensor", and has another name for the
+  number with the fraction. onnxruntime and TVM agree, and PyTorch and TensorFlow align corners in this way: the last
+  output is the last input. The reference implementation keeps the fraction (its author intends that, onnx/onnx#2462),
+  and so do two of ONNX's node tests, test_resize_downsample_scales_{linear,cubic}_align_corners.
+- pytorch_half_pixel with one output uses x_original = 0, as the text and onnxruntime do, and not −0.5, as the reference
+  implementation does (onnx/onnx#4275). No source needs it: PyTorch itself uses the centre, which is half_pixel.
+- The number of outputs is floor(input · scale), with the product in float32, the dtype of scales: 5 · 2.6 is 13, which
+  is what the author of 2.6 intended, and what onnxruntime returns. The reference implementation and ONNX's shape
+  inference multiply float32's 2.5999999 in float64 and get 12. No implementation multiplies by the extent of the region
+  in tf_crop_and_resize, as the text does.
+- The coordinates of `nearest` are computed in float32, where 3 / 0.6 is 5 and not 4.9999998: selecting a neighbor is
+  discontinuous, and onnxruntime, PyTorch and TensorFlow do it in float32. Coordinates of weighted sums are computed in
+  float64.
+- With antialias, taps of the filter beyond the edge read the edge element, unless exclude_outside is set.
+- A scale other than 1, or a region, interpolates even if the size does not change (3 elements by 1.3); onnxruntime
+  copies an input that has the shape of the output.
+- The text does not cover integers. As in onnxruntime, their sums are truncated, and rounded with antialias. An integral
+  sum stays, while onnxruntime turns 77s into 76 at some scales.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ import numpy as np
 from convert.errors import Unsupported
 
 WHOLE = 1 + 2.0**-22
-"""What sums in float32 are multiplied by before they lose their fraction: rounded, a whole one may lie below itself."""
+"""Factor for float32 sums before truncation, because rounding may put an integral sum slightly below itself."""
 
 
 @dataclass(frozen=True)
 class Interpolation:
-    """The attributes of a Resize that say how to interpolate."""
+    """The attributes of a Resize that define the interpolation."""
 
     mode: str
     coordinates: str
@@ -52,12 +52,15 @@ class Interpolation:
 
 
 def resized_length(length: int, scale: float) -> int:
-    """floor(length · scale), with the product in float32."""
+    """Return floor(length · scale), with the product in float32."""
     return int(np.floor(np.float32(length) * np.float32(scale)))
 
 
 def keep_aspect_ratio(lengths: Sequence[int], wanted: Sequence[int], policy: str) -> tuple[float, list[int]]:
-    """The one scale of all axes, and their sizes, halves rounded up. `policy` is not_larger or not_smaller."""
+    """Return the common scale of all axes, and their sizes, with halves rounded up.
+
+    `policy` is not_larger or not_smaller.
+    """
     ratios = [size / length for size, length in zip(wanted, lengths, strict=True)]
     scale = min(ratios) if policy == "not_larger" else max(ratios)
     return scale, [int(np.floor(scale * length + 0.5)) for length in lengths]
@@ -66,7 +69,9 @@ def keep_aspect_ratio(lengths: Sequence[int], wanted: Sequence[int], policy: str
 def source_coordinates(
     length: int, size: int, scale: float, method: Interpolation, region: tuple[float, float] | None = None
 ) -> np.ndarray:
-    """Where among `length` inputs each of `size` outputs lies: float32[size] for nearest, else float64[size].
+    """Return the coordinate of each of `size` outputs among `length` inputs.
+
+    The dtype is float32 for nearest, and float64 otherwise.
 
     `region` is the start and the end of tf_crop_and_resize. Raises `Unsupported` for a mode that ONNX does not have.
     """
@@ -84,7 +89,7 @@ def source_coordinates(
         return x * 0 if one else x * (n - 1) / (m - 1)
     if mode == "asymmetric":
         return x / s
-    if mode == "tf_half_pixel_for_nn":  # of opset 11
+    if mode == "tf_half_pixel_for_nn":  # from opset 11
         return (x + half) / s
     if mode == "tf_crop_and_resize" and region is not None:
         start, end = number(region[0]), number(region[1])
@@ -95,11 +100,14 @@ def source_coordinates(
 
 
 HALFWAY = 1e-6
-"""How far from the middle of two inputs a coordinate in float32 is taken to lie in it, as onnxruntime does (1.32)."""
+"""A float32 coordinate within this distance of the midpoint of two inputs counts as a tie, as in onnxruntime (1.32)."""
 
 
 def nearest_indices(where: np.ndarray, length: int, how: str) -> np.ndarray:
-    """int64[size]: the input that is nearest to each coordinate; of two that are as near, the preferred one."""
+    """Return the nearest input of each coordinate as int64[size]; `how` breaks ties.
+
+    Raises `Unsupported` for another mode.
+    """
     below = np.floor(where)
     beyond_half = where - below - 0.5
     rounded: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -114,9 +122,10 @@ def nearest_indices(where: np.ndarray, length: int, how: str) -> np.ndarray:
 
 
 def neighbors(where: np.ndarray, length: int, scale: float, method: Interpolation) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs int64[size, taps] and their weights float64[size, taps] of linear and cubic interpolation.
+    """Return the inputs int64[size, taps] and weights float64[size, taps] of linear and cubic interpolation.
 
-    Inputs beyond an edge are the edge's. With antialias and a scale below 1 the kernel is stretched by its inverse.
+    Inputs beyond an edge are replaced by the edge. With antialias and a scale below 1, the kernel is stretched by the
+    inverse of the scale. Raises `Unsupported` for another mode.
     """
     if method.mode not in ("linear", "cubic"):
         raise Unsupported(f"Resize with mode={method.mode!r}")
@@ -132,12 +141,15 @@ def neighbors(where: np.ndarray, length: int, scale: float, method: Interpolatio
 
 
 def weight_matrix(length: int, size: int, scale: float, method: Interpolation) -> np.ndarray:
-    """[size, length]: the weights of the inputs in each output, in float64; for every mode but tf_crop_and_resize."""
+    """Return the weights of the inputs in each output, float64[size, length].
+
+    tf_crop_and_resize is not supported.
+    """
     return matrix_at(source_coordinates(length, size, scale, method), length, scale, method)
 
 
 def matrix_at(where: np.ndarray, length: int, scale: float, method: Interpolation) -> np.ndarray:
-    """The same for outputs that lie at given coordinates."""
+    """Return the weights of the inputs in outputs at the given coordinates, float64[outputs, length]."""
     rows = np.zeros((len(where), length))
     if method.mode == "nearest":
         rows[np.arange(len(where)), nearest_indices(where, length, method.nearest)] = 1
@@ -148,7 +160,7 @@ def matrix_at(where: np.ndarray, length: int, scale: float, method: Interpolatio
 
 
 def _kernel(distance: np.ndarray, method: Interpolation) -> np.ndarray:
-    """The weight at a distance: a triangle, or the cubic of R. Keys (1981) with parameter a."""
+    """Return the weight at a distance: a triangle, or the cubic of R. Keys (1981) with parameter a."""
     d = np.abs(distance)
     if method.mode == "linear":
         return np.maximum(1 - d, 0)

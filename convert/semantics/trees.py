@@ -1,4 +1,4 @@
-"""Ensembles of decision trees, as TreeEnsemble-5 of ONNX-ML has them in its attributes."""
+"""Ensembles of decision trees, in the form of the attributes of ONNX-ML's TreeEnsemble-5."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from convert.errors import Unsupported
 
 MEMBER = 6
-"""The mode of a node that looks into a set; the others are ≤, <, ≥, >, = and ≠."""
+"""The mode of a node that tests membership in a set; the other modes are ≤, <, ≥, >, = and ≠."""
 AVERAGE, SUM, MIN, MAX = range(4)
-"""What becomes of the leaves that the trees come to."""
+"""How the leaves that the trees reach are aggregated."""
 
 
 def member_sets(modes: np.ndarray, members: np.ndarray | None) -> list[list[float]]:
-    """The values of each node that looks into a set, in order; in the attribute each set ends with NaN.
+    """Return the set of values of each membership node, in order; in the attribute, each set ends with NaN.
 
-    Raises `Unsupported` where there are more sets than such nodes, or fewer.
+    Raises `Unsupported` if the numbers of sets and of such nodes differ.
     """
     sets: list[list[float]] = [[]]
     for value in [] if members is None else members.tolist():
@@ -31,21 +31,21 @@ def member_sets(modes: np.ndarray, members: np.ndarray | None) -> list[list[floa
 
 
 def next_places(ids: Sequence[int], are_leaves: Sequence[int], leaves: int) -> np.ndarray:
-    """Where each place leads, int64: leaves come behind the nodes in one numbering, and lead to themselves."""
+    """Return the successor of each place as int64. Leaves are numbered after the nodes, and lead to themselves."""
     count = len(ids)
     ahead = np.where(np.asarray(are_leaves, bool), np.asarray(ids) + count, ids)
     return np.concatenate([ahead, np.arange(count, count + leaves)]).astype(np.int64)
 
 
 def tree_depth(after: Sequence[np.ndarray], count: int, roots: Sequence[int]) -> int:
-    """The longest way from a root to a leaf; `after` leads on from each of `count` nodes.
+    """Return the length of the longest path from a root to a leaf; `after` holds the successors of `count` nodes.
 
-    Raises `Unsupported` where nodes go in a circle.
+    Raises `Unsupported` if the nodes form a cycle.
     """
     depth, reached = 0, {int(r) for r in roots if r < count}
     while reached:
         if depth > count:
-            raise Unsupported("TreeEnsemble whose nodes go in a circle")
+            raise Unsupported("TreeEnsemble whose nodes form a cycle")
         reached = {int(branch[node]) for node in reached for branch in after if branch[node] < count}
         depth += 1
     return depth

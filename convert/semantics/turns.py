@@ -1,4 +1,4 @@
-"""Cosines and sines of fractions of a turn, of which the matrices of Fourier transforms consist."""
+"""Cosines and sines of fractions of a turn, for the matrices of Fourier transforms."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from convert.long_double import PI, wide
 
 
 def cos_sin(parts: np.ndarray, whole: int) -> tuple[np.ndarray, np.ndarray]:
-    """cos and sin of 2π · parts / whole for integers, in float64.
+    """Return cos and sin of 2π · parts / whole for integers, as float64.
 
-    Whole turns are taken off first, so that the angles are exact, and quarters are 0, 1 and -1, where π rounded leaves
-    1e-16 for 0: a spectrum of real numbers has no imaginary part at the first frequency and the middle one. They are
-    computed in long double, so that they are the same on every processor.
+    Whole turns are removed first, so that the angles are exact. Quarter turns give exactly 0, 1 and -1, where a rounded
+    π gives 1e-16 instead of 0: the spectrum of real numbers has no imaginary part at the first and the middle
+    frequency. The values are computed in long double, so that they are the same on every processor.
     """
     rest = np.asarray(parts) % whole
     angles = 2 * PI * wide(rest) / whole
@@ -22,9 +22,9 @@ def cos_sin(parts: np.ndarray, whole: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def has_part(length: int) -> np.ndarray:
-    """Of the half spectrum of `length` real numbers [frequencies, 2], which parts there are: booleans.
+    """Return which parts of the half spectrum of `length` real numbers can be nonzero, as booleans [frequencies, 2].
 
-    The first frequency and the middle one have no imaginary part.
+    The first and the middle frequency have no imaginary part.
     """
     places = np.arange(length // 2 + 1)
     return np.stack([np.ones_like(places, bool), (places != 0) & (2 * places != length)], -1)

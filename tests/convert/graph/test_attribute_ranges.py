@@ -1,4 +1,4 @@
-"""Attributes that name no element type, or count what no runtime counts to, are told before anything is written."""
+"""Attributes with an invalid element type, or a count beyond any runtime, are reported before anything is written."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _cases() -> list[tuple[str, list[str], dict[str, Any]]]:
 
 
 def _refusal(path: Path, target: str, folder: Path) -> ConvertError | None:
-    """Why it cannot be converted; None where it can."""
+    """Return why the model cannot be converted; None if it can."""
     try:
         convert.convert(path, target, folder / ("out.keras" if target == "keras" else "out"), verify=False, force=True)
     except ConvertError as error:
@@ -82,7 +82,7 @@ def _refusal(path: Path, target: str, folder: Path) -> ConvertError | None:
 
 @pytest.mark.parametrize("target", ["onnx", "caffe2"])
 def test_numbers_out_of_range(target: str, tmp_path: Path) -> None:
-    """Whatever finds it first, ONNX's inference or ours: it is the file's fault."""
+    """The error blames the file, whether ONNX's inference or our check finds it first."""
     for operator, names, attributes in _cases():
         error = _refusal(_model(tmp_path / "m.onnx", operator, names, attributes), target, tmp_path)
         assert isinstance(error, (BadInput, ResourceLimit)), (operator, attributes, error)
@@ -98,7 +98,7 @@ def test_an_axis_that_there_is_not(operator: str, axis: int, target: str, tmp_pa
     error = _refusal(path, target, tmp_path)
     if operator == "Flatten" and axis == 4:
         assert error is None
-    elif error is not None:  # what has one dim left, or one input, needs no axis
+    elif error is not None:  # one remaining dim, or one input, needs no axis
         assert isinstance(error, (BadInput, Unsupported)), error
         assert "rule failed" not in error.message
 
@@ -130,9 +130,9 @@ def test_a_window_over_many_channels(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_every_count_of_the_standard_is_known() -> None:
-    """What ONNX names an element type, or a number of something, is held to a range."""
+    """Every attribute that is an element type or a count has a range."""
     known = {*attribute_ranges._ELEMENT_TYPES, *attribute_ranges._COUNTS}
     names = {name for schema in onnx.defs.get_all_schemas() if not schema.domain for name in schema.attributes}
-    no_counts = {"type", "left_window_size", "right_window_size"}  # a text, and places of a mask
+    no_counts = {"type", "left_window_size", "right_window_size"}  # a text, and positions in a mask
     assert {name for name in names if "type" in name or name.endswith("size")} <= known | no_counts
     assert {name for name in names if name.startswith(("num_", "max_", "min_"))} <= known

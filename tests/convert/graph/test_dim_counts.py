@@ -1,4 +1,4 @@
-"""Lists of a number for each dim are no longer than a tensor can have dims, whoever says how long they are."""
+"""Lists with an entry per dim are no longer than a tensor's dims can be, whatever determines their length."""
 
 from __future__ import annotations
 

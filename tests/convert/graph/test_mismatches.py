@@ -1,4 +1,4 @@
-"""What cannot run is found where ONNX's inference is silent, and what onnxruntime runs is let alone."""
+"""Contradictions that ONNX's inference misses are found, and models that onnxruntime runs are accepted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from convert.graph.mismatches import first_mismatch
 F = np.float32
 Row: TypeAlias = "tuple[str, tuple[int, ...], list[Any], dict[str, Any], list[Any], str]"
 ROWS: dict[str, Row] = {
-    # operator, shape of x, what does not fit, attributes, what fits, what is said
+    # operator, shape of x, operands that do not fit, attributes, operands that fit, words of the message
     "channels": ("Conv", (1, 3, 8, 8), [np.ones((4, 5, 3, 3), F)], {}, [np.ones((4, 3, 3, 3), F)], "3 channels"),
     "groups": ("Conv", (1, 4, 8), [np.ones((4, 4, 3), F)], {"group": 2}, [np.ones((4, 2, 3), F)], "weights for 8"),
     "bias": ("Conv", (1, 3, 8), [np.ones((4, 3, 3), F), np.ones(3, F)], {}, [np.ones((4, 3, 3), F), np.ones(4, F)],
@@ -81,7 +81,7 @@ def test_what_is_open_may_fit(row: Row) -> None:
 
 @pytest.mark.parametrize("rank", [2, 4])
 def test_a_signal_has_three_dims(rank: int) -> None:
-    """onnxruntime runs one of two, which ONNX's specification has no meaning for."""
+    """onnxruntime also runs a signal of two dims, for which ONNX's specification defines no meaning."""
     found = first_mismatch(_model("STFT", (16,) * rank, [np.int64(4), np.ones(8, F)], {}))
     assert f"a signal of {rank} dims" in found
 

@@ -1,4 +1,4 @@
-"""Names that a target takes: legal, distinct, the model's own where they can be, and the same each time."""
+"""Names that a target accepts: legal, distinct, the model's own if possible, and the same each time."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import pytest
 
 from convert.graph import Graph
 from convert.graph.names import names_in_target, rename_ends, restore_ends
-from convert.naming import ANY, IDENTIFIER, Naming, TargetNames
+from convert.outcome.report import Report
 from convert.reference.executor import run
-from convert.report import Report
+from convert.request.naming import ANY, IDENTIFIER, Naming, TargetNames
 
 
 @pytest.mark.parametrize(
     ("names", "wanted"),
     [
         (["x", "y"], ["x", "y"]),
-        (["x.1", "x_1"], ["x_1_1", "x_1"]),  # who has a legal name keeps it, wherever it stands
+        (["x.1", "x_1"], ["x_1_1", "x_1"]),  # legal names stay, in any order
         (["a b", "a-b", "a.b"], ["a_b", "a_b_1", "a_b_2"]),
         (["9x", "n9x"], ["n9x_1", "n9x"]),
         (["class", "self", "None", "match"], ["class_", "self_", "None_", "match"]),
@@ -44,7 +44,7 @@ def test_an_output_does_not_take_the_name_of_an_input() -> None:
 
 
 def graph_of_difference() -> ir.Model:
-    """y:0 = x.1 - 2 x_1, where an inner value and a weight are called as the inputs are to be."""
+    """Return y:0 = x.1 - 2 x_1, where an inner value and a weight have the names that the inputs should get."""
     g = Graph()
     a, b = (g.input(name, ir.DataType.FLOAT, ["n"]) for name in ("x.1", "x 1"))
     g.output(g.Sub(a, g.Mul(b, np.float32(2))), "y:0")

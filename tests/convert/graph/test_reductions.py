@@ -1,4 +1,4 @@
-"""Reductions over a list of dims that is empty, which ONNX takes for all dims."""
+"""Reductions over an empty list of dims, which ONNX treats as all dims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a number one that must not be off by its last bit, operator by operator."""
+"""Values that must not be off by their last bit, by the operators that read them."""
 
 from __future__ import annotations
 

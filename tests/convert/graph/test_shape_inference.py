@@ -1,4 +1,4 @@
-"""Shapes of a whole model where ONNX's own inference has others than its runtimes."""
+"""Shapes of a whole model where ONNX's own inference differs from the runtimes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_dims_of_one_that_an_einsum_repeats_are_known_behind_it() -> None:
         known = [size if not isinstance(d, int) else d for d, size in zip(shape, array.shape, strict=True)]
         assert sum(isinstance(d, int) for d in shape) == array.ndim - 1, output
         assert tuple(known) == array.shape, output
-    tiled = next(node for node in model.graph if node.op_type == "Tile").outputs[0]  # no output, which starts anew
+    tiled = next(node for node in model.graph if node.op_type == "Tile").outputs[0]  # not a graph output
     assert [d if isinstance(d, int) else 4 for d in tiled.shape or ()] == list(arrays[2].shape)
 
 
@@ -83,7 +83,7 @@ def test_windows_that_would_start_in_the_pad(operator: str, size: tuple[int, ...
 )
 @pytest.mark.parametrize("is_output", [False, True])
 def test_what_inference_is_silent_about(call: str, is_output: bool) -> None:
-    """ONNX does not look into functions while a dim has a name: a Mul behind a group norm had no rank."""
+    """ONNX does not look into functions while a dim has a name: a Mul after a group norm had no rank."""
     name = "y" if is_output else "h"
     behind = "" if is_output else "y = Relu (h)"
     model = ir.from_onnx_text(
@@ -99,7 +99,9 @@ def test_what_inference_is_silent_about(call: str, is_output: bool) -> None:
 
 
 def test_a_normalization_behind_what_was_corrected() -> None:
-    """`tests.suites.compose --source onnx --seed 46615`: of one that inference had read, the old shape was left."""
+    """From `tests.suites.compose --source onnx --seed 46615`: a node that inference had already read kept the old
+    shape.
+    """
     model = ir.from_onnx_text(
         '<ir_version: 10, opset_import: ["" : 21]> g (float[n, 4, 1, 1] x, float[n, 1, 8, 4] z) => '
         "(float[n, 8, 4, 4] y) <float[8] s = {1, 2, 3, 4, 5, 6, 7, 8}> "

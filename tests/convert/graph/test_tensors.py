@@ -1,4 +1,4 @@
-"""Tensors of the shared graph: their content in the order in which files have it."""
+"""Tensors of the shared graph: their content is in the order in which files store it."""
 
 from __future__ import annotations
 

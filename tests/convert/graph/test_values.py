@@ -1,4 +1,4 @@
-"""What is asked of the values around a node."""
+"""Helpers on the values around a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights that are larger than the files they lie in: what repeats is refused, what was packed is read."""
+"""Weights that are larger than their files: repeated bytes are refused, packed weights are read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COUNT, SIZE = 200, 1 << 14
 
 
 def _overlapping(folder: Path, *, in_branch: bool = False, as_constants: bool = False) -> Path:
-    """A sum of weights that all are the same bytes of a file."""
+    """Return a sum of weights that all use the same bytes of a file."""
     np.zeros(SIZE, np.float32).tofile(folder / "w.bin")
     held, nodes = [], []
     for i in range(COUNT):
@@ -65,7 +65,7 @@ def test_a_weight_that_repeats_one_number(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(limits, "WEIGHTS_FREE_BYTES", 1 << 20)
     with pytest.raises(ResourceLimit, match="repeat an element"):
         convert.inspect(tmp_path / "m.pt", inputs="float32[1,1024]")
-    convert.inspect(layer, inputs="float32[1,1024]")  # the program's own
+    convert.inspect(layer, inputs="float32[1,1024]")  # weights in memory have no limit
 
 
 @pytest.mark.parametrize("options", [{"quantize": "int8"}, {"quantize": "int4"}, {"dtype": "float16"}], ids=str)

@@ -1,4 +1,4 @@
-"""What is said to somebody who asks for an operator that no table has."""
+"""The error for an operator that no table has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from convert.rules.find import check_found, matching_operators, tables
 
 
 def hint(word: str, *names: str) -> str:
-    with pytest.raises(UsageError, match=f"no operator is called like {word}") as caught:
+    with pytest.raises(UsageError, match=f"no operator has a name like {word}") as caught:
         check_found([], [word], names)
     return caught.value.hint
 
@@ -35,7 +35,7 @@ def test_a_name_of_the_public_is_named_before_a_hidden_one() -> None:
 
 
 def test_what_is_called_so_stands_first() -> None:
-    """But for a namespace and an overload; `wave::sine.out` is called `sine`, and neither `wave` nor `out`."""
+    """Namespace and overload are ignored: the name of `wave::sine.out` is `sine`, not `wave` or `out`."""
     rows = [Operator(name) for name in ("sines", "wave::out", "b_sine.sine", "wave::sine.out", "Sine", "cosine")]
     names = [row.name for row in matching_operators(rows, ["SI_NE", ""])]
     assert names == ["wave::sine.out", "Sine", "sines", "b_sine.sine", "cosine"]
@@ -46,7 +46,7 @@ def test_what_is_called_so_stands_first() -> None:
 
 
 class Room:
-    """A frontend or a backend with one operator, or with what it fails with."""
+    """A frontend or a backend with one operator, or with an error that it raises."""
 
     FORMATS = ("one", "other")
 

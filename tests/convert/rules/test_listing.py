@@ -1,4 +1,4 @@
-"""Names of before: they work for one release, with a DeprecationWarning that says the new one."""
+"""Old names work for one release, with a DeprecationWarning that gives the new name."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from convert.backends import tensorflow as to_tensorflow
 from convert.frontends import caffe2 as from_caffe2
 from convert.frontends import pytorch as from_pytorch
 from convert.frontends import tensorflow as from_tensorflow
-
-from convert.reference import kernel
-from convert.runners import reference_rules
 
 ROOMS = [
     (to_tensorflow, "onnx", "onnx_op", "tensorflow"),
@@ -36,18 +33,13 @@ def test_the_old_decorator_is_the_new_one(room: ModuleType, old: str, new: str, 
 
 
 def test_it_is_imported_by_name() -> None:
-    """`from room import old`, as rule files of users have it; the warning names the line that does it."""
+    """As in `from room import old` in users' rule files; the warning names that line."""
     with pytest.warns(DeprecationWarning, match="torch_op") as caught:
         from convert.frontends.pytorch import aten  # noqa: F401
     assert caught[0].filename == __file__
 
 
-def test_the_old_home_of_kernels() -> None:
-    with pytest.warns(DeprecationWarning, match=r"convert\.reference\.kernel now"):
-        assert reference_rules.kernel is kernel
-
-
-@pytest.mark.parametrize("room", [*(room for room, *_ in ROOMS), reference_rules], ids=[*NAMES, "reference_rules"])
+@pytest.mark.parametrize("room", [room for room, *_ in ROOMS], ids=NAMES)
 def test_other_names_are_not_there(room: ModuleType) -> None:
     with pytest.raises(AttributeError, match="nowhere"):
         _ = room.nowhere

@@ -1,4 +1,4 @@
-"""Rules that decline nodes: what a backend's table takes, and what it says of the rest."""
+"""Rules that decline nodes: what a backend's table takes, and how it reports the rest."""
 
 from __future__ import annotations
 

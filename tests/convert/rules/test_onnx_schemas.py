@@ -1,4 +1,4 @@
-"""ONNX's schemas as a rule table sees them: what is required, what may be absent, which default fills in."""
+"""ONNX's schemas as a rule table uses them: which arguments are required, which may be absent, and defaults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_key_of_a_node_names_its_domain_unless_it_is_onnxs_own(domain: str, 
         ("Gemm", [Argument("A"), Argument("B"), Argument("C", None)]),
         ("Clip", [Argument("input"), Argument("min", None), Argument("max", None)]),
         ("Concat", []),  # its only input is variadic
-        ("Loop", [Argument("M", None), Argument("cond", None)]),  # what is carried is variadic
+        ("Loop", [Argument("M", None), Argument("cond", None)]),  # the carried values are variadic
     ],
 )
 def test_inputs_are_required_may_be_absent_or_are_variadic(operator: str, positional: list[Argument]) -> None:
@@ -63,7 +63,7 @@ def test_attribute_values_become_python_data(value: object, plain: object) -> No
 
 
 def test_the_canonical_opset_comes_before_a_newer_one() -> None:
-    """Cast has another schema in opset 24; Swish is there since 24 only."""
+    """Cast has another schema in opset 24; Swish exists since 24."""
     cast, swish = onnx_schema("Cast"), onnx_schema("Swish")
     assert cast is not None
     assert cast.since_version <= OPSET

@@ -1,4 +1,4 @@
-"""The rows of `convert ops`, and attributes of a room that are imported when they are asked for."""
+"""The rows of `convert ops`, and attributes of a package that are imported on first use."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import warnings
 
 import pytest
 
-from convert.differences import Difference
 from convert.plugin import Operator
 from convert.rules import Rules
 from convert.rules.listing import lazy_attributes, operator_rows
+from convert.runtimes.differences import Difference
 
 
 def table() -> Rules:

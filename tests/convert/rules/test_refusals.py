@@ -1,4 +1,6 @@
-"""No argument is ignored: what a rule does not name is at its default, by value, or refused. And what a table holds."""
+"""No argument is ignored: one that a rule does not name is at its default, by value, or refused. Also tests a table's
+content.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ class _Fails:
 
 
 def _apply(value: Any, default: Any) -> Any:
-    """What a rule gives that does not name `k`, for an attribute `k` of that value."""
+    """Apply a rule that does not name `k` to a call with that value of the attribute `k`."""
     rules = Rules("test", lambda _: Schema((Argument("x"),), (Argument("k", default),)))
     rules("op")(lambda out, x: x)
     return rules.apply(None, "op", ["x"], {"k": value})
@@ -148,6 +150,14 @@ def test_the_schema_that_is_given_goes_before_the_tables() -> None:
     assert rules.apply(None, "op", ["x"], schema=Schema((Argument("x"),), (Argument("k", 5),))) == 5
 
 
+def own(out: object) -> str:
+    """Return a rule like those of this project."""
+    return "done"
+
+
+own.__module__ = "convert.backends.test.ops"
+
+
 def test_a_table_has_one_rule_one_limit_or_one_gap() -> None:
     rules = Rules("test")
     rules.gap("not yet", "Late")
@@ -157,8 +167,9 @@ def test_a_table_has_one_rule_one_limit_or_one_gap() -> None:
     rules("Late")(lambda out: "done")
     assert rules.apply(None, "Late") == "done"
     assert rules.gaps == {}
-    with pytest.raises(ValueError, match="Late has a rule and cannot be a gap"):
-        rules.gap("again", "Late")
+    rules("Own")(own)
+    with pytest.raises(ValueError, match="Own has a rule and cannot be a gap"):
+        rules.gap("again", "Own")
     assert rules.limit("Late", "small ones only") == "small ones only"
     with pytest.raises(ValueError, match="Late has a limit already"):
         rules.limit("Late", "none at all")
@@ -202,7 +213,7 @@ def test_errors_of_the_user_pass_and_others_name_the_place() -> None:
     ],
 )
 def test_only_a_rule_of_its_own_is_a_defect_of_convert(module: str, own: bool) -> None:
-    """A rule of the user's is named with its file and the line that failed; one that is no function has none."""
+    """A rule of the user is named with its file and the failing line; a callable that is no function has none."""
     rules = Rules("test")
 
     def fails(out: object) -> int:
@@ -218,4 +229,4 @@ def test_only_a_rule_of_its_own_is_a_defect_of_convert(module: str, own: bool) -
     rules("made")(made)
     with pytest.raises(ConvertError) as caught:
         rules.apply(None, "made")
-    assert "not one of convert's own: mend it" in caught.value.hint
+    assert "not one of convert's own: correct it" in caught.value.hint

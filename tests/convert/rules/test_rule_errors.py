@@ -1,4 +1,4 @@
-"""What is told of a rule of the user's own: the file, the line, and what it was called with."""
+"""The error of a user's rule names the file, the line, and the call."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_line_that_failed_and_the_arguments(tmp_path: Path) -> None:
 @pytest.mark.parametrize("runs_framework", [False, True])
 @pytest.mark.parametrize("columns", [0, 2])
 def test_only_a_framework_may_refuse_what_has_no_elements(runs_framework: bool, columns: int) -> None:
-    """Elsewhere a rule of the project's own that fails for it is a defect, above all in what a verdict is held to."""
+    """In all other tables a rule that fails on it is a defect, above all in the kernels that a verdict relies on."""
     schema = Schema((Argument("a"), Argument("b")))
     table = Rules("Test", schema=lambda operator: schema, runs_framework=runs_framework)
     table("MatMul")(matmul)

@@ -1,4 +1,4 @@
-"""Modules of a folder are imported, each once, by name."""
+"""Modules of a folder are imported, each once, in the order of their names."""
 
 from __future__ import annotations
 

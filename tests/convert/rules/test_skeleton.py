@@ -1,4 +1,4 @@
-"""The beginnings of rules that `convert ops --skeleton` prints: they have the schema's names, and run as they are."""
+"""The beginnings of rules that `convert ops --skeleton` prints: they have the schema's names, and run unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA = Schema((Argument("self"), Argument("from"), Argument("bins", 10)), (Arg
 
 
 def made(text: str, table: Rules, decorator: str) -> Any:
-    """The function of a file that is run with a table in the place of the room's."""
+    """Return the function of a file that is run with a table in place of the package's own."""
     lines = [line for line in text.splitlines() if not line.startswith("from convert.backends")]
     found: dict[str, Any] = {decorator: table}
     exec("\n".join(lines), found)

@@ -1,4 +1,4 @@
-"""The dispatcher: binding by signature, schema defaults, refusals that say where, coverage before work."""
+"""The dispatcher: binding by signature, schema defaults, refusals with a location, coverage before work."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from convert.errors import ConvertError, Location, ResourceLimit, Unsupported
+from convert.errors import ConvertError, Location, ResourceLimit, Unsupported, UsageError
 from convert.rules import REQUIRED, Argument, Rules, Schema
+from convert.rules.table import Rule
 
 SCHEMAS = {
     "leaky": Schema((Argument("self"), Argument("slope", 0.01))),
@@ -69,11 +70,46 @@ def test_unknown_schema_passes_what_the_node_carries() -> None:
     assert rules.apply(None, "mine::op", [1, 2], {"k": 3}) == (1, 2, 3)
 
 
-def test_registering_twice_raises() -> None:
+def own(out: object, x: object) -> object:
+    """Return a rule like those of this project."""
+    return x
+
+
+own.__module__ = "convert.backends.test.ops"
+
+
+def theirs(out: object, x: object) -> object:
+    return x
+
+
+@pytest.mark.parametrize(("first", "second"), [(own, theirs), (theirs, own)])
+def test_a_second_rule_of_the_users_is_a_mistake_of_theirs_whichever_comes_first(first: Rule, second: Rule) -> None:
     rules = table()
-    rules("leaky")(lambda out, x: x)
-    with pytest.raises(ValueError, match="has a rule already"):
+    rules("leaky")(first)
+    with pytest.raises(UsageError, match=r"test_table\.py:\d+ registers a test rule for leaky, and convert has one"):
+        rules("leaky")(second)
+
+
+def test_two_rules_of_the_users_for_one_operator_are_both_named() -> None:
+    rules = table()
+    rules("leaky")(theirs)
+    with pytest.raises(UsageError, match=r"test_table\.py:\d+ registers .*, and .*test_table\.py:\d+ has one"):
         rules("leaky")(lambda out, x: x)
+
+
+def test_two_rules_of_ours_for_one_operator_are_a_defect() -> None:
+    rules = table()
+    rules("leaky")(own)
+    with pytest.raises(ValueError, match="has a rule already"):
+        rules("leaky")(own)
+
+
+def test_a_rule_of_the_users_fills_a_gap_that_is_declared_later() -> None:
+    rules = table()
+    rules("leaky")(theirs)
+    rules.gap("not yet", "leaky")
+    assert rules.apply(None, "leaky", ["x"]) == "x"
+    assert rules.gaps == {}
 
 
 def test_coverage_lists_every_missing_operator_at_once_with_counts_and_gaps() -> None:
@@ -125,7 +161,7 @@ def test_a_rule_that_gets_no_memory_says_where() -> None:
 
 
 class Shaped:
-    """A value of a framework: with a shape, of an unknown rank, or with none."""
+    """A value of a framework: with a shape, of an unknown rank, or without a shape."""
 
     def __init__(self, shape: Any) -> None:
         self.given = shape
@@ -145,12 +181,12 @@ class Shaped:
     ],
 )  # fmt: skip
 def test_inputs_without_elements_are_refused_with_the_framework_s_words(value: Any, empty: bool) -> None:
-    """By a backend that runs a framework; else, or of other inputs, a rule that fails is a defect."""
+    """This is for backends that run a framework; in other tables, or for other inputs, a failing rule is a defect."""
 
     def failing(out: Any, x: Any) -> None:
         raise RuntimeError("no elements")
 
-    failing.__module__ = "convert.backends.made_up"  # one of convert's own
+    failing.__module__ = "convert.backends.made_up"  # a rule of convert's own
     for runs_framework in (True, False):
         rules = Rules("test", SCHEMAS.get, runs_framework=runs_framework)
         rules("plain")(failing)

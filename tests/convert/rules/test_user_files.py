@@ -1,4 +1,4 @@
-"""Files of rules: loaded once in a process, and refused where they are missing, fail or have changed."""
+"""Rule files are loaded once in a process, and refused if they are missing, fail or have changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from convert.reference.table import kernel
 from convert.rules.user_files import load_code, load_rules
 
 RULES = """
-from convert.runners.reference_rules import kernel
+from convert.reference import kernel
 
 @kernel("test_user_rules::Half")
 def half(outputs, x, *, shift=0.0):
@@ -27,7 +27,7 @@ def half(outputs, x, *, shift=0.0):
 
 @pytest.fixture
 def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file with a kernel, whose table is as it was after the test."""
+    """Write a file with a kernel, and restore its table after the test."""
     monkeypatch.setattr(kernel, "entries", dict(kernel.entries))
     (tmp_path / "rules.py").write_text(RULES)
     return tmp_path / "rules.py"
@@ -43,7 +43,7 @@ def test_a_file_is_loaded_once(rules: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_file_that_has_changed_is_refused(rules: Path) -> None:
     load_rules([rules])
     os.utime(rules, ns=(1, 1))
-    with pytest.raises(BadInput, match="has a rule already"):
+    with pytest.raises(UsageError, match=r"rules\.py:\d+ registers .* for test_user_rules::Half, and .* has one"):
         load_rules([rules])
 
 
@@ -58,7 +58,7 @@ def test_what_is_missing_or_fails_is_bad_input(text: str | None, why: str, tmp_p
 @pytest.mark.slow
 @pytest.mark.not_core
 def test_both_sides_of_a_verification_have_them(rules: Path, tmp_path: Path) -> None:
-    """Source and target are run in processes of their own, which know the operator from the file alone."""
+    """Source and target are run in processes of their own, which know the operator only from the file."""
 
     def model(path: Path, shift: float) -> Path:
         nodes = [helper.make_node("Half", ["x"], ["h"], domain="test_user_rules", shift=shift),

@@ -18,15 +18,16 @@ FUNCTIONS = [
     "ThresholdedRelu",
 ]  # fmt: skip
 
-# onnxruntime takes zero for numbers that the node does not give. ONNX has the defaults of the operators of that name,
-# which is 1 for ThresholdedRelu; Affine and ScaledTanh, which are no operators any more, are the identity and tanh.
+# onnxruntime uses zero for numbers that the node does not give. ONNX uses the defaults of the operators of the same
+# name, which is 1 for ThresholdedRelu. Affine and ScaledTanh, which are no operators any more, become the identity and
+# tanh.
 ZEROS = {"Affine", "ScaledTanh", "ThresholdedRelu"}
 
 X = np.linspace(-3, 3, 13, dtype=np.float32)
 
 
 def value(function: Activation, x: np.ndarray) -> np.ndarray:
-    """ONNX's formulas, as RNN-22 writes them."""
+    """Return the value of ONNX's formula, as RNN-22 gives it."""
     alpha, beta = function.alpha, function.beta
     return {
         "Affine": lambda: alpha * x + beta,
@@ -44,7 +45,9 @@ def value(function: Activation, x: np.ndarray) -> np.ndarray:
 
 
 def applied(names: list[str], numbers: dict[str, list[float]]) -> tuple[np.ndarray, np.ndarray]:
-    """An RNN of one step that computes f(x), by the reference executor and by onnxruntime: [directions, len(X)]."""
+    """Return f(x) computed by an RNN of one step, by the reference executor and by onnxruntime: [directions,
+    len(X)].
+    """
     count = len(names)
     one = np.ones((count, 1, 1), np.float32)
     zero = np.zeros((count, 1, 1), np.float32)

@@ -1,4 +1,4 @@
-"""Attention of every backend with a mask that is one for all keys, against ONNX's function for it in onnxruntime."""
+"""Attention of every backend with a single mask for all keys, against ONNX's function body in onnxruntime."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MASKS = {"m0": (3, 1), "m1": (1, 1, 1, 1), "m2": (1, 2, 3, 1)}
 
 @pytest.mark.parametrize("to", ["onnx", "tf", "keras", "torch", "caffe2"])
 def test_backend(to: str, tmp_path: Path) -> None:
-    """Opset 23 has it broadcast, 24 pads it; onnxruntime's own kernel takes none."""
+    """Opset 23 broadcasts the mask, opset 24 pads it; onnxruntime's own kernel accepts neither."""
     draw = np.random.default_rng(0)
     feeds = {n: draw.normal(size=shape).astype(np.float32) for n, shape in {**SHAPES, **MASKS}.items()}
     nodes = [helper.make_node("Attention", ["q", "k", "v", m], [f"y{i}"]) for i, m in enumerate(MASKS)]

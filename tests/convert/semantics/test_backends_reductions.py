@@ -1,4 +1,4 @@
-"""Reductions with an empty list of axes, or none, by every backend and by onnxruntime."""
+"""Reductions with an empty list of axes, or none, in every backend and in onnxruntime."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMATS = ("onnx", "tf", "tf-frozen", "tflite", "keras", "caffe2", "torch")
 
 
 def reductions(shape: tuple[int, ...], listed: bool) -> onnx.ModelProto:
-    """Every reduction, of all dims and of none, with kept dims and without."""
+    """Return every reduction, of all dims and of none, with and without keepdims."""
     nodes, outputs = [helper.make_node("Abs", ["x"], ["positive"])], []
     for operator in OPERATORS:
         for noop, keep in ((0, 0), (0, 1), (1, 0), (1, 1)):

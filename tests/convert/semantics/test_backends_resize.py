@@ -1,4 +1,4 @@
-"""Resize of every backend where its sizes have a fraction or its output one element, against onnxruntime."""
+"""Resize of every backend for fractional sizes or outputs of one element, against onnxruntime."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS: dict[str, tuple[int, float, dict[str, Any]]] = {
     "align_corners cubic": (4, 0.6, {"mode": "cubic", "coordinate_transformation_mode": "align_corners"}),
     "align_corners nearest": (7, 1.5, {"coordinate_transformation_mode": "align_corners"}),
     "align_corners one": (5, 0.3, {"mode": "linear", "coordinate_transformation_mode": "align_corners"}),
-    # x_original is 0, and not −0.5.
+    # x_original is 0, not −0.5.
     "pytorch_half_pixel cubic": (5, 1, {"mode": "cubic", "coordinate_transformation_mode": "pytorch_half_pixel"}),
     "pytorch_half_pixel excluded": (
         5, 0.3, {"mode": "cubic", "coordinate_transformation_mode": "pytorch_half_pixel", "exclude_outside": 1},
@@ -28,7 +28,8 @@ ROWS: dict[str, tuple[int, float, dict[str, Any]]] = {
     "half_pixel_symmetric": (5, 1.5, {"mode": "linear", "coordinate_transformation_mode": "half_pixel_symmetric"}),
     # In float32 3 / 0.6 is 5, and 5 · 2.6 is 13.
     "asymmetric floor": (7, 0.6, {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}),
-    # In float32 1 / (2 / 7) is 3.4999998 and (9 + ½) / (19 / 14) − ½ is 6.5000005: onnxruntime takes both for a middle.
+    # In float32, 1 / (2 / 7) is 3.4999998 and (9 + ½) / (19 / 14) − ½ is 6.5000005; onnxruntime treats both as
+    # midpoints.
     "middle up": (7, 2, {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "round_prefer_ceil"}),
     "middle down": (14, 19, {"coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_floor"}),
     "asymmetric linear": (5, 2.6, {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}),
@@ -37,7 +38,7 @@ ROWS: dict[str, tuple[int, float, dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def proto() -> onnx.ModelProto:
-    """One model of all rows."""
+    """Return one model of all rows."""
     nodes, constants, inputs = [], [], []
     for i, (length, given, attributes) in enumerate(ROWS.values()):
         inputs.append(info(f"x{i}", [1, 2, 3, length]))
@@ -75,7 +76,9 @@ def test_backend(to: str, proto: onnx.ModelProto, feeds: dict[str, np.ndarray], 
 
 @pytest.mark.parametrize("to", ["tf", "caffe2", "torch"])
 def test_sums_of_integers_lose_their_fraction(to: str, tmp_path: Path) -> None:
-    """As in onnxruntime at scales whose weights float32 holds; at others it loses one of equal numbers, which stay."""
+    """At scales whose weights are exact in float32 this is as in onnxruntime. At other scales, onnxruntime turns equal
+    numbers into one less; here they stay.
+    """
     draw = np.random.default_rng(1)
     feeds = {
         "x0": draw.integers(0, 256, (1, 2, 5, 6), np.uint8),
@@ -103,7 +106,7 @@ def test_sums_of_integers_lose_their_fraction(to: str, tmp_path: Path) -> None:
 def test_sizes_that_the_run_tells(
     to: str, proto: onnx.ModelProto, feeds: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
-    """The same where the artefact computes coordinates and weights."""
+    """Sizes known at run time give the same results: the artefact then computes coordinates and weights."""
     dynamic = onnx.ModelProto.FromString(proto.SerializeToString())
     for i, x in enumerate(dynamic.graph.input):
         x.type.tensor_type.shape.dim[3].dim_param = f"n{i}"

@@ -1,4 +1,6 @@
-"""Equations without the dims of 1 that runtimes do not repeat, against numpy, which does."""
+"""Equations are rewritten for dims of 1 that runtimes do not broadcast, and compared with numpy, which
+broadcasts them.
+"""
 
 from __future__ import annotations
 

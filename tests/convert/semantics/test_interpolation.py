@@ -54,17 +54,17 @@ DEFAULTS: dict[str, Any] = {
     "nearest_mode": "round_prefer_floor",
 }
 
-# onnxruntime returns its input where the output has the same shape, whatever the scale.
+# onnxruntime returns its input if the output has the same shape, for any scale.
 COPIED = {(2, 1.3), (3, 1.3)}
 
-# Nearest neighbors where onnxruntime's coordinate and the formula in float32 lie on two sides of a step: those of
-# half_pixel_symmetric come out just beside whole numbers that they are.
+# Nearest neighbours for which onnxruntime's coordinate and the float32 formula lie on two sides of a step: with
+# half_pixel_symmetric, coordinates that should be whole come out slightly off.
 STEPS: dict[tuple[str, str], set[tuple[int, float]]] = {
     ("half_pixel_symmetric", "floor"): {(3, 1), (3, 13), (5, 0.3), (5, 0.6), (5, 3), (6, 2), (9, 3), (9, 5)},
     ("half_pixel_symmetric", "ceil"): {(3, 3.7)},
 }
 
-# What ONNX's shape inference says where onnxruntime makes one element more.
+# Sizes found by ONNX's shape inference; onnxruntime computes one element more.
 INFERRED = {
     (5, 2.6): 12, (10, 2.6): 25, (100, 2.6): 259, (1000, 2.6): 2599, (10, 0.7): 6, (100, 0.7): 69, (1000, 0.7): 699,
 }  # fmt: skip
@@ -83,24 +83,24 @@ def method(given: dict[str, Any]) -> Interpolation:
 
 
 def grid() -> list[tuple[int, float, int]]:
-    """The length, the scale (a float) or the size (an int) that a node is given, and the size of the output."""
+    """Return the length, the scale (a float) or the size (an int) of a node, and the size of the output."""
     scaled = [(n, s, resized_length(n, s)) for n in LENGTHS for s in SCALES]
     return [row for row in scaled if row[2]] + [(n, size, size) for n in LENGTHS for size in SIZES]
 
 
 def scale_of(length: int, given: float) -> float:
-    """What a scale is in float32, or the scale that a size means."""
+    """Return a scale as float32, or the scale of a size."""
     return given / length if isinstance(given, int) else float(np.float32(given))
 
 
 def kernel_weights(length: int, given: float, every: dict[str, Any], roi: np.ndarray | None = None) -> np.ndarray:
-    """[size, length] by the reference executor."""
+    """Return [size, length] by the reference executor."""
     scales, sizes = (None, np.array([given])) if isinstance(given, int) else (np.array([given], np.float32), None)
     return resize(1, np.eye(length), roi, scales, sizes, **{**DEFAULTS, **every, "axes": [0]})
 
 
 def ort_weights(rows: list[tuple[int, float, int]], every: dict[str, Any], opset: int = 19) -> list[np.ndarray]:
-    """[size, length] of each row by onnxruntime, all in one model: the unit matrix with its rows resized."""
+    """Return [size, length] of each row by onnxruntime, in one model: the identity matrix with its rows resized."""
     nodes, constants = [], []
     for i, (length, given, _) in enumerate(rows):
         whole = isinstance(given, int)
@@ -127,7 +127,7 @@ def test_weights(coordinates: str, name: str) -> None:
         assert own.shape == (size, n)
         np.testing.assert_allclose(own.sum(1), 1)
         np.testing.assert_allclose(kernel_weights(n, given, every), own, atol=1e-12, err_msg=f"{n} by {given}")
-    if name == "linear excluded":  # the same as without, and onnxruntime takes exclude_outside with cubic only
+    if name == "linear excluded":  # the same as without it, and onnxruntime supports exclude_outside with cubic only
         with pytest.raises(Exception, match="exclude_outside"):
             ort_weights(rows[:1], every)
         rows, every = [], attributes("linear", coordinates)
@@ -150,10 +150,10 @@ def test_weights(coordinates: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("mode", "coordinates", "given", "last", "reference"),
     [
-        ("linear", "align_corners", 1.5, 17.0, 1 + 4 * 6 * 4 / 6.5),  # outputs 7.5 apart, of which there are 7
+        ("linear", "align_corners", 1.5, 17.0, 1 + 4 * 6 * 4 / 6.5),  # 7 outputs, 7.5 apart
         ("linear", "align_corners", 7, 17.0, 17.0),
         ("linear", "pytorch_half_pixel", 1, 1.0, 1.0),
-        ("cubic", "pytorch_half_pixel", 1, 1.0, 0.625),  # the middle of the edge and what is before it
+        ("cubic", "pytorch_half_pixel", 1, 1.0, 0.625),  # the midpoint at the edge and the ones before it
         ("linear", "tf_crop_and_resize", 1.5, 17.0, 1 + 4 * 6 * 4 / 6.5),
         ("linear", "asymmetric", 2.6, 17.0, 17.0),
     ],
@@ -199,7 +199,7 @@ def test_regions(mode: str, region: tuple[float, float]) -> None:
         own[(where < 0) | (where > n - 1)] = -3
         np.testing.assert_allclose(kernel_weights(n, given, every, roi), own, atol=1e-12)
         (theirs,) = run_ort(one_node([n, n], given, every, region), {"x": np.eye(n, dtype=np.float32)})
-        if size == n:  # copied, whatever the region
+        if size == n:  # copied, for any region
             np.testing.assert_array_equal(theirs, np.eye(n))
         else:
             np.testing.assert_allclose(theirs.T, own, atol=2e-5, err_msg=f"{n} by {given}")
@@ -245,7 +245,7 @@ def test_lengths_are_those_of_onnxruntime() -> None:
 @pytest.mark.parametrize("how", ["round_prefer_floor", "round_prefer_ceil"])
 @pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "align_corners"])
 def test_middles_are_those_of_onnxruntime(coordinates: str, how: str) -> None:
-    """Of every length up to 16 and size up to 23: what is a middle is not one in float32."""
+    """Every length up to 16 and size up to 23: exact midpoints may not be midpoints in float32."""
     node = helper.make_node(
         "Resize", ["x", "", "", "s"], ["y"], coordinate_transformation_mode=coordinates, nearest_mode=how
     )

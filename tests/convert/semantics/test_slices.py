@@ -20,7 +20,7 @@ def test_slices() -> None:
             [array("axis", [0], np.int64)],
         )
     )
-    far = 2**63  # onnxruntime takes the largest number back to before the first element, which the text does not
+    far = 2**63  # onnxruntime treats the largest number as a position before the first element; the text does not
     bounds = (-far, -far + 1, -9, -4, -3, -1, 0, 1, 2, 3, 9, far - 2)
     for length, start, end, step in product((0, 1, 3), bounds, bounds, (-4, -2, -1, 1, 2, 4)):
         x = np.arange(length, dtype=np.float32)

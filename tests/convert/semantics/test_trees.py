@@ -28,5 +28,5 @@ def test_leaves_lead_to_themselves_and_a_circle_is_refused() -> None:
     assert (true.tolist(), false.tolist()) == ([1, 2, 2, 3, 4], [4, 3, 2, 3, 4])
     assert tree_depth((true, false), 2, [0]) == 2
     assert tree_depth((true, false), 2, [3]) == 0
-    with pytest.raises(Unsupported, match="in a circle"):
+    with pytest.raises(Unsupported, match="form a cycle"):
         tree_depth((next_places([1, 0], [0, 0], 0), next_places([1, 0], [0, 0], 0)), 2, [0])

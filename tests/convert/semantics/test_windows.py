@@ -25,9 +25,10 @@ Row = tuple[int, int, int, int, tuple[int, int]]
 
 
 def grid(auto_pad: str) -> list[Row]:
-    """Length, kernel, stride, dilation and pads wherever a whole window fits, and pads are smaller than the kernel.
+    """Return length, kernel, stride, dilation and pads for which a whole window fits, and pads are smaller than the
+    kernel.
 
-    onnxruntime has no SAME with dilations, and departs where SAME would take elements away (see below).
+    onnxruntime lacks SAME with dilations, and differs where SAME would remove elements (see below).
     """
     if auto_pad.startswith("SAME"):
         rows = product(LENGTHS, KERNELS, STRIDES, (1,), ((0, 0),))
@@ -37,14 +38,14 @@ def grid(auto_pad: str) -> list[Row]:
 
 
 def meets_input(row: Row, auto_pad: str, ceil_mode: int) -> bool:
-    """Whether no window has all its taps in the pads, as one with a dilation may."""
+    """Return whether every window has an element in the input; with a dilation, all elements may be in the pads."""
     before, _, count = resolved(row, auto_pad, ceil_mode)
     where = places(row, before, count)
     return bool(((where >= 0) & (where < row[0])).any(1).all())
 
 
 def resolved(row: Row, auto_pad: str, ceil_mode: int) -> tuple[int, int, int]:
-    """Pads before and after, and the number of windows."""
+    """Return the pads before and after, and the number of windows."""
     n, k, s, d, pads = row
     before, after = axis_pads(n, extent(k, d), s, pads, auto_pad, ceil_mode)
     return before, after, window_count(n, extent(k, d), s, before, after)
@@ -57,7 +58,7 @@ def attributes(row: Row, auto_pad: str) -> dict[str, Any]:
 
 
 def places(row: Row, before: int, count: int) -> np.ndarray:
-    """[count, kernel]: the input that each tap of each window meets; negative and beyond the end in the pads."""
+    """Return, as [count, kernel], the input index at each tap of each window; indices in the pads are out of range."""
     _, k, s, d, _ = row
     return np.arange(count)[:, None] * s + np.arange(k) * d - before
 
@@ -78,7 +79,7 @@ def ort_outputs(operator: str, rows: list[Row], auto_pad: str, **more: Any) -> l
 
 
 def ramp(n: int) -> np.ndarray:
-    """Powers, of which no two sums are alike."""
+    """Return powers, of which no two different sums are equal."""
     return (2.0 ** np.arange(n)).astype(np.float32)
 
 
@@ -87,7 +88,7 @@ def weights(k: int) -> np.ndarray:
 
 
 def taken(x: np.ndarray, where: np.ndarray, fill: float) -> np.ndarray:
-    """The elements at some places, and `fill` in the pads."""
+    """Return the elements at some positions, and `fill` in the pads."""
     return np.where((where >= 0) & (where < len(x)), x[where.clip(0, len(x) - 1)], fill)
 
 
@@ -122,7 +123,7 @@ def test_max_pools(auto_pad: str, ceil_mode: int) -> None:
 @pytest.mark.parametrize("ceil_mode", [0, 1])
 @pytest.mark.parametrize("auto_pad", slow(AUTO_PADS, "NOTSET"))
 def test_average_pools(auto_pad: str, ceil_mode: int, include: int) -> None:
-    """What ceil_mode adds is counted by nobody; the pads that are asked for with count_include_pad."""
+    """The elements that ceil_mode adds are never counted; explicit pads are counted with count_include_pad."""
     rows = [row for row in grid(auto_pad) if meets_input(row, auto_pad, ceil_mode)]
     more = {"ceil_mode": ceil_mode, "count_include_pad": include}
     for row, y in zip(rows, ort_outputs("AveragePool", rows, auto_pad, **more), strict=True):
@@ -142,9 +143,9 @@ def test_average_pools(auto_pad: str, ceil_mode: int, include: int) -> None:
     [((4, 1, 4, 1, (0, 0)), 1, 1), ((3, 1, 3, 1, (0, 0)), 0, 1), ((8, 2, 4, 1, (0, 0)), 0, 1)],
 )
 def test_where_onnxruntime_departs_from_same(row: Row, conv: int, pool: int) -> None:
-    """Where the stride leaves elements out, SAME takes none away, as in TensorFlow, whose rule it is.
+    """If the stride skips elements, SAME removes none here, as in TensorFlow, where the rule comes from.
 
-    onnxruntime takes so many away at the beginning, for some amounts in pools only; MaxPool refuses.
+    onnxruntime removes elements at the beginning, for some amounts in pools only; its MaxPool refuses others.
     """
     n, k, s, d, _ = row
     before, after, count = resolved(row, "SAME_UPPER", 0)
@@ -160,7 +161,7 @@ def test_where_onnxruntime_departs_from_same(row: Row, conv: int, pool: int) -> 
 
 
 def test_where_onnxruntime_departs_in_windows_of_pads() -> None:
-    """The maximum of nothing is −inf, its mean not a number; onnxruntime has the lowest number and zero."""
+    """The maximum of nothing is −inf, and its mean is NaN; onnxruntime returns the lowest number and zero."""
     row = (1, 2, 1, 2, (1, 1))
     assert not meets_input(row, "NOTSET", 0)
     every, x = {**attributes(row, "NOTSET"), "ceil_mode": 0}, ramp(1).reshape(1, 1, 1)

@@ -1,4 +1,4 @@
-"""What is told of a rule that failed: its place, and the call with its values, each on both sides of its bounds."""
+"""The error of a failed rule: its place, and the call with its values, shortened at the documented bounds."""
 
 from __future__ import annotations
 
@@ -79,6 +79,6 @@ def test_a_rule_without_code_is_told_by_the_types() -> None:
 
 @pytest.mark.parametrize(("count", "shown"), [(78, "a" * 78 + "'"), (79, "a" * 78 + "…"), (200, "a" * 78 + "…")])
 def test_values_are_told_in_eighty_characters(count: int, shown: str) -> None:
-    """With its quotes: the first of 81 characters or more are 79, and a mark."""
+    """This includes the quotes: of 81 characters or more, 79 and a mark are shown."""
     told = shown_call(cube, None, ["a" * count], {})
     assert told == f"it was called as cube(g, x='{shown})"

@@ -1,4 +1,4 @@
-"""Cosines and sines of fractions of a turn against those of long numbers."""
+"""Cosines and sines of fractions of a turn, compared with high-precision values."""
 
 from __future__ import annotations
 

@@ -1,0 +1,176 @@
+"""Complex numbers as pairs of real tensors, which ONNX has arithmetic for, with infinities and signed zeros as in C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.graph import Graph
+
+
+@dataclass(frozen=True)
+class Complex:
+    """A complex tensor: two real tensors of the same shape."""
+
+    real: ir.Value
+    imag: ir.Value
+
+    @property
+    def dtype(self) -> ir.DataType:
+        """COMPLEX64 or COMPLEX128."""
+        return ir.DataType.COMPLEX128 if self.real.dtype == ir.DataType.DOUBLE else ir.DataType.COMPLEX64
+
+    @property
+    def shape(self) -> ir.Shape | None:
+        """The shape of both parts."""
+        return self.real.shape
+
+
+def stack_parts(g: Graph, z: Complex) -> ir.Value:
+    """Return a complex tensor in the form of the graph: real and imaginary part in a last dim of 2."""
+    return g.Concat(g.Unsqueeze(z.real, [-1]), g.Unsqueeze(z.imag, [-1]), axis=-1)
+
+
+def split_parts(g: Graph, pair: ir.Value) -> Complex:
+    """Return the complex tensor for a tensor of this form."""
+    return Complex(g.Gather(pair, np.int64(0), axis=-1), g.Gather(pair, np.int64(1), axis=-1))
+
+
+def length_of(g: Graph, a: ir.Value, b: ir.Value) -> ir.Value:
+    """Return √(a² + b²), computed by dividing by the larger of the two, so that large numbers do not overflow."""
+    a, b = g.Abs(a), g.Abs(b)
+    large, small = g.Max(a, b), g.Min(a, b)
+    zero, one = _number(g, 0.0, a), _number(g, 1.0, a)
+    ratio = g.Div(small, g.Where(g.Equal(large, zero), one, large))
+    length = g.Mul(large, g.Sqrt(g.Add(one, g.Mul(ratio, ratio))))
+    infinite = g.Or(g.IsInf(a), g.IsInf(b))  # infinity even if the other part is NaN, as in C
+    return g.Where(infinite, _number(g, np.inf, a), length)
+
+
+def arctangent(g: Graph, y: ir.Value, x: ir.Value) -> ir.Value:
+    """Return atan(y / x) in the right quadrant: half a turn further for negative x, a quarter turn for x = 0; signed
+    zeros as in C.
+
+    If both are infinite, the result is on a diagonal.
+    """
+    diagonal = g.And(g.IsInf(x), g.IsInf(y))
+    x, y = (g.Where(diagonal, g.Sign(v), v) for v in (x, y))
+    zero, one, pi, quarter = (_number(g, n, x) for n in (0.0, 1.0, 3.141592653589793, 1.5707963267948966))
+    above = g.Equal(x, zero)
+    upright = g.And(above, g.Greater(g.Abs(y), zero))  # False for NaN
+    angle = g.Atan(g.Div(y, g.Where(above, one, x)))
+    turned = g.Add(angle, g.Where(is_negative(g, y), g.Neg(pi), pi))
+    angle = g.Where(is_negative(g, x), turned, angle)
+    return g.Where(upright, g.Mul(g.Sign(y), quarter), angle)
+
+
+def is_negative(g: Graph, x: ir.Value) -> ir.Value:
+    """Return whether the sign bit is set, also for zeros."""
+    zero = _number(g, 0.0, x)
+    return g.Less(g.Where(g.Equal(x, zero), g.Div(_number(g, 1.0, x), x), x), zero)
+
+
+def _number(g: Graph, number: float, like: ir.Value) -> ir.Value:
+    return g.const(number, g.dtype(like))
+
+
+def multiply_by(g: Graph, run: Callable[[Sequence[Any]], list[Any]], x: Complex, y: Complex) -> Complex:
+    """Return the product of complex tensors, computed with `run`, a product of real tensors."""
+    ((rr,), (ii,), (ri,), (ir_,)) = (
+        run([a, b]) for a, b in ((x.real, y.real), (x.imag, y.imag), (x.real, y.imag), (x.imag, y.real))
+    )
+    return Complex(g.Sub(rr, ii), g.Add(ri, ir_))
+
+
+def product(g: Graph, x: Complex, y: Complex) -> Complex:
+    """The product."""
+    return multiply_by(g, lambda pair: [g.Mul(*pair)], x, y)
+
+
+def square(g: Graph, x: Complex) -> Complex:
+    """The square."""
+    return product(g, x, x)
+
+
+def quotient(g: Graph, x: Complex, y: Complex) -> Complex:
+    """x·ȳ / |y|²."""
+    size = g.Add(g.Mul(y.real, y.real), g.Mul(y.imag, y.imag))
+    real = g.Add(g.Mul(x.real, y.real), g.Mul(x.imag, y.imag))
+    imag = g.Sub(g.Mul(x.imag, y.real), g.Mul(x.real, y.imag))
+    return Complex(g.Div(real, size), g.Div(imag, size))
+
+
+def reciprocal(g: Graph, x: Complex) -> Complex:
+    """1 / x."""
+    size = g.Add(g.Mul(x.real, x.real), g.Mul(x.imag, x.imag))
+    return Complex(g.Div(x.real, size), g.Neg(g.Div(x.imag, size)))
+
+
+def exponential(g: Graph, x: Complex) -> Complex:
+    """exp(a + bi) = exp a (cos b + i sin b)."""
+    size = g.Exp(x.real)
+    return Complex(g.Mul(size, g.Cos(x.imag)), g.Mul(size, g.Sin(x.imag)))
+
+
+def cosine(g: Graph, x: Complex) -> Complex:
+    """cos(a + bi) = cos a cosh b - i sin a sinh b."""
+    real = g.Mul(g.Cos(x.real), g.Cosh(x.imag))
+    return Complex(real, g.Neg(g.Mul(g.Sin(x.real), g.Sinh(x.imag))))
+
+
+def sine(g: Graph, x: Complex) -> Complex:
+    """sin(a + bi) = sin a cosh b + i cos a sinh b."""
+    return Complex(g.Mul(g.Sin(x.real), g.Cosh(x.imag)), g.Mul(g.Cos(x.real), g.Sinh(x.imag)))
+
+
+def hyperbolic_cosine(g: Graph, x: Complex) -> Complex:
+    """cosh(a + bi) = cosh a cos b + i sinh a sin b."""
+    return Complex(g.Mul(g.Cosh(x.real), g.Cos(x.imag)), g.Mul(g.Sinh(x.real), g.Sin(x.imag)))
+
+
+def hyperbolic_sine(g: Graph, x: Complex) -> Complex:
+    """sinh(a + bi) = sinh a cos b + i cosh a sin b."""
+    return Complex(g.Mul(g.Sinh(x.real), g.Cos(x.imag)), g.Mul(g.Cosh(x.real), g.Sin(x.imag)))
+
+
+def logarithm(g: Graph, x: Complex) -> Complex:
+    """log z = log |z| + i arg z."""
+    return Complex(g.Log(length_of(g, x.real, x.imag)), arctangent(g, x.imag, x.real))
+
+
+def root(g: Graph, x: Complex) -> Complex:
+    """Return the root of z with a non-negative real part: with t = √((|a| + |z|) / 2) it is t + i b/2t, and for a < 0
+    it is |b|/2t ± i t.
+    """
+    half, zero = g.const(0.5, g.dtype(x.real)), g.const(0, g.dtype(x.real))
+    t = g.Sqrt(g.Mul(g.Add(g.Abs(x.real), length_of(g, x.real, x.imag)), half))
+    other = g.Where(g.Greater(t, zero), g.Div(g.Mul(x.imag, half), t), zero)
+    right, up = g.GreaterOrEqual(x.real, zero), g.GreaterOrEqual(x.imag, zero)
+    return Complex(
+        g.Where(right, t, g.Abs(other)),
+        g.Where(right, other, g.Where(up, t, g.Neg(t))),
+    )
+
+
+def power(g: Graph, x: Complex, y: Complex) -> Complex:
+    """Return exp(y log x), and 0 if x is 0, whose logarithm has no angle."""
+    found = exponential(g, product(g, y, logarithm(g, x)))
+    zero = g.const(0, g.dtype(x.real))
+    nothing = g.And(g.Equal(x.real, zero), g.Equal(x.imag, zero))
+    return Complex(g.Where(nothing, zero, found.real), g.Where(nothing, zero, found.imag))
+
+
+def reciprocal_root(g: Graph, x: Complex) -> Complex:
+    """1 / √x."""
+    return reciprocal(g, root(g, x))
+
+
+def hyperbolic_tangent(g: Graph, x: Complex) -> Complex:
+    """tanh(a + bi) = (sinh 2a + i sin 2b) / (cosh 2a + cos 2b)."""
+    a, b = g.Add(x.real, x.real), g.Add(x.imag, x.imag)
+    below = g.Add(g.Cosh(a), g.Cos(b))
+    return Complex(g.Div(g.Sinh(a), below), g.Div(g.Sin(b), below))
