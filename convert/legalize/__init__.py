@@ -1,1 +1,1 @@
-"""Operators written out in simpler ones: one lowering for each, for old opsets and for targets without a rule."""
+"""Lowerings: each writes one operator out in simpler ones, for old opsets and for targets without a rule."""

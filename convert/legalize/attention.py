@@ -1,4 +1,4 @@
-"""Attention written out: as few nodes as its facts allow, where ONNX's own body has sixty."""
+"""Attention written out in as few nodes as the known facts allow; ONNX's own function body has sixty."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ _ATTRIBUTES = frozenset({"q_num_heads", "kv_num_heads", "scale", "is_causal"})
 
 
 def attention(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
-    """softmax(Q·Kᵀ·scale + mask)·V, as ONNX's Attention of opset 23 defines it.
+    """softmax(Q·Kᵀ·scale + mask)·V, as in ONNX's Attention-23.
 
-    None (the body of the schema does it) for a cache, an output of the scores, any attribute but those below, numbers
-    of heads or head sizes that are not known, and a mask of each head under grouped queries.
+    Returns None in these cases, so that the node gets the schema's function body:
+
+    - a cache, or an output of the scores
+    - an attribute not in `_ATTRIBUTES`
+    - an unknown number of heads, or an unknown head size
+    - a mask per head with grouped queries
     """
     q, k, v, mask, *cache = [*node.inputs, *[None] * 6][:7]
     attributes = node.attributes
@@ -51,7 +55,7 @@ def attention(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
         scores = g.Where(mask, scores, lowest) if boolean else g.Add(scores, mask)
     weights = g.Softmax(scores, axis=-1)
     if mask is not None and not _every_row_sees_something(mask, bool(attributes.get_int("is_causal", 0))):
-        # A row without any key gives zeros, not NaN.
+        # A row that attends to no key returns zeros, not NaN.
         blind = g.Equal(g.ReduceMax(scores, np.array([-1]), keepdims=1), lowest)
         weights = g.Where(blind, g.const(np.zeros((), g.dtype(scores).numpy()), g.dtype(scores)), weights)
     y = g.MatMul(weights, v)
@@ -61,7 +65,7 @@ def attention(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
 
 
 def _swap_last_dims(g: Graph, k: ir.Value) -> ir.Value:
-    """The last two dims exchanged, in one Transpose with the one that made `k`."""
+    """Return `k` with its last two dims swapped, merged with the Transpose that computed `k`, if any."""
     perm = [*range(g.rank(k) - 2), g.rank(k) - 1, g.rank(k) - 2]
     maker = k.producer()
     before = maker.attributes.get_ints("perm") if maker is not None and maker.op_type == "Transpose" else None
@@ -71,7 +75,7 @@ def _swap_last_dims(g: Graph, k: ir.Value) -> ir.Value:
 
 
 def _split_heads(g: Graph, x: ir.Value, heads: int) -> ir.Value:
-    """[batch, length, heads·depth] → [batch, heads, length, depth]."""
+    """Return [batch, heads, length, depth] from [batch, length, heads·depth]."""
     return g.Transpose(g.Reshape(x, np.array([0, 0, heads, -1], np.int64)), perm=[0, 2, 1, 3])
 
 
@@ -89,7 +93,7 @@ def _same_for_all_heads(g: Graph, mask: ir.Value) -> bool:
 
 
 def _future_mask(g: Graph, q: ir.Value, k: ir.Value) -> ir.Value:
-    """Which keys come after each query, bool [queries, keys]."""
+    """Return which keys come after each query, as booleans [queries, keys]."""
 
     def numbers(x: ir.Value) -> ir.Value:
         length = g.Gather(g.dims(x), np.int64(g.rank(x) - 2), axis=0)
@@ -99,7 +103,10 @@ def _future_mask(g: Graph, q: ir.Value, k: ir.Value) -> ir.Value:
 
 
 def _every_row_sees_something(mask: ir.Value, causal: bool) -> bool:
-    """Whether a mask is known and hides no query from all keys, of which a `causal` one does not see the later ones."""
+    """Return whether a mask is constant and leaves every query at least one key.
+
+    With `causal`, later keys are hidden.
+    """
     if mask.const_value is None:
         return False
     content = mask.const_value.numpy()

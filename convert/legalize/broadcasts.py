@@ -1,4 +1,4 @@
-"""Takes broadcasts of many groups of dims apart: TensorFlow's kernels take five groups, its Select eight."""
+"""Splits broadcasts with many groups of dims: TensorFlow's kernels support five groups, its Select eight."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _GROUPS: dict[str, int] = {
     **dict.fromkeys(("BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor"), _TAKEN),
     "Where": 8,
 }
-"""Operators that broadcast, with the groups of dims that TensorFlow's kernel takes.
+"""Broadcasting operators, with the number of groups of dims that TensorFlow's kernel supports.
 
-Neighbouring dims are one group where the same operands have a length of 1 (`BCast` of TensorFlow, which leaves out
-dims that are 1 in all of them).
+Neighbouring dims form one group if the same operands have size 1 there (`BCast` of TensorFlow, which drops dims that
+are 1 in all operands).
 """
 _AT_ONCE = 4
-"""Groups that one Expand repeats: with the dims behind them, which it leaves as they are, it broadcasts five."""
+"""Groups that one Expand repeats; together with the dims after them, which stay, its broadcast has five groups."""
 
 
 def split_broadcasts(model: ir.Model, *, equal: bool = False) -> bool:
-    """Operands of broadcasts that TensorFlow does not take are repeated along their first dims; whether there were any.
+    """Expand operands along their first dims where TensorFlow's kernel has too few groups; return whether any were.
 
-    Dims of one name are equal. Dims that may be equal, or one of them 1, count as a group of their own; with `equal`
-    they are taken to be equal.
+    Dims with the same name are equal. Dims that may be equal, or of which one may be 1, count as a separate group; with
+    `equal`, they are assumed to be equal.
     """
     found = [node for node in model.graph.all_nodes() if node.domain == "" and _excess(node, equal)]
     if not found:
@@ -45,10 +45,10 @@ def split_broadcasts(model: ir.Model, *, equal: bool = False) -> bool:
 
 
 def choose_broadcasts(model: ir.Model) -> bool:
-    """The same for targets without Expand to sizes of the run: each operand is chosen from itself, by the others.
+    """Expand operands as `split_broadcasts` does, for targets without Expand to computed sizes, by Where(c, x, x).
 
-    Where(c, x, x) is x, repeated as c is long, and TensorFlow's Select takes eight groups. Raises `Unsupported` for
-    results of more dims than that.
+    Where(c, x, x) is x broadcast to the shape of c, and TensorFlow's Select supports eight groups. Raises `Unsupported`
+    for results with more dims than that.
     """
     found = [node for node in model.graph.all_nodes() if node.domain == "" and _excess(node, equal=False)]
     if beyond := [node for node in found if len(_lengths(node)) > _GROUPS["Where"]]:
@@ -71,7 +71,7 @@ def choose_broadcasts(model: ir.Model) -> bool:
 
 
 def _excess(node: ir.Node, equal: bool) -> int:
-    """How many of the result's first dims are to be repeated before; 0 if the kernel takes the broadcast as it is."""
+    """Return how many leading dims of the result to expand first; 0 if the kernel supports the broadcast."""
     most, by_axis = _GROUPS.get(node.op_type), _lengths(node)
     if most is None or len(by_axis) <= most:
         return 0
@@ -81,7 +81,7 @@ def _excess(node: ir.Node, equal: bool) -> int:
 
 
 def _lengths(node: ir.Node) -> list[tuple[Dim, ...]]:
-    """For each dim of the result, the dims of the operands there; nothing for ranks that are not known."""
+    """Return, for each dim of the result, the dims of the operands; [] if a rank is unknown."""
     shapes = [None if x is None else known_dims(x) for x in node.inputs]
     known = [shape for shape in shapes if shape is not None]
     full = max(map(len, known), default=0)
@@ -91,7 +91,7 @@ def _lengths(node: ir.Node) -> list[tuple[Dim, ...]]:
 
 
 def _joined(lengths: tuple[Dim, ...], unknown: str) -> Dim:
-    """The length of the result: a number if one of them is more than 1, `unknown` if two names may be told apart."""
+    """Return a dim of the result: a number if any operand's is above 1; `unknown` if it may be one of several names."""
     others = {d for d in lengths if d != 1}
     numbers = [d for d in others if isinstance(d, int)]
     if numbers or not others:
@@ -100,7 +100,7 @@ def _joined(lengths: tuple[Dim, ...], unknown: str) -> Dim:
 
 
 def _names(node: ir.Node) -> list[str]:
-    """What the dims of the result are called where their lengths are not known."""
+    """Return names for the dims of the result whose sizes are unknown."""
     output = known_dims(node.outputs[0]) or (None,) * len(_lengths(node))
     return [d if isinstance(d, str) else f"{node.outputs[0].name}.{axis}" for axis, d in enumerate(output)]
 
@@ -110,7 +110,7 @@ def _result(node: ir.Node) -> list[Dim]:
 
 
 def _kind(axis: int, lengths: tuple[Dim, ...], equal: bool) -> tuple[object, ...]:
-    """What the dims of a group have in common: which operands are 1. Where that is open, the axis."""
+    """Return the key of a dim's group: which operands have size 1, or the axis if that is unknown."""
     others = [d for d in lengths if d != 1]
     sure = equal or len(others) == 1 or (len(set(others)) == 1 and None not in others)
     return tuple(d == 1 for d in lengths) if sure else (axis,)
@@ -136,7 +136,7 @@ def _repeat(model: ir.Model, node: ir.Node, count: int, taken: dict[str, int]) -
 
 
 def _expand_like(g: Graph, x: ir.Value, others: Sequence[ir.Value], count: int, names: Sequence[str]) -> ir.Value:
-    """`x` broadcast to the first `count` dims of the result, as each of `others` has them."""
+    """Return `x` broadcast to the first `count` dims of the result, whose sizes come from `others`."""
     for other in others:
         missing = len(names) - len(dims(other))
         taken = dims(other)[: max(count - missing, 0)]
@@ -152,7 +152,7 @@ def _expand_like(g: Graph, x: ir.Value, others: Sequence[ir.Value], count: int, 
 
 
 def _insert(model: ir.Model, g: Graph, node: ir.Node) -> None:
-    """Move what `g` holds before `node`, its constants into the outermost graph."""
+    """Move the nodes of `g` before `node`, and its constants into the outermost graph."""
     assert node.graph is not None
     made, constants = list(g.graph), list(g.graph.initializers.values())
     g.graph.remove(made)

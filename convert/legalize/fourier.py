@@ -1,8 +1,8 @@
 """Fourier transforms as products with their matrices.
 
-Where the length is known the matrices are constants, exact to a rounding each; a length that is too long for one matrix
-is taken apart into two factors (Cooley and Tukey, "An algorithm for the machine calculation of complex Fourier series",
-1965). Where the run tells the length, the matrices are made by the run.
+If the length is known, the matrices are constants, each element correctly rounded. A length too long for one matrix is
+split into two factors (Cooley and Tukey, "An algorithm for the machine calculation of complex Fourier series", 1965).
+If the length is known at run time only, the graph computes the matrices.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from convert.graph.tensors import rounded_tensor
 from convert.semantics.turns import cos_sin
 
 LARGEST = 2048
-"""The longest transform that is one product; longer ones are products of factors up to this."""
+"""The longest transform that is a single product; longer ones are products of factors up to this length."""
 
 _END = np.array([np.iinfo(np.int64).max], np.int64)
 
 
 @dataclass(frozen=True)
 class _Pair:
-    """Real and imaginary part, the latter None where it is zero."""
+    """Real and imaginary part; the latter is None if it is zero."""
 
     real: ir.Value
     imag: ir.Value | None
 
 
 def dft(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """DFT, as opsets 17 and 20 define it: `axis` is an attribute in the first and an input in the second."""
+    """DFT-17 and DFT-20: `axis` is an attribute in the former, and an input in the latter."""
     x, length, axis = [*node.inputs, None, None][:3]
     assert x is not None
     place = node.attributes.get_int("axis", 1 if g.opset < 20 else -2)
@@ -59,7 +59,7 @@ def dft(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
 
 
 def stft(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """STFT: frames of the signal, times the window, each transformed."""
+    """STFT: frames of the signal, multiplied by the window, each transformed."""
     signal, step, window, length = [*node.inputs, None, None][:4]
     assert signal is not None
     assert step is not None
@@ -83,12 +83,12 @@ def _scalar(g: Graph, x: ir.Value) -> ir.Value:
 
 
 def _each(pair: _Pair, change: Callable[[ir.Value], ir.Value]) -> _Pair:
-    """The parts that there are, changed alike."""
+    """Return the existing parts, each changed by `change`."""
     return _Pair(change(pair.real), None if pair.imag is None else change(pair.imag))
 
 
 def _split_parts(g: Graph, x: ir.Value) -> _Pair:
-    """The parts of [..., 1] or [..., 2], in a dtype that products have kernels for."""
+    """Return the parts of [..., 1] or [..., 2], in a dtype that has kernels for products."""
     parts = g.shape(x)[-1]
     if parts not in (1, 2):
         raise Unsupported("an input that may be real or complex")
@@ -99,14 +99,14 @@ def _split_parts(g: Graph, x: ir.Value) -> _Pair:
 
 
 def _joined(g: Graph, dtype: ir.DataType, pair: _Pair) -> ir.Value:
-    """[..., 2], or [..., 1] where there is a real part only."""
+    """Return the parts as [..., 2], or as [..., 1] if there is only a real part."""
     columns = [g.Unsqueeze(p, [-1]) for p in (pair.real, pair.imag) if p is not None]
     y = columns[0] if len(columns) == 1 else g.Concat(*columns, axis=-1)
     return y if g.dtype(y) == dtype else g.Cast(y, to=dtype)
 
 
 def _length(g: Graph, dim: int | str | None, length: ir.Value | None, *, halved: bool) -> int | ir.Value | None:
-    """The length of a transform as a number or a scalar; None for that of the dim, where the run tells it."""
+    """Return the length of a transform as a number or a scalar; None if it is a dim known at run time only."""
     if length is not None:
         known = g.static(length)
         if known is not None:
@@ -124,7 +124,7 @@ def _size_of(g: Graph, x: ir.Value, axis: int) -> ir.Value:
 def _frame_places(
     g: Graph, dim: int | str | None, signal: ir.Value, size: int | ir.Value, hop: int | ir.Value
 ) -> np.ndarray | ir.Value:
-    """Where the elements of each frame are in the signal, [frames, size]."""
+    """Return the indices of the elements of each frame in the signal, [frames, size]."""
     if isinstance(dim, int) and isinstance(size, int) and isinstance(hop, int):
         count = (dim - size) // hop + 1
         return np.arange(count, dtype=np.int64)[:, None] * hop + np.arange(size, dtype=np.int64)
@@ -142,7 +142,7 @@ def _number(size: int | ir.Value) -> np.int64 | ir.Value:
 
 
 def _transform(g: Graph, x: _Pair, size: int | ir.Value | None, *, inverse: bool, onesided: bool) -> _Pair:
-    """A transform to `size` numbers along the last axis; what is longer is cut, what is shorter has zeros behind it."""
+    """Return the transform to `size` numbers along the last axis; inputs are cut or padded with zeros."""
     rows = g.shape(x.real)[-1]
     if isinstance(size, int) and size > LARGEST and rows == size and not (inverse and onesided):
         made, half, share = _transform_by_factors(g, x, size, inverse), size // 2 + 1, 1 / size
@@ -151,7 +151,7 @@ def _transform(g: Graph, x: _Pair, size: int | ir.Value | None, *, inverse: bool
     taken: int | ir.Value
     if isinstance(size, int):
         if size > 2 * LARGEST:
-            raise Unsupported(f"a transform of {size} numbers has no matrix of a bearable size")
+            raise Unsupported(f"a transform of {size} numbers has a matrix too large for a file")
         matrices = _constant_matrices(g, g.dtype(x.real), rows, size, inverse, onesided)
         taken = size // 2 + 1 if inverse and onesided else size
     else:
@@ -172,13 +172,13 @@ def _transform(g: Graph, x: _Pair, size: int | ir.Value | None, *, inverse: bool
 
 
 def _first(g: Graph, x: ir.Value, count: int | ir.Value, axis: int) -> ir.Value:
-    """The first elements along an axis."""
+    """Return the first elements along an axis."""
     end = np.array([count], np.int64) if isinstance(count, int) else g.Reshape(count, np.array([1], np.int64))
     return g.Slice(x, np.array([0], np.int64), end, np.array([axis], np.int64))
 
 
 def _product(g: Graph, x: _Pair, cos: ir.Value, sin: ir.Value, *, real: bool = False) -> _Pair:
-    """x times cos + i sin along the last axis; with `real` its real part only."""
+    """Return x times cos + i sin along the last axis; with `real`, only the real part."""
     a = g.MatMul(x.real, cos)
     if x.imag is None:
         return _Pair(a, None if real else g.MatMul(x.real, sin))
@@ -189,13 +189,13 @@ def _product(g: Graph, x: _Pair, cos: ir.Value, sin: ir.Value, *, real: bool = F
 def _constant_matrices(
     g: Graph, dtype: ir.DataType, rows: int | str | None, n: int, inverse: bool, onesided: bool
 ) -> list[ir.Value]:
-    """cos and the signed sin of a transform of length n, with the division and the weights of an inverse."""
+    """Return cos and the signed sin for length n, including the division and the weights of an inverse transform."""
     first = n // 2 + 1 if inverse and onesided else n
     columns = n // 2 + 1 if onesided and not inverse else n
     cos, sin = cos_sin(np.outer(np.arange(first), np.arange(columns)), n)
     factor = np.full((first, 1), 1.0 / n if inverse else 1.0)
     if inverse and onesided:
-        # Each of the numbers stands for the one that mirrors it as well, but for the first and that in the middle.
+        # Each number also stands for its mirror image, except the first and the middle one.
         ks = np.arange(first)
         factor[(ks != 0) & (2 * ks != n)] *= 2
     if isinstance(rows, int):
@@ -205,13 +205,13 @@ def _constant_matrices(
 
 
 def _computed_matrices(g: Graph, x: ir.Value, n: ir.Value | int, inverse: bool, onesided: bool) -> list[ir.Value]:
-    """As `_constant_matrices`, for a length that the run tells; angles are computed in float64."""
+    """Return the matrices of `_constant_matrices` for a length known at run time; angles are computed in float64."""
     zero, one, two = np.int64(0), np.int64(1), np.int64(2)
     half = g.Add(g.Div(n, two), one)
     js = g.Unsqueeze(g.Range(zero, half if inverse and onesided else n, one), [1])
     ks = g.Unsqueeze(g.Range(zero, half if onesided and not inverse else n, one), [0])
     jk = g.Mul(js, ks)
-    # An integer remainder is in opset 10, and the quotient in all.
+    # Opset 10 added the integer remainder; every opset has the quotient.
     rest = g.Sub(jk, g.Mul(g.Div(jk, n), n))
     wide = ir.DataType.DOUBLE
     count = g.Cast(n, to=wide)
@@ -227,10 +227,10 @@ def _computed_matrices(g: Graph, x: ir.Value, n: ir.Value | int, inverse: bool, 
 
 
 def _transform_by_factors(g: Graph, x: _Pair, n: int, inverse: bool) -> _Pair:
-    """A transform of length n = a b, without the division of the inverse.
+    """Return a transform of length n = a b, without the division of the inverse.
 
-    With n = b i + j and k = p + a q: the numbers at each j are transformed to p, turned by 2 pi j p / n, and those at
-    each p transformed to q.
+    Inputs are indexed by b i + j, outputs by p + a q. For each j, the numbers are transformed from i to p, and rotated
+    by 2 pi j p / n. Then, for each p, they are transformed from j to q.
     """
     found = [a for a in range(2, math.isqrt(n) + 1) if n % a == 0 and n // a <= LARGEST]
     if not found:

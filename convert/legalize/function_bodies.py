@@ -1,4 +1,4 @@
-"""The function bodies that ONNX defines operators by, as calls that the inliner replaces."""
+"""The function bodies by which ONNX defines operators, as calls that the inliner replaces."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _DOMAIN = "convert.expanded"
 
 
 def call_function(model: ir.Model, node: ir.Node, name: str) -> bool:
-    """Turn `node` into a call of its own copy of its operator's function; return whether it has one."""
+    """Turn `node` into a call of its own copy of its operator's function; return whether there is a function."""
     function = function_body(node, model.opset_imports.get("", OPSET))
     if function is None:
         return False
-    # Defaults belong to the operator's schema; the function refers to its attributes whether they are given or not.
+    # Defaults are part of the operator's schema; the function refers to its attributes even if they are omitted.
     schema = onnx_schema(operator_of(node))
     assert schema is not None
     for attribute in schema.attributes.values():
@@ -42,14 +42,14 @@ def call_function(model: ir.Model, node: ir.Node, name: str) -> bool:
 
 
 def has_function(operator: str) -> bool:
-    """Return whether ONNX defines a function for an operator, of some dtypes at least."""
-    schema: Any = onnx_schema(operator)  # onnx's stubs lack half of what it has
+    """Return whether ONNX defines a function for an operator, for some dtypes at least."""
+    schema: Any = onnx_schema(operator)  # onnx's stubs are incomplete
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
 def function_body(node: ir.Node, opset: int) -> ir.Function | None:
-    """The function body of the node's operator at this opset, None where the standard gives none for these types."""
-    schema: Any = onnx_schema(operator_of(node))  # onnx's stubs lack half of what it has
+    """Return the function body of the node's operator at this opset; None if ONNX defines none for these types."""
+    schema: Any = onnx_schema(operator_of(node))  # onnx's stubs are incomplete
     if schema is None:
         return None
     proto = None
@@ -66,19 +66,22 @@ def function_body(node: ir.Node, opset: int) -> ir.Function | None:
 
 
 def _function(proto: onnx_package.FunctionProto, node: ir.Node) -> ir.Function | None:
-    """The body, without the optional outputs that it does not compute for this node."""
+    """Return the body without the trailing optional outputs that it does not compute.
+
+    Returns None if it does not fit the node.
+    """
     made = {name for inner in proto.node for name in inner.output}
     while proto.output and proto.output[-1] not in made:
         proto.output.pop()
     graphs = any(a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for a in node.attributes.values())
-    # onnx_ir does not inline functions that take graphs (SequenceMap, FlexAttention).
+    # onnx_ir does not inline functions with graph attributes (SequenceMap, FlexAttention).
     if graphs or any(name not in made for name in proto.output) or len(proto.output) < _output_count(node):
         return None
     return ir.serde.deserialize_function(proto)
 
 
 def _newest_version(versions: list[int], opset: int) -> int:
-    """The newest version that the opset has, else the oldest."""
+    """Return the newest version that the opset has, else the oldest."""
     return max((v for v in versions if v <= opset), default=min(versions))
 
 
@@ -99,5 +102,5 @@ def _type(value: ir.Value | None) -> bytes | None:
 
 
 def _output_count(node: ir.Node) -> int:
-    """The number of outputs up to the last that has a name."""
+    """Return the number of outputs, up to the last one with a name."""
     return max((i + 1 for i, v in enumerate(node.outputs) if v.name), default=0)

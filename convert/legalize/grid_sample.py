@@ -1,4 +1,4 @@
-"""GridSample written out: elements gathered at the corners of each point."""
+"""GridSample written out: gathers the neighbouring elements of each point."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from convert.graph import Graph
 
 
 def grid_sample(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """[N, C, spatial…] at the points [N, out…, axes], the last axis first."""
+    """GridSample: [N, C, spatial…] at the points [N, out…, axes], which list the last axis first."""
     x, grid = node.inputs
     assert x is not None
     assert grid is not None
@@ -59,7 +59,10 @@ def grid_sample(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
 
 
 def _unnormalized(g: Graph, p: ir.Value, n: ir.Value, corners: bool) -> ir.Value:
-    """From [-1, 1] to places: -1 and 1 are the centers of the first and the last element, or their outer edges."""
+    """Return the positions of points in [-1, 1] among `n` elements.
+
+    With `corners`, -1 and 1 are the centres of the outermost elements, otherwise their outer edges.
+    """
     kind = g.dtype(p)
     one, two = g.const(1.0, kind), g.const(2.0, kind)
     if corners:
@@ -68,7 +71,7 @@ def _unnormalized(g: Graph, p: ir.Value, n: ir.Value, corners: bool) -> ir.Value
 
 
 def _moved_inside(g: Graph, w: ir.Value, n: ir.Value, edge: str, corners: bool) -> ir.Value:
-    """Places beyond an edge: at the edge, or mirrored at it as often as it takes."""
+    """Return positions beyond an edge moved to the edge, or reflected as often as needed."""
     kind = g.dtype(w)
     zero, one, two = (g.const(v, kind) for v in (0.0, 1.0, 2.0))
     last = g.Sub(n, one)
@@ -76,7 +79,7 @@ def _moved_inside(g: Graph, w: ir.Value, n: ir.Value, edge: str, corners: bool) 
         low = zero if corners else g.const(-0.5, kind)
         span = last if corners else n
         far = g.Abs(g.Sub(w, low))
-        # With one element and aligned corners there is no span; everything is that element.
+        # With one element and aligned corners the span is zero; every position is that element.
         period = g.Max(g.Mul(span, two), g.const(np.finfo(np.float32).tiny, kind))
         rest = g.Sub(far, g.Mul(g.Floor(g.Div(far, period)), period))
         w = g.Add(g.Min(rest, g.Sub(period, rest)), low)
@@ -84,7 +87,7 @@ def _moved_inside(g: Graph, w: ir.Value, n: ir.Value, edge: str, corners: bool) 
 
 
 def _terms(g: Graph, w: ir.Value, mode: str) -> list[tuple[ir.Value, ir.Value | None]]:
-    """Elements along one axis, with their shares; no share for 1."""
+    """Return the neighbours along one axis with their weights; None stands for a weight of 1."""
     kind = g.dtype(w)
     one = g.const(1.0, kind)
     if mode == "nearest":
@@ -95,12 +98,14 @@ def _terms(g: Graph, w: ir.Value, mode: str) -> list[tuple[ir.Value, ir.Value | 
         return [(low, g.Sub(one, t)), (g.Add(low, one), t)]
 
     def near(d: ir.Value) -> ir.Value:
-        """(a + 2) d³ - (a + 3) d² + 1 with a = -0.75."""
+        """Return the cubic weight of a neighbour at distance d up to 1: (a + 2) d³ - (a + 3) d² + 1 with a = -0.75."""
         inner = g.Sub(g.Mul(d, g.const(1.25, kind)), g.const(2.25, kind))
         return g.Add(g.Mul(g.Mul(inner, d), d), one)
 
     def far(d: ir.Value) -> ir.Value:
-        """a d³ - 5 a d² + 8 a d - 4 a."""
+        """Return the cubic weight of a neighbour at distance d from 1 to 2: a d³ - 5 a d² + 8 a d - 4 a with a =
+        -0.75.
+        """
         inner = g.Add(g.Mul(d, g.const(-0.75, kind)), g.const(3.75, kind))
         inner = g.Sub(g.Mul(inner, d), g.const(6.0, kind))
         return g.Add(g.Mul(inner, d), g.const(3.0, kind))
@@ -111,7 +116,7 @@ def _terms(g: Graph, w: ir.Value, mode: str) -> list[tuple[ir.Value, ir.Value | 
 
 
 def _picked(g: Graph, x: ir.Value, flat: ir.Value, index: ir.Value) -> ir.Value:
-    """[N, C, out…] from [N, C, all] by [N, out…]."""
+    """Return [N, C, out…] gathered from [N, C, all] by [N, out…]."""
     row = g.Reshape(index, np.array([0, 1, -1]))
     shape = g.Concat(g.Slice(g.dims(flat), [0], [2], [0]), np.array([1]), axis=0)
     wide = g.Expand(row, shape)

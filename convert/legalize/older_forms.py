@@ -1,4 +1,4 @@
-"""Operators of newer opsets in those that were there before: crops, folds, argmax, recurrences, comparisons."""
+"""Operators of newer opsets, written in older ones: crops, folds, argmax, recurrent layers, comparisons."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from convert.numerics.series import polynomial_ratio
 
 
 def center_crop_pad(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """CenterCropPad: what is too long is cut around the middle, then zeros go around what is too short."""
+    """CenterCropPad: dims that are too long are cropped around the centre, then short dims are padded with zeros."""
     x, shape = node.inputs
     assert x is not None
     rank = g.rank(x)
@@ -38,7 +38,7 @@ def center_crop_pad(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
 
 
 def col2im(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """Col2Im: a transposed convolution with one kernel for each place of a block, 1 there and 0 elsewhere."""
+    """Col2Im: a transposed convolution with one kernel for each position of a block, 1 there and 0 elsewhere."""
     x = node.inputs[0]
     assert x is not None
     image, block = (g.static(v) for v in node.inputs[1:3])
@@ -57,7 +57,7 @@ def col2im(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     weight = np.eye(prod(size), dtype=g.dtype(x).numpy()).reshape(prod(size), 1, *size)
     columns = g.Reshape(x, np.array([-1, prod(size), *counts]))
     y = g.ConvTranspose(columns, weight, strides=strides, dilations=dilations)
-    # Zeros beyond the last block, then the padding of the image comes off on either side.
+    # Add zeros beyond the last block, then remove the image's padding on both sides.
     y = g.Pad(y, np.array([0, 0, *[0] * rank, 0, 0, *rest])) if any(rest) else y
     ends = [pads[i] + int(n) for i, n in enumerate(image)]
     axes = np.arange(2, 2 + rank)
@@ -70,7 +70,7 @@ def col2im(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
 
 
 def arg_last(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
-    """ArgMax and ArgMin that take the last of equals: the first one, counted from the end."""
+    """ArgMax and ArgMin with select_last_index: the first of the equal elements, counted from the end."""
     x, axis = node.inputs[0], node.attributes.get_int("axis", 0)
     if not node.attributes.get_int("select_last_index", 0) or x is None:
         return None
@@ -81,7 +81,7 @@ def arg_last(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
 
 
 def batch_first(g: Graph, node: ir.Node) -> Sequence[ir.Value | None] | None:
-    """LSTM, GRU and RNN with layout=1: batch and steps, or batch and directions, change places around it."""
+    """LSTM, GRU and RNN with layout=1: Transposes around the operator swap batch and steps, or batch and directions."""
     attributes = dict(node.attributes)
     layout = attributes.pop("layout", None)
     if layout is None or not layout.as_int():
@@ -90,7 +90,7 @@ def batch_first(g: Graph, node: ir.Node) -> Sequence[ir.Value | None] | None:
     inputs = [g.Transpose(x, perm=[1, 0, 2]) if x is not None and i in turned else x for i, x in enumerate(node.inputs)]
     made = g.node(node.op_type, inputs, attributes, outputs=len(node.outputs))
     outputs = made if isinstance(made, list) else [made]
-    # Y is [steps, directions, batch, hidden], and [batch, steps, directions, hidden] here.
+    # Y is [steps, directions, batch, hidden] with layout=0, and [batch, steps, directions, hidden] with layout=1.
     orders = [[2, 0, 1, 3], [1, 0, 2], [1, 0, 2]]
     return [
         g.Transpose(y, perm=p) if old.name else None for y, old, p in zip(outputs, node.outputs, orders, strict=False)
@@ -98,7 +98,7 @@ def batch_first(g: Graph, node: ir.Node) -> Sequence[ir.Value | None] | None:
 
 
 def equal(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
-    """Equal of floating numbers before opset 11: neither less nor greater, and none of them NaN."""
+    """Equal of floating-point numbers before opset 11: neither less nor greater, and neither one NaN."""
     a, b = node.inputs
     assert a is not None
     if not g.dtype(a).is_floating_point():
@@ -114,7 +114,7 @@ def equal(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
 
 
 def constant_of_shape(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
-    """ConstantOfShape: one element, repeated along each dim."""
+    """ConstantOfShape: one element, tiled along each dim."""
     shape, given = node.inputs[0], node.attributes.get_tensor("value")
     assert shape is not None
     (rank,) = g.shape(shape)
@@ -125,9 +125,9 @@ def constant_of_shape(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
     return [g.Tile(g.const(element.reshape([1] * rank), dtype), shape)]
 
 
-# Monomial coefficients of the quotient that Eigen (Core/MathFunctionsImpl.h, generic_fast_erf_float) and XLA take for
-# the error function of float32, the highest power of x² first. In float32 it is right to 7 units in the last place,
-# and 1 unit beyond 1 without the second Clip.
+# Coefficients, highest power of x² first, of the rational function by which Eigen (Core/MathFunctionsImpl.h,
+# generic_fast_erf_float) and XLA compute the error function of float32. Its error is 7 ulp; without the second Clip the
+# result may exceed 1 by 1 ulp.
 _ERF_ABOVE = (-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05,
               -7.34990630326855e-04, -2.95459980854025e-03, -1.60960333262415e-02)  # fmt: skip
 _ERF_BELOW = (-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03,
@@ -135,7 +135,7 @@ _ERF_BELOW = (-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-0
 
 
 def erf(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
-    """Erf as a quotient of polynomials in float32, for that and for narrower dtypes."""
+    """Erf as a rational function in float32, for float32 and narrower dtypes."""
     x = node.inputs[0]
     assert x is not None
     dtype = g.dtype(x)

@@ -1,7 +1,7 @@
-"""Activations, norms and others in a few simpler operators.
+"""Activations, norms and others written in a few simpler operators.
 
 Some function bodies in ONNX's schemas lose digits: ONNX computes a variance as E[x²] − E[x]², which cancels in float32
-far from zero; here it is E[(x − E[x])²].
+far from zero. Here it is E[(x − E[x])²].
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 def _first(node: ir.Node) -> ir.Value:
-    """Return the first input, which these operators must have."""
+    """Return the first input, which these operators always have."""
     x = node.inputs[0]
     assert x is not None
     return x
@@ -70,7 +70,7 @@ def rms_normalization(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
 
 
 def group_normalization(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
-    """Opset 21 and later, where scale and bias are by channel."""
+    """GroupNormalization of opset 21 and later, with scale and bias per channel."""
     x, (scale, bias) = _first(node), node.inputs[1:]
     groups, rank = node.attributes.get_int("num_groups"), g.rank(x)
     grouped = g.Reshape(_cast_to_stash(g, node, x), np.array([0, groups, -1], dtype=np.int64))
@@ -84,7 +84,7 @@ def group_normalization(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
 
 
 def mean_variance_normalization(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """(x − E[x]) / (√E[(x − E[x])²] + 1e-9), half precision computed in float32."""
+    """MeanVarianceNormalization: (x − E[x]) / (√E[(x − E[x])²] + 1e-9); half precision is computed in float32."""
     x = _first(node)
     axes = np.array(node.attributes.get_ints("axes", [0, 2, 3]))
     wide = g.Cast(x, to=ir.DataType.FLOAT) if g.dtype(x) in _HALF else x
@@ -104,28 +104,32 @@ def trilu(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
     distance = g.Sub(g.Unsqueeze(numbers(rank - 1), [0]), g.Unsqueeze(numbers(rank - 2), [1]))
     place = np.int64(0) if k is None else k
     upper = node.attributes.get_int("upper", 1)
-    # Less is in opset 9; the OrEqual forms are not in opset 11. A difference would overflow for a k of -2^63.
+    # Opset 9 has Less; opset 11 still lacks the OrEqual forms. A difference would overflow for k = -2^63.
     outside = g.Less(distance, place) if upper else g.Less(place, distance)
     zero = g.const(np.zeros((), g.dtype(x).numpy()), g.dtype(x))
     return [g.Where(outside, zero, x)]
 
 
 def mod(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
-    """The remainder of floating numbers with the divisor's sign, its zeros too; None for what older opsets have."""
+    """Mod of floating-point numbers with the divisor's sign, also for a result of zero; None for cases that older
+    opsets support.
+    """
     a, b = node.inputs
     if a is None or b is None or node.attributes.get_int("fmod", 0) != 0 or not g.dtype(a).is_floating_point():
         return None
     rest = g.Mod(a, b, fmod=1)
     size, sign = g.Abs(rest), g.Sign(b)
-    # What has the other sign lacks a divisor. The sign comes last, because Where of onnxruntime makes 0 of -0.
+    # A remainder of the other sign is one divisor too small in magnitude. The sign is applied last, because
+    # onnxruntime's Where turns -0 into 0.
     same = g.Equal(g.Mul(size, sign), rest)
     return [g.Mul(g.Where(same, size, g.Sub(g.Abs(b), size)), sign)]
 
 
 def normalize(g: Graph, node: ir.Node, x: ir.Value, axes: np.ndarray) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """`x` with mean zero and variance one along `axes`, as a LayerNormalization `node` takes epsilon and dtype.
+    """Return `x` normalized to mean zero and variance one along `axes`, the mean, and the inverse of the deviation.
 
-    Also the mean and, where `node` gives it, the inverse of the deviation (else the deviation itself).
+    Epsilon and dtype are those of the LayerNormalization `node`. If `node` has no output for the inverse of the
+    deviation, the deviation itself is returned instead.
     """
     wide = _cast_to_stash(g, node, x)
     mean = g.ReduceMean(wide, axes, keepdims=1)
@@ -138,7 +142,7 @@ def normalize(g: Graph, node: ir.Node, x: ir.Value, axes: np.ndarray) -> tuple[i
 
 
 def _cast_to_stash(g: Graph, node: ir.Node, x: ir.Value) -> ir.Value:
-    """`x` in the dtype that the operator computes in: `stash_type`, and float64 for float64, as runtimes have it."""
+    """Return `x` in the dtype that the operator computes in: `stash_type`, but float64 stays, as in runtimes."""
     wanted = _stash_dtype(node)
     return x if g.dtype(x) in (wanted, ir.DataType.DOUBLE) else g.Cast(x, to=wanted)
 

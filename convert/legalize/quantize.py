@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear in arithmetic, with a scale for a tensor, an axis or a block."""
+"""QuantizeLinear and DequantizeLinear written in arithmetic, with a scale per tensor, axis or block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INTEGERS = (ir.DataType.INT16, ir.DataType.UINT16, ir.DataType.INT8, ir.DataType
 
 
 def quantize(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """x / scale rounded half to even, shifted by the zero point and saturated."""
+    """QuantizeLinear: x / scale rounded half to even, plus the zero point, saturated."""
     x, scale, zero = [*node.inputs, None][:3]
     assert x is not None
     assert scale is not None
@@ -28,7 +28,7 @@ def quantize(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
 
 
 def quantized(g: Graph, node: ir.Node, x: ir.Value, kind: ir.DataType, precision: ir.DataType) -> ir.Value:
-    """`x` as integers of dtype `kind` by the scale and the zero point of `node`, computed in `precision`."""
+    """Return `x` quantized to dtype `kind` by the scale and the zero point of `node`, computed in `precision`."""
     scale, zero = [*node.inputs, None][1:3]
     assert scale is not None
     wide, step = (v if g.dtype(v) == precision else g.Cast(v, to=precision) for v in (x, scale))
@@ -41,7 +41,7 @@ def quantized(g: Graph, node: ir.Node, x: ir.Value, kind: ir.DataType, precision
 
 
 def dequantize(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """(x - zero point) · scale, in the dtype of the scale."""
+    """DequantizeLinear: (x - zero point) · scale, in the dtype of the scale."""
     x, scale, zero = [*node.inputs, None][:3]
     assert x is not None
     assert scale is not None
@@ -55,7 +55,7 @@ def dequantize(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
 
 
 def broadcast_parameter(g: Graph, node: ir.Node, parameter: ir.Value) -> ir.Value:
-    """A scale or zero point, for all, for each index of the axis or for each block along it, to broadcast with x."""
+    """Return a scale or zero point, per tensor, axis or block, in a shape that broadcasts with x."""
     x = node.inputs[0]
     assert x is not None
     if g.rank(parameter) == 0:

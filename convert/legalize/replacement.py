@@ -1,4 +1,4 @@
-"""Puts what a lowering builds in the place of a node."""
+"""Replaces a node by the nodes that a lowering builds."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from convert.errors import Location
 from convert.graph import Graph
 
 Results = Sequence[ir.Value | None] | None
-"""One value for each output of a node, None for one that is not used; None in all for a node that is left as it is."""
+"""One value for each output of a node (None if it is unused), or None if the node stays."""
 
 
 class Replacement:
-    """Replaces nodes of one model; holds the names in use, and whether anything was replaced."""
+    """Replaces nodes of one model; stores the names in use, and whether anything was replaced."""
 
     def __init__(self, model: ir.Model, names: dict[str, int]) -> None:
         self.model, self.names = model, names
@@ -23,7 +23,7 @@ class Replacement:
     def build(
         self, lower: Callable[[Graph], Results], opset: int, at: Location
     ) -> tuple[Graph, list[ir.Value | None]] | None:
-        """Return the nodes that `lower` builds, in a graph apart, with its results; None where it returns None."""
+        """Return the nodes that `lower` builds, in a separate graph, with its results; None if it returns None."""
         g = Graph(opset=opset)
         g.reserve(self.names)
         g.location = at
@@ -34,7 +34,7 @@ class Replacement:
         return g, [r if r is None or id(r) in own else g.Identity(r) for r in results]
 
     def place_graph(self, node: ir.Node, g: Graph, results: Sequence[ir.Value | None]) -> list[ir.Node]:
-        """Put what `build` returned in the place of `node`; return the new nodes."""
+        """Replace `node` by what `build` returned; return the new nodes."""
         nodes, values = list(g.graph), list(g.graph.initializers.values())
         g.graph.remove(nodes)
         self.place(node, nodes, results, values)
@@ -43,7 +43,7 @@ class Replacement:
     def place(
         self, node: ir.Node, nodes: list[ir.Node], results: Sequence[ir.Value | None], initializers: Iterable[ir.Value]
     ) -> None:
-        """Put nodes that belong to no graph in the place of `node`, whose outputs become `results`."""
+        """Replace `node`, whose outputs become `results`, by nodes that belong to no graph yet."""
         graph = node.graph
         assert graph is not None
         self.changed = True
@@ -70,7 +70,7 @@ class Replacement:
         graph.remove(node, safe=True)
 
     def unique(self, name: str) -> str:
-        """Return `name`, or `name_1`, `name_2` … where that is in use."""
+        """Return `name`, or the first of `name_1`, `name_2`, … that is not in use."""
         candidate, count = name, 0
         while candidate in self.names:
             count += 1

@@ -1,4 +1,4 @@
-"""Resize where sizes are known: a product with one matrix for each axis, or a choice of elements for nearest."""
+"""Resize with known sizes: a product with one matrix per axis, or a Gather for nearest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from convert.semantics.interpolation import (
 
 
 def resize(g: Graph, node: ir.Node) -> Sequence[ir.Value]:
-    """Each axis that changes its length, one after the other."""
+    """Resize: one axis after the other, for each axis whose length changes."""
     x, _, scales, sizes = [*node.inputs, None, None, None][:4]
     assert x is not None
     given = g.static(scales), g.static(sizes)
@@ -55,7 +55,7 @@ def _method(node: ir.Node) -> Interpolation:
 def _wanted(
     lengths: Sequence[int | str | None], given: tuple[np.ndarray | None, np.ndarray | None], policy: str
 ) -> list[tuple[float, int | None]]:
-    """Scale and size of each axis; no size where the length is not known."""
+    """Return scale and size of each axis; the size is None if the length is unknown."""
     scales, sizes = given
     if scales is not None and scales.size:
         ends = [

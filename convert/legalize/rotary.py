@@ -1,4 +1,4 @@
-"""RotaryEmbedding written out: ONNX's own body computes sizes that are known."""
+"""RotaryEmbedding written out with known sizes, which ONNX's own function body computes at run time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from convert.graph import Graph
 
 
 def rotary_embedding(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
-    """Pairs of x [batch, length, heads · size] or [batch, heads, length, size] turned by an angle for each place.
+    """Rotate pairs of x [batch, length, heads · size] or [batch, heads, length, size] by the angle of their position.
 
-    None (the body of the schema does it) where the size of a head is not known.
+    Returns None, which leaves the node to the schema's function body, if the size of a head is unknown.
     """
     x, cosines, sines, places = [*node.inputs, None][:4]
     assert x is not None
@@ -32,14 +32,20 @@ def rotary_embedding(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
 
 
 def _of_places(g: Graph, table: ir.Value | None, places: ir.Value | None, half: int) -> ir.Value:
-    """The cosine or sine of each place and pair, [batch, length, 1, half]; without places the table has a row each."""
+    """Return the cosine or sine of each position and pair, [batch, length, 1, half].
+
+    Without given positions, the table already has one row per position.
+    """
     assert table is not None
     rows = table if places is None else g.Gather(table, places, axis=0)
     return g.Unsqueeze(g.Slice(rows, [0], [half], [2]), [2])
 
 
 def _turn(g: Graph, x: ir.Value, c: ir.Value, s: ir.Value, interleaved: bool) -> ir.Value:
-    """x [batch, length, heads, 2 · half]: a pair is two neighbours if interleaved, else one of each half."""
+    """Return x [batch, length, heads, 2 · half] rotated.
+
+    A pair is two neighbours if interleaved, otherwise one element of each half.
+    """
     half = int(g.shape(x)[3]) // 2  # type: ignore[arg-type]
     if interleaved:
         pairs = g.Reshape(x, np.array([0, 0, 0, half, 2]))

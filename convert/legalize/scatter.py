@@ -1,4 +1,4 @@
-"""Scatters that add, multiply or compare: one update after the other."""
+"""Scatters with a reduction (add, mul, max, min), applied one update after the other."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from convert.graph import Graph
 
 _OPERATORS = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 _UNROLLED = 4
-"""Up to so many steps are written one after the other; more are a Loop."""
+"""At most this many steps are unrolled; more become a Loop."""
 
 Step = Callable[[Graph, ir.Value, ir.Value], ir.Value]
 
 
 def scatter_elements(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
-    """Steps along the axis of the indices: in each, no place is met twice."""
+    """ScatterElements: one step for each index along the axis, so that no step writes to a position twice."""
     if (found := _reduced(node)) is None:
         return None
     data, indices, updates, operator = found
@@ -33,7 +33,7 @@ def scatter_elements(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
 
 
 def scatter_nd(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
-    """Steps along the rows of the indices; all at once where they are constant and none is there twice."""
+    """ScatterND: one step for each row of the indices, or a single step if they are constant and distinct."""
     if (found := _reduced(node)) is None:
         return None
     data, indices, updates, operator = found
@@ -56,7 +56,7 @@ def scatter_nd(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
 
 
 def _reduced(node: ir.Node) -> tuple[ir.Value, ir.Value, ir.Value, str] | None:
-    """Return data, indices and updates, and the operator that reduces them; None for a scatter that replaces."""
+    """Return data, indices, updates and the reducing operator; None for a scatter without a reduction."""
     data, indices, updates = node.inputs
     operator = _OPERATORS.get(node.attributes.get_string("reduction", "none"))
     if data is None or indices is None or updates is None or operator is None:
@@ -65,7 +65,7 @@ def _reduced(node: ir.Node) -> tuple[ir.Value, ir.Value, ir.Value, str] | None:
 
 
 def _are_apart(indices: np.ndarray, shape: Sequence[object]) -> bool:
-    """Whether no two rows of indices name one place, which may be counted from either end of a dim."""
+    """Return whether all rows of indices are distinct positions; indices may count from either end of a dim."""
     rows = indices.reshape(-1, indices.shape[-1]).copy()
     for dim, column in zip(shape, rows.T, strict=False):
         negative = column < 0
@@ -77,7 +77,7 @@ def _are_apart(indices: np.ndarray, shape: Sequence[object]) -> bool:
 
 
 def _repeated(g: Graph, data: ir.Value, count: object, counted: Callable[[], ir.Value], step: Step) -> ir.Value:
-    """`data` after as many steps as there are."""
+    """Return `data` after `count` steps."""
     if isinstance(count, int) and count <= _UNROLLED:
         for i in range(count):
             data = step(g, g.const(np.int64(i)), data)

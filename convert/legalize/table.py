@@ -1,4 +1,4 @@
-"""The table of lowerings: how each operator is written out, and why the project has a form of its own for it."""
+"""The table of lowerings: how each operator is written out, and why ONNX's function body is not used."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ LEARNERS: dict[str, Lowering] = {
         "TreeEnsembleRegressor": decision_trees.tree_regressor,
     }.items()
 }
-"""Operators of ONNX-ML. A node of theirs whose attributes contradict one another is of a damaged file."""
+"""Operators of ONNX-ML. If the attributes of such a node contradict each other, the file is damaged."""
 
 LOWERINGS: dict[str, Lowering] = {
     "ArgMax": Lowering(older_forms.arg_last, "select_last_index only: " + NO_BODY),
@@ -96,4 +96,7 @@ LOWERINGS: dict[str, Lowering] = {
     "Trilu": Lowering(plain_forms.trilu, NO_BODY),
     **LEARNERS,
 }
-"""Operator → lowering. `convert.passes.opset` uses it for old opsets, `write_out` for what a backend does not take."""
+"""Lowerings by operator.
+
+`convert.passes.opset` uses them for old opsets, `write_out` for nodes that a backend declines.
+"""

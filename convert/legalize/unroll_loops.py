@@ -1,4 +1,4 @@
-"""Writes loops of a known number of rounds out, for targets whose models have no subgraphs."""
+"""Unrolls loops with a known number of iterations, for targets whose models have no subgraphs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from convert.graph.shape_inference import infer_facts, subgraphs
 from convert.graph.values import constant, known_dims, names_in_use
 
 _LARGEST = 2000
-"""Nodes that a loop becomes, at most."""
+"""Largest number of nodes that a loop is unrolled to."""
 
 
 def unroll_loops(model: ir.Model) -> bool:
-    """Replace every Loop and Scan of few rounds, whose number the graph tells, by its body that often.
+    """Unroll every Loop and Scan with few iterations, if their number is known; return whether there was one.
 
-    Whether there was one. A Loop whose condition may end it before, and a body with subgraphs of its own, stay.
+    A Loop whose condition may end it early, and a body with subgraphs of its own, stay.
     """
     modified = False
     for node in list(model.graph):
@@ -30,7 +30,7 @@ def unroll_loops(model: ir.Model) -> bool:
 
 
 def is_known_loop(node: ir.Node) -> bool:
-    """Return whether a node is a Scan, or a Loop whose number of rounds the graph tells."""
+    """Return whether a node is a Scan, or a Loop with a known maximum number of iterations."""
     return not node.domain and (
         node.op_type == "Scan" or (node.op_type == "Loop" and constant(node.inputs[0]) is not None)
     )
@@ -100,14 +100,14 @@ def _is_small(body: ir.Graph, count: int) -> bool:
 
 
 def _origin(value: ir.Value) -> ir.Value:
-    """What an Identity, or a row of them, gives on."""
+    """Return the value at the start of a chain of Identity nodes."""
     while (maker := value.producer()) is not None and maker.op_type == "Identity" and maker.inputs[0] is not None:
         value = maker.inputs[0]
     return value
 
 
 class _Writer:
-    """Puts copies of a body in front of the node that has it."""
+    """Inserts copies of a loop's body before the loop."""
 
     def __init__(self, model: ir.Model, node: ir.Node, body: ir.Graph) -> None:
         self.model, self.node, self.body = model, node, body
@@ -124,7 +124,7 @@ class _Writer:
         return register_initializer(self.model.graph, self.names.unique(f"{self.node.name}_const"), ir.tensor(content))
 
     def round(self, number: int, given: Sequence[ir.Value | None]) -> list[ir.Value]:
-        """The body's outputs for its inputs."""
+        """Insert one copy of the body with inputs `given`; return its outputs."""
         now: dict[ir.Value, ir.Value | None] = {**self.fixed, **dict(zip(self.body.inputs, given, strict=True))}
         for inner in self.body:
             inputs = [None if v is None else now.get(v, v) for v in inner.inputs]
@@ -146,13 +146,13 @@ class _Writer:
         return self._add("Gather", [x, self.number(np.array(place, np.int64))], {"axis": axis})
 
     def stacked(self, parts: Sequence[ir.Value], axis: int) -> ir.Value:
-        """The parts along a new axis."""
+        """Return the parts stacked along a new axis."""
         place = self.number(np.array([axis], np.int64))
         rows = [self._add("Unsqueeze", [p, place], {}) for p in parts]
         return rows[0] if len(rows) == 1 else self._add("Concat", rows, {"axis": axis})
 
     def finish(self, results: Sequence[ir.Value | None]) -> None:
-        """Give the results the names of the node's outputs, and take the node away."""
+        """Give the results the names of the node's outputs, and remove the node."""
         for old, result in zip(self.node.outputs, results, strict=True):
             tie = self._add("Identity", [result], {})
             name, tie.type, tie.shape = old.name, old.type, old.shape

@@ -1,4 +1,4 @@
-"""Writes out the nodes that a backend does not take: by the lowerings of `table.py`, else by ONNX's function bodies."""
+"""Writes out the nodes that a backend declines: by the lowerings of `table.py`, else by ONNX's function bodies."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from convert.rules.onnx_schemas import operator_of
 
 Takes = Callable[[ir.Node], bool]
 
-# ONNX's functions call each other at most three deep; more would be a defect.
+# ONNX's functions are nested at most three deep; more would be a defect.
 _DEPTH = 8
 
 
 def write_out(model: ir.Model, takes: Takes) -> bool:
     """Replace every node that `takes` declines and that can be written out; return whether anything changed.
 
-    A lowering of the project comes first, where it accepts the node and leads only to operators that the backend takes
-    or that are written out in their turn. Else ONNX's function body is used: some of these lose digits. A node that
-    neither accepts stays, with the lowering's reason (`convert.rules.node_rules.why_refused`).
+    A lowering is preferred if it accepts the node, and if the backend accepts the operators in it or they can be
+    written out in turn. Otherwise ONNX's function body is used, which for some operators loses digits. A node without
+    either stays, with the lowering's reason (`convert.rules.node_rules.note_refusal`).
     """
     modified = _lower_all(model, takes)
     for _ in range(_DEPTH):
@@ -41,7 +41,7 @@ def write_out(model: ir.Model, takes: Takes) -> bool:
         if not found:
             break
         common.InlinePass()(model)
-        # What a function computes inside has no dtypes and shapes yet; those of functions within depend on them.
+        # The nodes inside a function have no dtypes and shapes yet, and nested functions depend on them.
         infer_facts(model)
         _lower_all(model, takes)
         modified = True
@@ -49,14 +49,14 @@ def write_out(model: ir.Model, takes: Takes) -> bool:
 
 
 def operators_written_out() -> list[str]:
-    """Operators that are written out where a backend has no rule: by a lowering, or by a function body of ONNX."""
+    """Return the operators that are written out if a backend has no rule: by a lowering or an ONNX function body."""
     schemas = {(s.domain, s.name) for s in onnx.defs.get_all_schemas()}
     named = (f"{domain}::{name}" if domain else name for domain, name in schemas)
     return sorted({*LOWERINGS, *filter(has_function, named)})
 
 
 def _lower_all(model: ir.Model, takes: Takes) -> bool:
-    """Replace nodes by their lowerings, and what these lead to in its turn; return whether any was replaced."""
+    """Replace nodes by their lowerings, repeatedly; return whether any was replaced."""
     waiting = deque((node, 0) for node in model.graph.all_nodes() if operator_of(node) in LOWERINGS)
     replacement, inferred = Replacement(model, {}), True
     while waiting:
@@ -67,7 +67,7 @@ def _lower_all(model: ir.Model, takes: Takes) -> bool:
         if not replacement.names:
             replacement.names = names_in_use(model)
         if any(v is not None and (v.dtype is None or v.shape is None) for v in node.inputs) and not inferred:
-            infer_facts(model)  # of what an operator before it, of which ONNX infers nothing, has become
+            infer_facts(model)  # for the result of a lowered operator that ONNX's inference does not know
             inferred = True
         made = _lowered(replacement, node, lowering, takes)
         if made is None:
@@ -88,7 +88,7 @@ def _lowered(replacement: Replacement, node: ir.Node, lowering: Lowering, takes:
         note_refusal(node, error.problems[0].why if error.problems else str(error))
         return None
     except (ValueError, LookupError) as error:
-        if operator_of(node) not in LEARNERS:  # a fact is lacking, such as a rank
+        if operator_of(node) not in LEARNERS:  # a fact that is unknown, such as a rank
             note_refusal(node, str(error))
             return None
         text = f"{location_of(node)}: its attributes do not fit each other or its input ({error})"

@@ -1,4 +1,4 @@
-"""Graph passes: plain functions `model -> modified`; the lists that order them are literals."""
+"""Graph passes: plain functions `model -> modified`, run in the order of literal lists."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Pass = Callable[[ir.Model], bool]
 
 
 def run_passes(model: ir.Model, passes: Sequence[Pass], dump: Path | None = None) -> bool:
-    """Run `passes` in order, once each; whether any of them modified the model.
+    """Run `passes` once each, in order; return whether any of them modified the model.
 
-    dump: the folder of `--dump-passes` (`Options.dump_passes`), which gets the graph after each pass.
+    `dump` is the folder of `--dump-passes` (`Options.dump_passes`), which gets the graph after each pass.
 
     >>> import onnx_ir as ir
     >>> from convert.graph import Graph

@@ -1,4 +1,4 @@
-"""Fold BatchNormalization of inference into the convolution or dense layer before it."""
+"""Folds inference-mode BatchNormalization into the preceding convolution or dense layer."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from convert.graph import register_initializer
 from convert.graph.tensors import dims_of, lazy_tensor
 from convert.graph.values import is_used
 
-# Which axis of the weight holds the output channels; of a Gemm transB tells.
+# The axis of the weight that holds the output channels (of a Gemm: axis 0 if transB is set).
 _CHANNEL_AXIS = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1, "MatMul": 1}
 
 
 def fold_batch_norms(model: ir.Model) -> bool:
-    """Conv/ConvTranspose/Gemm/MatMul followed only by a constant BatchNormalization become one operator.
+    """Merge each Conv, ConvTranspose, Gemm or MatMul with the constant BatchNormalization that is its only consumer.
 
     With s = scale / sqrt(var + epsilon): W' = s·W along the output channels and b' = s·(b − mean) + bias (ONNX
-    BatchNormalization-15). s and b' are computed in float64; the product with W is taken lazily, when W' is written.
-    Whether anything changed.
+    BatchNormalization-15). s and b' are computed in float64; W' is computed lazily, when it is written. Returns whether
+    anything changed.
     """
     modified = False
     for node in list(model.graph):
@@ -48,7 +48,7 @@ def _fold(graph: ir.Graph, norm: ir.Node) -> bool:
     epsilon = norm.attributes["epsilon"].as_float() if "epsilon" in norm.attributes else 1e-5
     factor = scale / np.sqrt(variance + epsilon)
     old_bias = _float64_array(bias) if bias is not None else np.zeros_like(factor)
-    if old_bias.size not in (1, factor.size) or any(n != 1 for n in old_bias.shape[:-1]):  # Gemm takes a column too
+    if old_bias.size not in (1, factor.size) or any(n != 1 for n in old_bias.shape[:-1]):  # Gemm also accepts a column
         return False
     new_bias = (old_bias.reshape(-1) - mean) * factor + shift
     dtype = weight.const_value.numpy().dtype
@@ -67,11 +67,11 @@ def _fold(graph: ir.Graph, norm: ir.Node) -> bool:
 
 
 def _one_output_channel_axis(producer: ir.Node, weight: ir.Value) -> bool:
-    # ConvTranspose keeps output channels per group on axis 1; Gemm is folded where it is x·W + b or x·Wᵀ + b.
+    # ConvTranspose keeps output channels per group on axis 1; Gemm is folded only as x·W + b or x·Wᵀ + b.
     if producer.op_type == "ConvTranspose":
         group = producer.attributes.get("group")
         return group is None or group.as_int() == 1
-    if producer.op_type == "MatMul":  # only a product of two matrices is a Gemm
+    if producer.op_type == "MatMul":  # only a product of two matrices can be a Gemm
         return all(v is not None and v.shape is not None and len(v.shape) == 2 for v in producer.inputs)
     if producer.op_type == "Gemm":
         wanted = {"transA": 0, "alpha": 1.0, "beta": 1.0}

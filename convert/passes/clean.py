@@ -1,4 +1,4 @@
-"""The clean-up that every graph gets between frontend and backend: folded constants, no dead or repeated nodes."""
+"""The clean-up of every graph between frontend and backend: folds constants, removes dead and duplicate nodes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,26 @@ from convert.passes.stack_sequences import stack_sequences
 
 
 def clean(model: ir.Model) -> bool:
-    """Lift Constant nodes, fold constants, drop identities, repeated and unused nodes; whether anything changed."""
+    """Lift Constant nodes, fold constants, drop identities, duplicate and unused nodes.
+
+    Returns whether anything changed.
+    """
     return run_passes(model, CLEAN)
 
 
 def lift_constants(model: ir.Model) -> bool:
-    """Constant nodes become initializers, whatever their size."""
+    """Turn Constant nodes of any size into initializers."""
     return common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model).modified
 
 
 def drop_identities(model: ir.Model) -> bool:
-    """Remove Identity nodes that do not tie a graph input to a graph output, Dropout nodes of inference, and Slices
-    that take all there is: PyTorch's exporter writes one for each `:`, and inference loses the name of its dim."""
+    """Remove Identity nodes, inference-mode Dropouts, and Slices that take everything.
+
+    Returns whether any was removed.
+
+    An Identity between a graph input and a graph output stays. PyTorch's exporter writes a Slice for each `:`, and
+    inference loses the name of its dim.
+    """
     modified = False
     for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
         training = node.inputs[2] if node.op_type == "Dropout" and len(node.inputs) > 2 else None
@@ -44,7 +52,7 @@ def drop_identities(model: ir.Model) -> bool:
 
 
 def _takes_all(node: ir.Node) -> bool:
-    """Whether a node is a Slice from the first element to the last of whatever length there is."""
+    """Return whether a node is a Slice that takes all elements for every length."""
     if node.op_type != "Slice":
         return False
     starts, ends = constant_integers(node.inputs[1]), constant_integers(node.inputs[2])
@@ -55,14 +63,14 @@ def _takes_all(node: ir.Node) -> bool:
 
 
 _ENDLESS = 2**31 - 1
-"""What exporters write for an end that is left out; no dim of a tensor in memory is longer."""
+"""The value that exporters write for an omitted end; no dim of a tensor in memory is longer."""
 
 
 def _drop_identity(node: ir.Node) -> bool:
-    """Let the users of an Identity read its input; keep it where it gives a graph output that has no other maker.
+    """Let the consumers of an Identity read its input; return whether the node was removed.
 
-    (onnx_ir's own pass merges two outputs of a graph into one and loses a name, and makes an outer value the output of
-    a subgraph.)
+    It stays if it computes a graph output that no other node can take over. onnx_ir's own pass is not used, because it
+    merges two outputs of a graph and so loses a name, and makes an outer value the output of a subgraph.
     """
     x, y = node.inputs[0], node.outputs[0]
     if x is None or node.graph is None:
@@ -83,14 +91,18 @@ def _drop_identity(node: ir.Node) -> bool:
 
 
 def share_repeated(model: ir.Model) -> bool:
-    """Equal nodes with equal inputs become one (random operators and control flow excepted)."""
+    """Merge equal nodes with equal inputs (CSE), except random operators and control flow.
+
+    Returns whether any were merged.
+    """
     told_apart = []
     for i, node in enumerate(model.graph.all_nodes()):
         if draws_numbers(node):
-            # onnx_ir's pass takes two Bernoulli, or two Dropout in training, for one: what they draw is not the same.
+            # onnx_ir's pass merges two Bernoulli, or two Dropout in training mode, although their random numbers
+            # differ.
             own = ir.AttrInt64(_OWN, i)
         elif not all(y.name for y in node.outputs):
-            # It takes two LSTM for one, of which each leaves an output out that the other gives.
+            # It also merges two LSTMs that omit different outputs.
             own = ir.AttrString(_OWN, "".join("y" if y.name else "-" for y in node.outputs))
         else:
             continue
@@ -103,7 +115,7 @@ def share_repeated(model: ir.Model) -> bool:
 
 
 _OWN = "convert.own"
-"""An attribute that is there during a pass only, and tells nodes apart."""
+"""An attribute that exists only during a pass, to keep equal nodes apart."""
 
 
 def drop_unused(model: ir.Model) -> bool:

@@ -1,8 +1,8 @@
-"""Branches that constants decide: sizes and conditions that folding tells are put in, as often as that tells more.
+"""Inlines branches with constant conditions; repeats folding and inference as long as that decides more.
 
-PyTorch's exporter writes `squeeze` and packed sequences as Ifs on the size of a dim; with the input's dims known, or
-an input fixed, most of them are decided. Whatever computes a size (pads, shapes of Reshapes) hides it from inference
-until it is folded, so folding, branches and inference take turns.
+PyTorch's exporter writes `squeeze` and packed sequences as Ifs on the size of a dim. If the dims of the input are
+known, or an input is fixed, most of them are decided. Computed sizes (pads, shapes of Reshapes) are hidden from
+inference until they are folded, so folding, inlining and inference alternate.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from convert.passes.clean import drop_identities, drop_unused, lift_constants
 from convert.passes.fold import fold_constants
 
 _ROUNDS = 32
-"""More than any chain of decisions that was met; what is left is decided when the model runs."""
+"""More rounds than any observed chain of decisions needed; the rest is decided at run time."""
 
 
 def decide_branches(model: ir.Model) -> bool:
-    """Replace each If of a constant condition by what its branch computes, and infer sizes anew; whether any was.
+    """Replace each If with a constant condition by the taken branch, and infer shapes again.
 
-    A model without an If, whose dims are all known or have names, is left alone. No weight is read but small ones.
+    Returns whether any was replaced.
+
+    A model without an If, and with only known or named dims, is left unchanged. Only small weights are read.
     """
     modified = False
     for _ in range(_ROUNDS):
@@ -44,7 +46,7 @@ def decide_branches(model: ir.Model) -> bool:
 
 
 def _is_open(model: ir.Model) -> bool:
-    """Whether something is undecided: an If, or a tensor with a dim of which nothing is known."""
+    """Return whether something is undecided: an If, or a tensor with an unknown dim."""
     nodes = list(model.graph.all_nodes())
     if any(node.op_type == "If" and not node.domain for node in nodes):
         return True
@@ -60,7 +62,7 @@ def _is_decided(node: ir.Node) -> bool:
 
 
 def _inline(model: ir.Model, node: ir.Node) -> bool:
-    """Put the nodes of the branch that is taken in the place of an If."""
+    """Replace an If by the nodes of the branch that is taken."""
     graph = node.graph
     condition = constant(node.inputs[0])
     assert graph is not None
@@ -93,16 +95,16 @@ def _inline(model: ir.Model, node: ir.Node) -> bool:
 
 
 def _names(model: ir.Model) -> Iterator[str]:
-    """The names of all values, of subgraphs too."""
+    """Yield the names of all values, including those of subgraphs."""
     for graph in model.graphs():
         outputs = (value for node in graph for value in node.outputs)
         yield from (v.name for v in (*graph.inputs, *graph.initializers.values(), *outputs) if v.name)
 
 
 def _free(name: str, taken: Counter[str]) -> str:
-    """`name` where it is the only one, else the first of `name_1`, … that no value of the model has; taken then.
+    """Return `name` if it is unique, else the first of `name_1`, … that no value has; mark the result as taken.
 
-    A name in a branch may be that of a value in another one.
+    A value in a branch may share its name with a value in another branch.
     """
     if taken[name] > 1:
         taken[name] -= 1

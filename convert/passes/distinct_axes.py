@@ -1,4 +1,4 @@
-"""A reduction along an axis that is named twice is one along that axis: onnxruntime runs it so, others refuse it."""
+"""Removes repeated axes of reductions: onnxruntime accepts an axis twice, other runtimes do not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from convert.graph.values import constant_integers, known_dims
 
 
 def name_axes_once(model: ir.Model) -> bool:
-    """Leave of the constant axes of a reduction those that are others; whether anything changed."""
+    """Remove repeated entries from the constant axes of reductions; return whether anything changed."""
     modified = False
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         reduction = node.op_type.startswith("Reduce") and not node.domain and len(node.inputs) == 2

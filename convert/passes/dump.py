@@ -1,4 +1,4 @@
-"""The graph as it is after each pass, in files that people open to see where a layout or a fold went wrong."""
+"""Writes the graph after each pass to files, to find the pass that broke a layout or a fold."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import onnx_ir as ir
 from convert.errors import UsageError
 
 _INLINE = 1024
-"""Bytes of a weight up to which it is in the file of the graph."""
+"""Weights of at most this many bytes are stored inside the graph's file."""
 
 
 def make_dump_folder(folder: Path) -> Path:
-    """`folder`, made where it does not exist. Raises `UsageError` if it is no folder, or not empty."""
+    """Return `folder`, created if it does not exist. Raises `UsageError` if it is not a folder, or not empty."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
@@ -27,10 +27,11 @@ def make_dump_folder(folder: Path) -> Path:
 
 
 def dump_model(model: ir.Model, name: str, folder: Path) -> None:
-    """Write `model` to `folder` as `NN-name.onnx`, numbered as they come; the model stays as it is.
+    """Write `model` to `folder` as `NN-name.onnx`, numbered consecutively; the model is not modified.
 
-    Weights are external data in `weights/`, in files named by their content: a weight that no pass touches is there
-    once. Operators of domains such as `convert.channels_last` have no schema; `onnx.load` reads them.
+    Weights are external data in `weights/`, in files named by a hash of their content, so that an unchanged weight is
+    stored once. Operators of domains such as `convert.channels_last` have no schema; `onnx.load` reads them
+    nevertheless.
     """
     copy = model.clone()
     for graph in copy.graphs():

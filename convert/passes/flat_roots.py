@@ -1,4 +1,4 @@
-"""Gives the root of a variance a gradient of zero where the variance is zero, as PyTorch's `std` has it."""
+"""Gives the square root of a variance a zero gradient where the variance is zero, as PyTorch's `std` does."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _SPREADS = ("std", "std_mean")
 
 
 def flatten_roots(model: ir.Model) -> bool:
-    """√v of a standard deviation becomes 0 where v is 0, and √v elsewhere; whether there was one.
+    """Rewrite √v of a standard deviation as `where(v == 0, 0, √v)`; return whether there was one.
 
-    What it computes is the same. Its gradient at zero is 1 / 0 times a distance from the mean of 0 otherwise, which is
-    NaN in every row of equal numbers. For targets that are trained.
+    The result is the same. With plain √v, the gradient of a row of equal numbers is NaN: it is infinity, the slope of
+    √v at zero, times the distance from the mean, which is zero. Used for targets that can be trained.
     """
     found = [node for node in model.graph.all_nodes() if node.op_type == "Sqrt" and not node.domain]
     roots = [node for node in found if node.metadata_props.get(OPERATOR_KEY, "").split(".")[0] in _SPREADS]

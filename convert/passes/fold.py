@@ -1,4 +1,4 @@
-"""Constant folding: weights are moved lazily, without copies, and small arithmetic on constants is evaluated."""
+"""Constant folding: moves weights lazily, without copies, and evaluates small arithmetic on constants."""
 
 from __future__ import annotations
 
@@ -15,34 +15,36 @@ from convert.graph.trainable import add_non_trainable
 from convert.graph.values import constant, constant_integers, draws_numbers, is_used, known_dims
 from convert.semantics.slices import slice_of
 
-# Beyond this many bytes a computed constant costs more in the artefact than the node that makes it.
+# A computed constant with more bytes than this costs more in the artefact than the node that computes it.
 _LARGEST = 1 << 16
 
 _LONGEST = 1 << 24
-"""Steps that evaluating one node may take: small arrays may be worked on for hours."""
+"""Upper bound of the steps to evaluate one node: even small arrays may need hours."""
 
 _WINDOWS = ("kernel_shape", "pads", "strides", "dilations", "output_padding", "output_shape", "sampling_ratio", "size")
-"""Attributes that say how much work there is, whatever goes in and comes out."""
+"""Attributes that determine the amount of work independently of the input and output sizes."""
 
 _KEPT = frozenset({"DequantizeLinear", "ImageDecoder"})
 
 
 def fold_constants(model: ir.Model, sizes_only: bool = False) -> bool:
-    """Replace nodes whose inputs are all constants by initializers; whether any was.
+    """Replace nodes whose inputs are all constant by initializers; return whether there were any.
 
-    `sizes_only` leaves floats to whoever runs the model, but for those that integers, conditions and sizes are computed
-    from: what is evaluated here is rounded, and no run in float64 has its digits back.
+    With `sizes_only`, floats are evaluated only if integers, conditions or sizes depend on them, and what else reads
+    them still has them computed. What is evaluated here is rounded, and a float64 run cannot recover its digits.
 
-    Transpose, Reshape, Squeeze, Unsqueeze and Flatten of a weight of any size become lazy views, and so do Slices and
-    Concats of those that nothing reads whole (gates of an LSTM in another order). Other operators are
-    evaluated by our own executor while inputs and outputs are small. Shape and Size of a value with a
-    static shape are constants, too. Nodes with subgraphs, random and unknown operators stay, and so does
-    DequantizeLinear: runtimes look for it, and a quantized weight is small as integers only. Texts and pictures stay,
-    as nothing tells what becomes of them.
+    - Transpose, Reshape, Squeeze, Unsqueeze and Flatten of a weight of any size become lazy views. So do Slices and
+      Concats of weights that no other node reads whole (LSTM gates in another order).
+    - Shape and Size of a value with a static shape become constants.
+    - Other operators are evaluated by the reference executor if inputs and outputs are small.
+    - Nodes with subgraphs, random operators and unknown operators stay. DequantizeLinear stays, because runtimes look
+      for it, and a quantized weight is small only as integers. Operators on strings and images stay, because the sizes
+      of their results are unpredictable.
     """
     evaluate = Evaluator(model.graph.opset_imports.get("", 0))
     modified = False
     chosen = _nodes_of_sizes(model) if sizes_only else None
+    meanwhile: set[ir.Value | None] = set()
     for graph in (model.graph, *model.graph.subgraphs()):
         for node in list(graph):
             if chosen is not None and node not in chosen:
@@ -50,19 +52,37 @@ def fold_constants(model: ir.Model, sizes_only: bool = False) -> bool:
             tensors = _fold(node, evaluate)
             if tensors is None:
                 continue
+            of_rounded = any(v in meanwhile for v in node.inputs)
+            rounded = chosen is not None and _makes_floats(node) and (of_rounded or node.op_type not in _VIEWS)
             for output, tensor in zip(node.outputs, tensors, strict=True):
+                if rounded and not any(user.op_type in _SIZED_BY_FLOATS for user, _ in output.uses()):
+                    output.const_value = tensor
+                    meanwhile.add(output)
+                    continue
                 add_non_trainable(model, _replace(model.graph, output, tensor), node.inputs)
             if not any(is_used(o) for o in node.outputs):
                 graph.remove(node, safe=True)
-            modified = True
+            modified = modified or not rounded
+    for output in filter(None, meanwhile):
+        output.const_value = None
     return modified
+
+
+def _makes_floats(node: ir.Node) -> bool:
+    return all(o.dtype is not None and o.dtype.is_floating_point() for o in node.outputs)
 
 
 _SIZED_BY_FLOATS = frozenset({"Resize", "Upsample", "Range"})
 
 
 def _nodes_of_sizes(model: ir.Model) -> set[ir.Node]:
-    """The nodes that give something else than floats, or floats that lead to it by constants alone, or to a size."""
+    """Return the nodes to fold if only sizes matter.
+
+    These are the nodes whose results are not floating-point. A node with floating results is included if another node
+    computes a size, or a result that is not floating-point, from them and constants alone.
+
+    Views of weights are included, because they round nothing; nodes that compute such a weight are not.
+    """
     nodes = list(model.graph.all_nodes())
     computed: set[ir.Value] = set()
     for node in nodes:
@@ -71,11 +91,10 @@ def _nodes_of_sizes(model: ir.Model) -> set[ir.Node]:
             computed.update(node.outputs)
     found: set[ir.Node] = set()
     for node in reversed(nodes):
-        floats = all(o.dtype is not None and o.dtype.is_floating_point() for o in node.outputs)
         users = {user for output in node.outputs for user, _ in output.uses()}
-        if node.op_type in _VIEWS or not floats or any(_is_of_size(user, found, computed) for user in users):
+        if not _makes_floats(node) or any(_is_of_size(user, found, computed) for user in users):
             found.add(node)
-    return found
+    return found | {node for node in nodes if node.op_type in _VIEWS}
 
 
 def _is_of_size(user: ir.Node, found: set[ir.Node], computed: set[ir.Value]) -> bool:
@@ -128,7 +147,7 @@ def _shape_of(node: ir.Node) -> list[ir.TensorProtocol] | None:
 
 
 def _picked_dims(node: ir.Node) -> list[ir.TensorProtocol] | None:
-    """What a Gather or a Slice takes of a Shape whose other dims may be open: constants, if those that it takes are."""
+    """Return the dims that a Gather or Slice picks from a Shape as a constant, if they are known; else None."""
     source, *places = node.inputs
     shape_node = None if source is None else source.producer()
     if shape_node is None or shape_node.op_type != "Shape" or shape_node.domain or shape_node.inputs[0] is None:
@@ -153,7 +172,7 @@ def _picked_dims(node: ir.Node) -> list[ir.TensorProtocol] | None:
 
 
 def _whole(dims: Sequence[int | str | None], shape: Sequence[int] | None = None) -> list[ir.TensorProtocol] | None:
-    """Dims as a vector, or in the shape of the indices that pick them; None where one is open."""
+    """Return dims as a vector, or in the shape of the indices that selected them; None if a dim is unknown."""
     if not all(isinstance(d, int) for d in dims):
         return None
     found = np.array(dims, np.int64)
@@ -178,7 +197,10 @@ def _reshape(node: ir.Node, tensor: ir.TensorProtocol) -> ir.TensorProtocol | No
 
 
 def _sliced(node: ir.Node) -> ir.TensorProtocol | None:
-    """A part of a weight of which nothing reads more than parts, which together are no larger than the weight."""
+    """Return a Slice of a weight as a lazy tensor.
+
+    Returns None unless only Slices read the weight, and together are not larger than it.
+    """
     x, *places = node.inputs
     starts, ends, axes, steps = ([None if v is None else constant_integers(v) for v in places] + [None, None])[:4]
     content = _content_for(x, "Slice")
@@ -196,7 +218,7 @@ def _sliced(node: ir.Node) -> ir.TensorProtocol | None:
 
 
 def _joined(node: ir.Node) -> ir.TensorProtocol | None:
-    """Parts of weights end to end, where nothing else reads them."""
+    """Return the Concat of weights as a lazy tensor, if no other node reads them."""
     contents = [_content_for(v, "Concat") for v in node.inputs if v is not None and len(v.uses()) == 1]
     known = [t for t in contents if t is not None]
     if len(known) < len(node.inputs):
@@ -207,7 +229,7 @@ def _joined(node: ir.Node) -> ir.TensorProtocol | None:
 
 
 def _content_for(value: ir.Value | None, reader: str) -> ir.TensorProtocol | None:
-    """The numbers of a constant that operators of one kind alone read; else None."""
+    """Return the content of a constant that only operators of type `reader` read; else None."""
     if value is None or value.dtype in (None, ir.DataType.STRING) or value.is_graph_output():
         return None
     alone = all(user.op_type == reader and not user.domain for user, _ in value.uses())
@@ -232,11 +254,11 @@ _VIEWS: dict[str, Callable[[ir.Node, ir.TensorProtocol], ir.TensorProtocol | Non
 
 
 class Evaluator:
-    """The executor of the float64 run for one node at a time, imported when the first node needs it.
+    """Evaluates one node by the executor of the float64 run, which is imported on first use.
 
-    Its kernels stand for those of ONNX's own implementation that are wrong: ConvTranspose of groups with a bias is.
-    What numpy computes otherwise on another processor is computed in long double (`convert.long_double`), so that a
-    model has the same bytes everywhere.
+    Its kernels replace those of ONNX's own implementation that are wrong, such as ConvTranspose with groups and a bias.
+    Functions that numpy computes differently on other processors are computed in long double (`convert.long_double`),
+    so that a model has the same bytes everywhere.
     """
 
     def __init__(self, opset: int) -> None:
@@ -252,7 +274,8 @@ class Evaluator:
             return None
         proto = ir.serde.serialize_node(node)
         feeds = {str(v.name): v.const_value.numpy() for v in node.inputs if v is not None and v.const_value is not None}
-        if any(array.dtype.kind in "SUO" for array in feeds.values()):  # a text has any length, a pattern any patience
+        # a string may have any length, and a pattern may run for hours
+        if any(array.dtype.kind in "SUO" for array in feeds.values()):
             return None
         if _steps(node, feeds) > _LONGEST:
             return None
@@ -262,21 +285,23 @@ class Evaluator:
             return None
         try:
             results = evaluate_for_file(node, self.opset)
-        except Exception:  # what the executor cannot evaluate is left for the runtime to evaluate
+        except Exception:  # leave what the executor cannot evaluate to the runtime
             return None
         if any(not isinstance(r, np.ndarray | np.generic) or np.asarray(r).nbytes > _LARGEST for r in results):
             return None
         arrays = [np.asarray(r) for r in results]
         if any(array.dtype == np.longdouble for array in arrays):
-            return None  # the dtype that the graph declares is not known
+            return None  # the dtype that the graph declares is unknown
         tensors = [ir.tensor(array) for array in arrays]
         agree = all(o.dtype == t.dtype for o, t in zip(node.outputs, tensors, strict=True))
         return tensors if agree else None
 
     def _is_small(self, node: onnx.NodeProto, feeds: Mapping[str, np.ndarray]) -> bool:
-        """Whether the results will be small, by ONNX's inference on the constants: Range and Tile make any amount.
+        """Return whether the results are small, by ONNX's inference on the constants.
 
-        A dim that inference leaves open is one that content decides (NonZero, Unique), and no longer than an input.
+        Range and Tile can produce any size.
+
+        A dim that inference leaves open depends on content (NonZero, Unique), and is not longer than an input.
         """
         tensors = {name: onnx.numpy_helper.from_array(array, name) for name, array in feeds.items()}
         types = {n: onnx.helper.make_tensor_type_proto(t.data_type, list(t.dims)) for n, t in tensors.items()}
@@ -290,13 +315,13 @@ class Evaluator:
 
 
 def _steps(node: ir.Node, feeds: Mapping[str, np.ndarray]) -> int:
-    """How many steps a node may take beside those that are in proportion to what goes in and comes out."""
-    if node.op_type == "Einsum":  # a sum over all labels, of which no two need be one
+    """Return how many steps a node may need beyond those proportional to its inputs and outputs."""
+    if node.op_type == "Einsum":  # a sum over all labels, which may all differ
         return math.prod(array.size for array in feeds.values())
     listed = [a for name, a in node.attributes.items() if name in _WINDOWS]
     numbers = [a.as_ints() if a.type == ir.AttributeType.INTS else [a.as_int()] for a in listed if a.type in _INTEGERS]
     most = max((math.prod(max(1, abs(n)) for n in given) for given in numbers), default=1)
-    return most**2 if node.op_type == "RoiAlign" else most  # which takes as many samples along both axes
+    return most**2 if node.op_type == "RoiAlign" else most  # RoiAlign takes this many samples along both axes
 
 
 _INTEGERS = (ir.AttributeType.INT, ir.AttributeType.INTS)

@@ -1,4 +1,7 @@
-"""Products that are in float64 only as a runtime's kernel is, in float32: for formats whose product has that alone."""
+"""Narrows float64 products to float32, for formats without float64 products.
+
+Only products that a reader marked are narrowed: they are float64 because the kernel of a runtime computes so.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from convert.graph.metadata import WIDER_KEY
 
 
 def narrow_products(model: ir.Model) -> bool:
-    """Rewrite each Gemm by constants that is marked so, between a Cast from float32 and Casts to it; whether any was.
+    """Rewrite each marked Gemm by constants between Casts from and to float32; return whether there was any.
 
-    What a source itself has in float64 stays.
+    A product that is float64 in the source itself stays.
     """
     modified = False
     for node in list(model.graph.all_nodes()):
@@ -40,7 +43,7 @@ def _narrow(model: ir.Model, node: ir.Node) -> bool:
     del node.metadata_props[WIDER_KEY]
     for user in users:
         if user.outputs[0].is_graph_output():
-            continue  # the Cast is of one dtype to the same
+            continue  # this Cast now has equal input and output dtypes
         user.outputs[0].replace_all_uses_with(result)
         assert user.graph is not None
         user.graph.remove(user, safe=True)

@@ -1,7 +1,7 @@
-"""Says of a Resize along which axes it is one, where its sizes are put together from what its input has.
+"""Finds the axes that a Resize really resizes, if its sizes are computed from its input's shape.
 
-`interpolate(x, size=…)` and Keras's layers write the batch and the channels into the sizes, as dims of x that only a
-run knows: an axis of unknown length is resampled like any other, though it stays as long as it is.
+`interpolate(x, size=…)` and Keras's layers write batch and channels into the sizes, as dims of x that are known at run
+time only. An axis of unknown length is resampled like any other, even if its length does not change.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from convert.graph.model_names import ModelNames
 from convert.graph.values import constant, constant_integers, known_dims
 
 Entry: TypeAlias = "int | tuple[ir.Value, int]"
-"""An element of a vector of sizes: a number, or a dim of a tensor; of another vector the element at that place."""
+"""An element of a vector of sizes: a number, or (value, i) for dim i of a tensor or element i of another vector."""
 
 
 def name_resized_axes(model: ir.Model) -> bool:
-    """Take what stays as it is out of the sizes of every Resize; whether there was something."""
+    """Remove unchanged axes from the sizes of every Resize; return whether there were any."""
     modified = False
     for node in list(model.graph.all_nodes()):
         if node.op_type == "Resize" and not node.domain and len(node.inputs) > 3:
@@ -57,7 +57,7 @@ def _name_axes(model: ir.Model, node: ir.Node) -> bool:
 
 
 def _entries(value: ir.Value) -> list[Entry] | None:
-    """The elements of a vector of integers, or of one number; None where their count is not known."""
+    """Return the elements of a vector of integers, or of a scalar; None if their count is unknown."""
     if constant(value) is not None:
         return list(constant_integers(value) or [])
     node = value.producer()

@@ -1,4 +1,4 @@
-"""Checks of sizes (`convert.graph.size_checks`) in another form, or gone, for targets that have no computed Split."""
+"""Rewrites or drops size checks (`convert.graph.size_checks`), for targets without a computed Split."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import onnx_ir as ir
 from convert.graph import Graph
 from convert.graph.metadata import SIZE_CHECK_KEY
 from convert.graph.values import dims, nodes_of
-from convert.report import Report
+from convert.outcome.report import Report
 
 _NO_SIZE = -7
 
 
 def size_checks(model: ir.Model) -> list[ir.Node]:
-    """The nodes of a model, behind Ifs too, that fail for sizes outside of its contract."""
+    """Return the nodes, including those in Ifs, that fail for sizes that the model does not support."""
     return [node for node in nodes_of(model.graph) if SIZE_CHECK_KEY in node.metadata_props and node.op_type == "Split"]
 
 
 def write_size_checks_as_reshapes(model: ir.Model, *, by_dims: bool = False) -> bool:
-    """Replace checks by a Reshape to the same shape, which is none for sizes outside; whether there were any.
+    """Replace size checks by Reshapes that fail for unsupported sizes; return whether there were any.
 
-    by_dims: put the shape together, so that a reader sees the dims that are known; TensorFlow Lite needs them. (Where
-    one of them is computed, onnxruntime takes that for −1.) Needs Reshape of opset 14.
+    With `by_dims`, the shape is a Concat of dims, so that TensorFlow Lite sees the known ones. In onnxruntime, a
+    computed dim in such a Concat counts as −1. Requires Reshape of opset 14.
     """
     found = size_checks(model)
     for node in found:
@@ -41,14 +41,14 @@ def write_size_checks_as_reshapes(model: ir.Model, *, by_dims: bool = False) -> 
             made = g.Reshape(x, g.Concat(*pieces, axis=0), allowzero=1)
         else:
             made = g.Reshape(x, g.Where(g.Less(first, [0]), [_NO_SIZE] * len(shape), g.Shape(x)))
-        # The length is left open, so that no rule takes it for the one that x has.
+        # The length stays unknown, so that no rule takes the length of x instead.
         g.facts(made, x.dtype, [None if i == axis else d for i, d in enumerate(shape)])
         _replace(model, node, made, g)
     return bool(found)
 
 
 def drop_size_checks(model: ir.Model) -> bool:
-    """Take the checks away, for a target that cannot refuse a size; whether there were any."""
+    """Remove the size checks, for a target that cannot reject a size; return whether there were any."""
     found = size_checks(model)
     for node in found:
         x = node.inputs[0]
@@ -58,12 +58,12 @@ def drop_size_checks(model: ir.Model) -> bool:
 
 
 def checked_conditions(model: ir.Model) -> list[str]:
-    """What the checks of a model ask, each once: `batch >= 4`, `height % 8 == 0`."""
+    """Return the conditions of a model's size checks, each once: `batch >= 4`, `height % 8 == 0`."""
     return list(dict.fromkeys(node.metadata_props[SIZE_CHECK_KEY] for node in size_checks(model)))
 
 
 def note_lost_checks(lost: Sequence[str], target: str, report: Report) -> None:
-    """Tell the user of sizes that the target takes although the model is not made for them."""
+    """Add a note about sizes that the target accepts although the model does not support them."""
     if lost:
         report.note(
             f"{target} cannot refuse sizes: give it only such as meet {' and '.join(lost)}", code="unchecked-sizes"

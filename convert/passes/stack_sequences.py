@@ -1,6 +1,7 @@
-"""Makes a sequence that a Loop adds one item to in each round, and that is stacked afterwards, a result of its rounds.
+"""Replaces a sequence that a Loop appends to, and that is stacked afterwards, by a scan output of the Loop.
 
-A sequence holds copies, which grow with the square of the rounds in runtimes that have any; most targets have none.
+Sequences copy their items, so their cost grows with the square of the iterations in runtimes that have them; most
+targets have none.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from convert.graph.shape_inference import infer_facts
 
 
 def stack_sequences(model: ir.Model) -> bool:
-    """`Loop(… SequenceInsert(items, x))` followed by ConcatFromSequence becomes a Loop that collects x.
+    """Turn `Loop(… SequenceInsert(items, x))` with ConcatFromSequence into a Loop that collects x.
 
-    Only where items are known to have one shape: they are stacked, which asks for it, or their sizes are numbers.
-    Whether there was one.
+    This applies only if all items are known to have one shape, because they are stacked or have static sizes. Returns
+    whether there was one.
     """
     found = [node for node in model.graph.all_nodes() if node.op_type == "Loop" and not node.domain]
     modified = False
@@ -35,7 +36,7 @@ def stack_sequences(model: ir.Model) -> bool:
 
 @dataclass(frozen=True)
 class _Grown:
-    """A sequence that a Loop carries: its place among what is carried, how it starts, and what is added to it."""
+    """A sequence that a Loop carries: its index among the carried values, its initial items, and what is appended."""
 
     place: int
     start: tuple[ir.Value, ...]
@@ -66,7 +67,7 @@ def _grown_sequence(loop: ir.Node) -> _Grown | None:
 
 
 def _items(sequence: ir.Value | None) -> tuple[ir.Value, ...] | None:
-    """What a sequence is made of, if that can be seen."""
+    """Return the items of a sequence, if they are known."""
     maker = sequence.producer() if sequence is not None else None
     if maker is None or maker.op_type not in ("SequenceEmpty", "SequenceConstruct"):
         return None
@@ -87,7 +88,7 @@ def _is_of_one_shape(loop: ir.Node, item: ir.Value, start: Sequence[ir.Value], u
 
 
 def _collect(loop: ir.Node, grown: _Grown, names: ModelNames) -> ir.Node:
-    """The Loop that takes its place, with what reads the sequence reading a tensor."""
+    """Return the Loop that replaces `loop`; consumers of the sequence then read a tensor."""
     body, place = loop.attributes["body"].as_graph(), grown.place
     graph = loop.graph
     assert graph is not None
@@ -104,7 +105,7 @@ def _collect(loop: ir.Node, grown: _Grown, names: ModelNames) -> ir.Node:
     body.outputs.append(item)
     kept = [y for i, y in enumerate(loop.outputs) if i != place]
     inputs = [x for i, x in enumerate(loop.inputs) if i != 2 + place]
-    if inputs[1:] == [None]:  # what is absent at the end is left out, and a Loop has two inputs at the least
+    if inputs[1:] == [None]:  # trailing absent inputs are dropped, but a Loop needs at least two inputs
         inputs[1] = names.initializer("always", ir.tensor(np.array(True)))
     new = ir.Node("", "Loop", inputs, loop.attributes.values(), num_outputs=len(kept) + 1, name=loop.name)
     new.metadata_props.update(loop.metadata_props)
@@ -134,7 +135,9 @@ def _collect(loop: ir.Node, grown: _Grown, names: ModelNames) -> ir.Node:
 
 
 def _read(user: ir.Node, stack: ir.Value, shape: ir.Shape, names: ModelNames) -> ir.Value:
-    """What `user` gives of the sequence, of the tensor of its items, which have that shape."""
+    """Return what `user` reads from the sequence, computed from the stacked items, which have the shape `shape`
+    each.
+    """
     writer, rank = _Writer(user, names, before=True), len(shape)
     if user.op_type == "SequenceAt":
         return writer.node("Gather", stack, user.inputs[1], axis=0)
@@ -152,7 +155,7 @@ def _read(user: ir.Node, stack: ir.Value, shape: ir.Shape, names: ModelNames) ->
 
 
 class _Writer:
-    """Puts nodes behind another, or before it, in the order in which they are asked for."""
+    """Inserts nodes after another node, or before it, in call order."""
 
     def __init__(self, node: ir.Node, names: ModelNames, *, before: bool = False) -> None:
         assert node.graph is not None

@@ -1,4 +1,7 @@
-"""Gives everything floating in a graph a wider dtype: float64, to tell a wrong operator from rounding, or float32."""
+"""Widens all floating-point values of a graph, to float64 or float32.
+
+A graph in float64 separates wrong operators from rounding.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ from convert.graph.shape_inference import subgraphs
 from convert.graph.tensors import dims_of, lazy_tensor
 
 NARROW = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
-"""The dtypes that become float64. Float8 and narrower ones are quantization, not rounding, and stay."""
+"""The dtypes that become float64. Float8 and narrower dtypes stay: they are quantization, not rounding."""
 
 Dtypes = Mapping[ir.DataType, ir.DataType]
 TO_FLOAT64: Dtypes = {**dict.fromkeys(NARROW, ir.DataType.DOUBLE), ir.DataType.COMPLEX64: ir.DataType.COMPLEX128}
-"""The dtype that each becomes; all others stay."""
+"""Maps each dtype to the one that replaces it; all others stay."""
 
-# Attributes that name a dtype, whatever the operator. (QuantizeLinear's are in _KEPT: they say what to round to.)
+# Attributes that hold a dtype, for any operator. QuantizeLinear's are in _KEPT, because they define the rounding.
 _DTYPE_ATTRIBUTES = frozenset(
     {
         "to",
@@ -34,13 +37,12 @@ _KEPT = frozenset({("QuantizeLinear", "output_dtype"), ("QuantizeLinear", "preci
 
 
 def widen_model(model: ir.Model) -> ir.Model:
-    """The same computation in float64; `model` stays as it is.
+    """Return a copy of `model` that computes in float64.
 
-    Every tensor, value, dtype attribute and Cast from float32, float16 or bfloat16 becomes float64, complex64 becomes
-    complex128, in subgraphs too; weights are widened when they are asked for. Integers, booleans, strings and float8
-    stay, and so do attributes that are numbers: they are what the operator was given. QuantizeLinear still rounds to
-    its integers, from a float64 quotient; where the float32 quotient is at a tie the two may differ by one step, as
-    any two implementations may.
+    Every tensor, value, dtype attribute and Cast becomes float64 instead of float32, float16 or bfloat16, and
+    complex128 instead of complex64, also in subgraphs. Weights are widened when they are read. Integers, booleans,
+    strings, float8 and number attributes stay. QuantizeLinear still rounds to its integers, from a float64 quotient; at
+    a tie of the float32 quotient the results may differ by one step, as those of any two implementations may.
     """
     wide = model.clone()
     widen_graphs(wide.graphs())
@@ -48,9 +50,9 @@ def widen_model(model: ir.Model) -> ir.Model:
 
 
 def widen_graphs(graphs: Iterable[ir.Graph], dtypes: Dtypes = TO_FLOAT64) -> None:
-    """Widen what is in graphs, in place, each as `widen_model` says; subgraphs have to be among them.
+    """Widen the contents of graphs in place, as `widen_model` does. Pass subgraphs, too.
 
-    dtypes: which dtypes become which. Weights are widened when they are asked for.
+    `dtypes` maps each dtype to its replacement. Weights are widened when they are read.
     """
     for graph in graphs:
         for value in (*graph.inputs, *graph.initializers.values()):
@@ -62,7 +64,7 @@ def widen_graphs(graphs: Iterable[ir.Graph], dtypes: Dtypes = TO_FLOAT64) -> Non
 
 
 def widened_type(kind: ir.TypeProtocol | None, dtypes: Dtypes = TO_FLOAT64) -> ir.TypeProtocol | None:
-    """The type with its dtype widened, inside sequences and optionals too."""
+    """Return the type with its dtype widened, also inside sequences and optionals."""
     if isinstance(kind, ir.TensorType):
         return ir.TensorType(dtypes.get(kind.dtype, kind.dtype))
     if isinstance(kind, ir.SparseTensorType):
@@ -74,12 +76,15 @@ def widened_type(kind: ir.TypeProtocol | None, dtypes: Dtypes = TO_FLOAT64) -> i
 
 
 def widened_dtype(dtype: ir.DataType) -> ir.DataType:
-    """FLOAT, FLOAT16 and BFLOAT16 to DOUBLE, COMPLEX64 to COMPLEX128, others as they are."""
+    """Return DOUBLE for FLOAT, FLOAT16 and BFLOAT16, COMPLEX128 for COMPLEX64, and other dtypes unchanged."""
     return TO_FLOAT64.get(dtype, dtype)
 
 
 def widened_tensor(tensor: ir.TensorProtocol, dtypes: Dtypes = TO_FLOAT64) -> ir.TensorProtocol:
-    """The tensor in its wider dtype, converted when it is asked for and not kept; itself where nothing is to widen."""
+    """Return the tensor in its wider dtype, converted on each access.
+
+    If there is nothing to widen, it is the tensor itself.
+    """
     dtype = dtypes.get(tensor.dtype, tensor.dtype)
     if dtype == tensor.dtype:
         return tensor
@@ -115,7 +120,7 @@ def _widen_attributes(node: ir.Node, dtypes: Dtypes) -> None:
 
 
 def _widen_implied(node: ir.Node) -> None:
-    """Where leaving an attribute out means float32, say float64."""
+    """Write float64 explicitly where an omitted attribute means float32."""
     if node.domain != "":
         return
     if node.op_type == "Constant":

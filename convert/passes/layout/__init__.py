@@ -1,1 +1,1 @@
-"""The layout pass: where transposes go, by an exact minimum cut."""
+"""The layout pass: places transposes by an exact minimum cut."""

@@ -1,4 +1,4 @@
-"""Where the transposes go: gives every side of every node a layout, so that the fewest bytes are moved at run time."""
+"""Decides where transposes go: gives every side of every node a layout, to move the fewest bytes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from convert.passes.layout.table import AGNOSTIC
 
 __all__ = ["CHANNELS_LAST", "assign_layout"]
 
-# What an unknown dim counts for in the price of a transpose; it has no say in what is correct.
+# Assumed size of an unknown dim in the price of a transpose; it does not affect the result's correctness.
 UNKNOWN_DIM = 16
 
 _FLOATS = {ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.DOUBLE}
@@ -42,22 +42,23 @@ def assign_layout(
     sensitive: Literal["channels_last", "as is"],
     boundary: Literal["as is", "moved"] = "as is",
 ) -> bool:
-    """Choose the layout of every value of a model in place, and write transposes where it changes.
+    """Choose a layout for every value, and insert transposes where it changes; return whether `model` was modified.
 
-    With `sensitive="channels_last"`, for graphs in N C spatial… coordinates and a target with channels-last kernels,
-    layout-sensitive operators become nodes of domain `CHANNELS_LAST` (`layout_sensitive` says what that means; weights
-    keep ONNX coordinates) and other operators follow where that saves transposes. With `sensitive="as is"`, for graphs
-    whose sensitive operators stand between transposes from and to N spatial… C, those operators stay as they are and
-    the rest of the graph may be moved to their coordinates; a dense layer is then a convolution with a kernel of one
-    element, and a LayerNormalization over channels is written out (`layout_dense`).
+    `sensitive="channels_last"` is for graphs in N C spatial… order and a target with channels-last kernels.
+    Layout-sensitive operators become nodes of domain `CHANNELS_LAST` (`sensitive.py` defines them; weights keep ONNX's
+    order), and other operators follow where that saves transposes.
 
-    Graph inputs and outputs keep name, order, dtype and layout; with `boundary="moved"`, those of the outermost graph
-    that are floating and of rank 3 or more are moved instead, and so are their shapes. Shapes must be known where
-    values are to be moved: a value of unknown rank, and what is tied to it, stays as is.
+    `sensitive="as is"` is for graphs whose sensitive operators stand between transposes from and to N spatial… C. These
+    operators stay unchanged, and the rest of the graph may move to their layout. A dense layer then becomes a
+    convolution with a kernel of one element, and a LayerNormalization over channels is written out (`dense.py`).
 
-    The choice is the minimum, over all assignments of *as is* and *moved* to the sides of nodes, of the bytes moved by
-    transposes: one for each value and layout it is wanted in, none for constants, and none for an existing transpose
-    between a moved and an unmoved side. Returns whether the model was modified.
+    Graph inputs and outputs keep name, order, dtype and layout. With `boundary="moved"`, floating-point inputs and
+    outputs of rank 3 or more of the outermost graph are moved instead, and so are their shapes. Values can be moved
+    only if their rank is known: a value of unknown rank, and values tied to it, stay as is.
+
+    The choice minimizes the bytes that transposes move, over all assignments of *as is* and *moved* to the sides of
+    nodes. A value costs one transpose for each layout that it is needed in but not computed in. Constants cost nothing,
+    and neither does an existing transpose between a moved and an unmoved side.
     """
     if sensitive not in ("channels_last", "as is") or boundary not in ("as is", "moved"):
         raise ValueError(f"assign_layout knows no sensitive={sensitive!r}, boundary={boundary!r}")
@@ -79,7 +80,10 @@ def assign_layout(
 
 @dataclass
 class LayoutProblem:
-    """The labels to choose in one graph. A label's number is AS_IS, MOVED, or that of a variable (None: no say)."""
+    """The labels to choose in one graph.
+
+    A label's number is AS_IS, MOVED, or that of a variable; None means that the layout does not matter.
+    """
 
     forms: dict[ir.Node, LayoutForm] = field(default_factory=dict)
     inputs: dict[ir.Node, list[int | None]] = field(default_factory=dict)
@@ -91,7 +95,7 @@ class LayoutProblem:
 
 
 def build_problem(graph: ir.Graph, move: Move, table: Mapping[str, Rule], moved_boundary: bool) -> LayoutProblem:
-    """The variables and prices of one graph."""
+    """Return the variables and prices of one graph."""
     problem = LayoutProblem()
     for value in (*graph.inputs, *graph.outputs):
         floating = value.dtype in _FLOATS and not value.is_initializer() and constant(value) is None
@@ -123,7 +127,7 @@ def _add_node(problem: LayoutProblem, node: ir.Node, form: LayoutForm, move: Mov
 
 
 def _add_transpose(problem: LayoutProblem, node: ir.Node, perm: tuple[int, ...], move: Move) -> None:
-    """A Transpose has a label on either side; what it costs is the composition of its own permutation with both."""
+    """Add a Transpose, with one label on each side; its cost is its own permutation composed with both."""
     x, y = problem.count, problem.count + 1
     problem.count += 2
     problem.forms[node] = LayoutForm((Side.FREE,), (Side.FREE,))
@@ -134,7 +138,7 @@ def _add_transpose(problem: LayoutProblem, node: ir.Node, perm: tuple[int, ...],
         return
     cost = transpose_price(value, len(perm), move, UNKNOWN_DIM)
     near = any(is_sensitive(use.node) for use in node.outputs[0].uses()) or is_sensitive(value.producer())
-    if perm == moved == inverse_permutation(moved):  # rank 3: free whenever the labels differ
+    if perm == moved == inverse_permutation(moved):  # rank 3: free if exactly one side is moved
         problem.terms.append(Term(x, (y,), cost, existing=True, sensitive=near, opposed=True))
     elif perm in (moved, inverse_permutation(moved)):  # free from moved to as is, or from as is to moved
         before, after = (MOVED, AS_IS) if perm == moved else (AS_IS, MOVED)
@@ -146,7 +150,7 @@ def _add_transpose(problem: LayoutProblem, node: ir.Node, perm: tuple[int, ...],
 
 
 def _add_values(problem: LayoutProblem, graph: ir.Graph, move: Move) -> None:
-    """A price for every value that is wanted in another layout than it is made in."""
+    """Add a price for every value that is needed in a layout other than the one it is computed in."""
     source = {value: problem.boundary[value] for value in graph.inputs}
     targets: dict[ir.Value, list[int]] = defaultdict(list)
     near: set[ir.Value] = set()
@@ -182,7 +186,7 @@ def _add_values(problem: LayoutProblem, graph: ir.Graph, move: Move) -> None:
 
 
 def _apply_labels(graph: ir.Graph, problem: LayoutProblem, labels: list[bool], move: Move, names: ModelNames) -> bool:
-    """Make the graph hold every value as its labels say; returns whether that changed anything."""
+    """Rewrite the graph so that every value has the layout of its label; return whether that changed anything."""
     stored = {value: labels[problem.boundary[value]] for value in graph.inputs}
     for node in graph:
         stored.update((value, labels[n]) for value, n in zip(node.outputs, problem.outputs[node], strict=True))
@@ -202,9 +206,9 @@ def _apply_labels(graph: ir.Graph, problem: LayoutProblem, labels: list[bool], m
 
 
 def _write_boundary(problem: LayoutProblem, labels: list[bool], writer: LayoutWriter) -> bool:
-    """Give subgraphs the values they capture as is, and the caller the outputs as the boundary says.
+    """Give subgraphs their captured values as is, and give the graph outputs the layout of the boundary.
 
-    Returns whether an output is another value than before.
+    Returns whether an output was replaced by another value.
     """
     modified = False
     for value in list(writer.stored):
@@ -224,7 +228,7 @@ def _write_boundary(problem: LayoutProblem, labels: list[bool], writer: LayoutWr
 
 
 def _write_node(node: ir.Node, problem: LayoutProblem, labels: list[bool], writer: LayoutWriter) -> bool:
-    """Give one node the inputs it wants and make its own changes; returns whether there were any."""
+    """Give one node its inputs in the layout that it needs, and rewrite it; return whether anything changed."""
     form, modified = problem.forms[node], False
     for i, (value, side, number) in enumerate(zip(node.inputs, form.inputs, problem.inputs[node], strict=True)):
         if value is None or number is None:
@@ -247,7 +251,7 @@ def _write_node(node: ir.Node, problem: LayoutProblem, labels: list[bool], write
 
 
 def _compose_transpose(node: ir.Node, perm: tuple[int, ...], x: bool, y: bool, move: Move) -> None:
-    """Make a Transpose by `perm` take its input moved if `x`, and give its output moved if `y`."""
+    """Adapt a Transpose by `perm` to an input in the other layout if `x`, and to an output in it if `y`."""
     if x or y:
         moved = move(len(perm))
         whole = [inverse_permutation(moved)[a] for a in perm] if x else list(perm)
@@ -256,7 +260,7 @@ def _compose_transpose(node: ir.Node, perm: tuple[int, ...], x: bool, y: bool, m
 
 
 def _drop_unused(names: ModelNames) -> None:
-    """Remove the constants that moved ones have replaced for every user, and let these have their names."""
+    """Remove constants that no node uses after moved ones replaced them, and give the moved ones their names."""
     for old, new in names.replaced:
         producer, name = old.producer(), old.name
         if is_used(old) or old.graph is None or name is None:

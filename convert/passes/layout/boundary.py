@@ -1,4 +1,4 @@
-"""Inputs and outputs in the layout that the user asks for, where the source has the other one."""
+"""Puts inputs and outputs into the layout that the user asks for, if the source has another one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from convert.passes.layout.model import Move, channels_first, channels_last
 _FLOATS = {ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.DOUBLE}
 
 Moves = dict[str, tuple[int, ...]]
-"""For inputs and outputs by name, the permutation from the source's layout to the one asked for."""
+"""Permutations from the source's layout to the requested one, by the name of the input or output."""
 
 
 def boundary_permutations(model: ir.Model, layout: str) -> Moves:
-    """What `permute_boundary` moves: floating inputs and outputs of rank 3 or more, if `layout` is not the source's."""
+    """Return what `permute_boundary` moves: floating inputs and outputs of rank 3 or more.
+
+    The result is empty if `layout` is the source's.
+    """
     move = _boundary_permutation(model, layout)
     if move is None:
         return {}
@@ -29,9 +32,11 @@ def boundary_permutations(model: ir.Model, layout: str) -> Moves:
 
 
 def permute_boundary(model: ir.Model, layout: str) -> Moves:
-    """Give the model `nchw` or `nhwc` inputs and outputs (empty: leave it), by a Transpose at each that moves.
+    """Give the model `nchw` or `nhwc` inputs and outputs by inserting Transposes; return the permutations.
 
-    The layout pass, which every backend runs, then takes these away where the operators want that layout anyway.
+    An empty `layout` leaves them unchanged.
+
+    The layout pass of every backend then removes the Transposes that operators do not need.
     """
     found, names = boundary_permutations(model, layout), ModelNames(model.graph)
     for value in list(model.graph.inputs):
@@ -53,7 +58,10 @@ def _boundary_permutation(model: ir.Model, layout: str) -> Move | None:
 
 
 def _move_input(graph: ir.Graph, value: ir.Value, perm: tuple[int, ...], names: ModelNames) -> None:
-    """Inputs that are outputs as well are moved by the one permutation: nothing lies between them."""
+    """Permute a graph input, and transpose it back for its consumers.
+
+    An input that is also an output is permuted once, because there is no node in between.
+    """
     users = list(value.uses())
     shape = dims(value)
     value.shape = ir.Shape([shape[a] for a in perm])

@@ -1,4 +1,4 @@
-"""Merging of transposes that follow each other, and removal of those that change nothing or repeat another."""
+"""Merges consecutive transposes, and removes identity and duplicate ones."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from convert.passes.layout.rewrite import (
 )
 
 Transposed: TypeAlias = dict[tuple[ir.Value, tuple[int, ...]], ir.Value]
-"""The transposes met so far: by value and permutation, the result."""
+"""The result of each transpose so far, by value and permutation."""
 
 
 def cancel_transposes(graph: ir.Graph, names: ModelNames) -> bool:
-    """Shorten chains of Transpose in one graph, drop identities, share equal ones; returns whether anything changed."""
+    """Shorten chains of Transposes in one graph, drop identities, merge duplicates; return whether anything changed."""
     modified = False
     first: Transposed = {}
     for node in list(graph):
@@ -41,7 +41,7 @@ def cancel_transposes(graph: ir.Graph, names: ModelNames) -> bool:
 
 
 def permutation(node: ir.Node) -> tuple[int, ...] | None:
-    """The perm of a Transpose, None for other nodes and where neither attribute nor rank gives it."""
+    """Return the perm of a Transpose; None for other nodes, or if neither attribute nor rank determines it."""
     if node.op_type != "Transpose" or node.domain or node.inputs[0] is None:
         return None
     perm = node.attributes.get_ints("perm")
@@ -55,10 +55,11 @@ def _is_identity(perm: tuple[int, ...]) -> bool:
 
 
 def _origin(node: ir.Node, perm: tuple[int, ...], first: Transposed) -> tuple[ir.Value, tuple[int, ...]]:
-    """The value that `node` had better transpose, up the chain of transposes that ends in it, and by what.
+    """Return an earlier value of its chain of transposes that `node` should transpose instead, and the permutation.
 
-    That is where the chain so far does nothing, or something done already; otherwise as far up as the transposes in
-    between have no use of their own, so that they will vanish.
+    The chain is followed upwards to the first value from which the whole permutation is an identity, or has been
+    computed already. If there is no such value, the result is the earliest one that leaves no transpose behind: only
+    transposes read the values in between.
     """
     source, vanishing = node.inputs[0], True
     assert source is not None
@@ -78,7 +79,7 @@ def _origin(node: ir.Node, perm: tuple[int, ...], first: Transposed) -> tuple[ir
 
 
 def _replace(node: ir.Node, equal: ir.Value, graph: ir.Graph, names: ModelNames) -> None:
-    """Let `equal` stand for the output of a Transpose; an Identity where both have names that must stay."""
+    """Replace the output of a Transpose by `equal`, through an Identity if both have names that must stay."""
     old, producer = node.outputs[0], equal.producer()
     if old.is_graph_output() and (producer is None or producer.graph is not graph or equal.is_graph_output()):
         node.op_type = "Identity"

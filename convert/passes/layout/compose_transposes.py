@@ -1,4 +1,7 @@
-"""Transposes and Reshapes in a row become one Transpose between two Reshapes: windows and patches of images."""
+"""Composes chains of Transposes and Reshapes into one Transpose between two Reshapes.
+
+Networks have such chains for windows and patches of images.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from convert.graph.values import Dim, dims, int64s
 from convert.passes.layout.cancel import permutation
 
 Atoms = list[list[int]]
-"""For each dim of a tensor the numbers of the factors that it is made of, slowest first."""
+"""For each dim of a tensor, the indices of the factors that it consists of, slowest first."""
 
 
 def compose_transposes(model: ir.Model) -> bool:
-    """Replace every row of Transposes and Reshapes with more than one Transpose; whether there was one."""
+    """Replace every chain of Transposes and Reshapes with more than one Transpose; return whether there was one."""
     names, modified = ModelNames(model.graph), False
     for graph in model.graphs():
         seen: set[ir.Node] = set()
@@ -29,7 +32,7 @@ def compose_transposes(model: ir.Model) -> bool:
 
 
 def _compose_chain(graph: ir.Graph, row: list[ir.Node], names: ModelNames) -> bool:
-    """Compose a row; without its first Reshapes, where those take apart a dim of which only a name is known."""
+    """Compose a chain, without its first Reshapes if these split a dim of which only the name is known."""
     if sum(n.op_type == "Transpose" for n in row) < 2:
         return False
     starts = next(i for i, n in enumerate(row) if n.op_type == "Transpose")
@@ -41,7 +44,7 @@ def _is_movement(node: ir.Node) -> bool:
 
 
 def _movement_chain(node: ir.Node) -> list[ir.Node]:
-    """The node and those after it that only move elements, as long as nobody else reads what lies between."""
+    """Return `node` and its successors that only move elements, as long as each result has one consumer."""
     row = [node]
     while True:
         y = row[-1].outputs[0]
@@ -50,13 +53,13 @@ def _movement_chain(node: ir.Node) -> list[ir.Node]:
         if after is None or not _is_movement(after) or after.inputs[0] is not y or after.graph is not node.graph:
             break
         row.append(after)
-    while row and row[-1].op_type != "Transpose":  # a Reshape at the end stays what it is
+    while row and row[-1].op_type != "Transpose":  # a Reshape at the end stays unchanged
         row.pop()
     return row
 
 
 class Factors:
-    """The dims of one tensor, taken apart into factors as far as the Reshapes after it ask for."""
+    """The dims of one tensor, split into the factors that the following Reshapes need."""
 
     def __init__(self, shape: Sequence[Dim]) -> None:
         self.sizes: list[Dim] = []
@@ -74,7 +77,7 @@ class Factors:
         self.now = [self.now[p] for p in perm]
 
     def reshape(self, shape: Sequence[Dim]) -> bool:
-        """Distribute the factors to new dims; False where that is not known, or a dim crosses two others."""
+        """Distribute the factors to new dims; return False if that is unknown, or if a dim crosses two others."""
         left = [a for part in self.now for a in part]
         free = [i for i, d in enumerate(shape) if not isinstance(d, int) and not self._is_next(left, shape, i)]
         if len(free) > 1 or 0 in shape:
@@ -97,12 +100,12 @@ class Factors:
         return True
 
     def _is_next(self, left: Sequence[int], shape: Sequence[Dim], index: int) -> bool:
-        """Whether a named dim is a factor of its own, and so is every one before it."""
+        """Return whether a named dim is a factor on its own that occurs once before and once after."""
         named = [self.sizes[a] for a in left if isinstance(self.sizes[a], str)]
         return shape[index] in named and named.count(shape[index]) == 1 and list(shape).count(shape[index]) == 1
 
     def _take(self, left: list[int], d: Dim, *, last: bool) -> list[int] | None:
-        """Remove from one end of the factors those that make up a dim."""
+        """Remove the factors of a dim from one side of `left`; return them, or None if they do not make up the dim."""
         place = -1 if last else 0
         if not isinstance(d, int):
             return [left.pop(place)] if left and self.sizes[left[place]] == d else None
@@ -119,7 +122,7 @@ class Factors:
         return part
 
     def _split(self, left: list[int], place: int, d: int) -> None:
-        """Make two factors of one, of which that at the end has the size d."""
+        """Split one factor in two; the one at the side of `place` has size `d`."""
         atom, size = left[place], self.sizes[left[place]]
         assert isinstance(size, int)
         other = len(self.sizes)
@@ -130,7 +133,7 @@ class Factors:
                 atoms.insert(atoms.index(atom) + 1, other)
 
     def size(self, atoms: Sequence[int]) -> Dim:
-        """The product of factors; None where one of several is not known."""
+        """Return the product of factors; None if one of several is unknown."""
         sizes = [self.sizes[a] for a in atoms]
         known = [n for n in sizes if isinstance(n, int)]
         return math.prod(known) if len(known) == len(sizes) else sizes[0] if len(sizes) == 1 else None
@@ -161,7 +164,10 @@ def _compose(graph: ir.Graph, row: list[ir.Node], names: ModelNames) -> bool:
 def _emit_movement(
     x: ir.Value, y: ir.Value, factors: Factors, before: Atoms, after: Atoms, names: ModelNames
 ) -> list[ir.Node] | None:
-    """Reshape to the groups `before`, Transpose to those of `after`, Reshape to y: what does something, or Identity."""
+    """Return the nodes Reshape to `before`, Transpose to `after`, Reshape to y, without those that do nothing.
+
+    Returns a single Identity if nothing is left, and None if a shape cannot be expressed.
+    """
     perm = [before.index(g) for g in after]
     moves = perm != sorted(perm)
     steps = [("Reshape", before)] if moves and before != factors.first else []
@@ -189,9 +195,9 @@ def _emit_movement(
 
 
 def _group_factors(factors: Factors, *, named: bool) -> tuple[Atoms, Atoms]:
-    """Factors that stay neighbours as one dim, in the order before and in the order after.
+    """Merge factors that stay neighbours into groups; return the groups in their order before and after.
 
-    named: also those of which only the name is known.
+    With `named`, factors of which only the name is known are merged too.
     """
     first = [a for part in factors.first for a in part]
     last = [a for part in factors.now for a in part]
@@ -207,7 +213,7 @@ def _group_factors(factors: Factors, *, named: bool) -> tuple[Atoms, Atoms]:
 
 
 def _reshape_target(factors: Factors, before: Atoms, after: Atoms) -> list[int] | None:
-    """What Reshape is told: 0 for a dim that it copies, -1 for one more that is not known; None where there are two."""
+    """Return the constant shape of a Reshape: 0 for a copied dim, -1 for one unknown dim; None if there are two."""
     found = []
     for i, part in enumerate(after):
         size = factors.size(part)

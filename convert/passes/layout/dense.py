@@ -1,4 +1,4 @@
-"""Dense layers and layer norms over the channels, in the form that they take where the channels come first."""
+"""Channels-first forms of dense layers and of layer norms over the channels."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from convert.passes.layout.model import LayoutForm, Move, Rule, Side, free_sides
 from convert.passes.layout.rules import trailing_norm
 
 CHANNELS_FIRST = "convert.channels_first"
-"""Domain, within the layout pass, of MatMul and LayerNormalization over dim 1: see `lower_channels_first`."""
+"""Domain of MatMul and LayerNormalization over dim 1, only within the layout pass: see `lower_channels_first`."""
 
-# What they cost there beside a transpose of their output, as a choice: onnxruntime takes as long for blocks of ConvNeXt
-# without transposes as with them (a kernel of one element is a little faster than MatMul and Add, a layer norm in
-# pieces a little slower than one between transposes). So a layer norm costs one transpose, and a dense layer tips ties.
+# Price of the channels-first form, in transposes of the output. onnxruntime takes the same time for ConvNeXt blocks
+# with and without transposes: a convolution with a kernel of one element is slightly faster than MatMul and Add, a
+# written-out layer norm slightly slower than one between transposes. So a layer norm costs one transpose, and a dense
+# layer only breaks ties.
 _DENSE, _NORM = 1 / 64, 1 + 1 / 64
 
 # onnxruntime has no convolutions in other dtypes.
@@ -28,7 +29,7 @@ _CONVOLVED = {ir.DataType.FLOAT, ir.DataType.FLOAT16}
 
 
 def dense(node: ir.Node, move: Move) -> LayoutForm | None:
-    """MatMul by a constant matrix: a convolution with a kernel of one element."""
+    """Return the form of a MatMul with a constant matrix: a convolution with a kernel of one element."""
     matrix, full = constant(node.inputs[1]), rank(node.outputs[0])
     if matrix is None or len(matrix.shape) != 2 or full is None or rank(node.inputs[0]) != full:
         return None
@@ -38,7 +39,9 @@ def dense(node: ir.Node, move: Move) -> LayoutForm | None:
 
 
 def layer_norm(node: ir.Node, move: Move) -> LayoutForm | None:
-    """LayerNormalization: moved as it is where its dims stay the last ones, in pieces where it is over the channels."""
+    """Return the form of a LayerNormalization: kept if its dims stay last, written out if it normalizes over the
+    channels.
+    """
     full = rank(node.outputs[0])
     kept = trailing_norm(node, move)
     if kept is not None or full is None or any(is_used(x) for x in node.outputs[1:]):
@@ -79,7 +82,7 @@ def _convolution(g: Graph, node: ir.Node) -> tuple[ir.Node, ir.Value]:
 
 
 def _bias_add(node: ir.Node, channels: int) -> tuple[ir.Node | None, np.ndarray | None]:
-    """The Add of a constant for each channel that is all that becomes of a product."""
+    """Return the Add of a constant per channel that is the only consumer of `node`, and the constant; else two None."""
     y = node.outputs[0]
     uses = list(y.uses())
     add = uses[0].node if len(uses) == 1 else None
@@ -109,11 +112,11 @@ _WRITTEN: dict[str, Callable[[Graph, ir.Node], tuple[ir.Node, ir.Value]]] = {
     "LayerNormalization": _split_layer_norm,
     "MatMul": _convolution,
 }
-"""For each operator: build its form; returns the node whose output that is, and the output."""
+"""Builders by operator. Each returns the node whose output is replaced, and the new output."""
 
 
 def _replace_node(model: ir.Model, g: Graph, node: ir.Node, last: ir.Node, y: ir.Value) -> None:
-    """Let what `g` holds take the place of `node` and, if that is another, of `last`."""
+    """Replace `node`, and `last` if that is another node, by the nodes of `g`."""
     graph, old = node.graph, last.outputs[0]
     assert graph is not None
     nodes, values = list(g.graph), list(g.graph.initializers.values())

@@ -1,7 +1,7 @@
-"""The exact choice of one of two labels for every variable, as a minimum s–t cut.
+"""Chooses one of two labels for every variable exactly, as a minimum s–t cut.
 
-Variables are numbered from 2; numbers 0 and 1 stand for the two labels themselves (`AS_IS`, `MOVED`), so that a term
-can tie a variable to a fixed label. Every component of variables that terms connect is a problem of its own.
+Variables are numbered from 2. Numbers 0 and 1 stand for the two labels themselves (`AS_IS`, `MOVED`), so that a term
+can tie a variable to a fixed label. Each connected component of variables is solved on its own.
 """
 
 from __future__ import annotations
@@ -15,19 +15,23 @@ import numpy as np
 
 AS_IS, MOVED = 0, 1
 
-# Capacities are int32 in scipy, and a component's total must leave room for one capacity above all others.
+# Capacities are int32 in scipy, and the total of a component must leave room for one larger capacity.
 _BUDGET = 2**29
 
 
 @dataclass(frozen=True)
 class Term:
-    """`price` is paid once if any of `targets` has a label other than that of `source`.
+    """A price that is paid once if any of `targets` has another label than `source`.
 
-    Among solutions of equal price the one that pays fewer terms wins, not counting `existing` transposes; then the one
-    that has more variables on the side of `sensitive` operators, so that what follows a convolution stays next to it
-    and can be fused (a transpose of which a sensitive operator is neighbour is as good as new). Without such operators
-    nothing moves that need not. An `opposed` term ties two variables (never a fixed label) and is paid if both have the
-    same label.
+    Ties between solutions of equal price are broken in this order:
+
+    - the solution that pays fewer terms; `existing` transposes do not count unless they are next to a `sensitive`
+      operator
+    - the solution with more variables on the side of `sensitive` operators, so that what follows a convolution stays
+      next to it and can be fused
+    - without sensitive operators, the solution that moves fewer variables
+
+    An `opposed` term ties two variables (never a fixed label) and is paid if both have the same label.
     """
 
     source: int
@@ -39,16 +43,16 @@ class Term:
 
     @property
     def free(self) -> list[int]:
-        """The variables among its ends."""
+        """The variables among source and targets."""
         return [x for x in (self.source, *self.targets) if x > MOVED]
 
 
 def minimum_cut(count: int, terms: Sequence[Term]) -> list[bool]:
-    """Labels (True: moved) of `count` numbers, fixed ones included, for which the sum of prices is least.
+    """Return the labels (True: moved) of `count` numbers, including the fixed ones, with the smallest sum of prices.
 
-    Exact as long as the prices of one connected component, divided by their greatest common divisor, sum to less than
-    2**28; beyond, they are rounded to that scale. An opposed term between variables that other terms keep on one side
-    (a cycle with an odd number of opposed terms) is replaced by its upper bound: price if the source is as is, and
+    The result is exact if the prices of each connected component, divided by their greatest common divisor, sum to less
+    than 2**28; otherwise they are rounded to that scale. An opposed term that closes a cycle with an odd number of
+    opposed terms cannot be part of a cut. It is replaced by its upper bound: the price if the source is as is, plus the
     price if the target is moved.
     """
     flipped, component, terms = _orient(count, terms)
@@ -75,12 +79,15 @@ def minimum_cut(count: int, terms: Sequence[Term]) -> list[bool]:
 
 
 def labeling_cost(labels: Sequence[bool], terms: Sequence[Term]) -> int:
-    """The sum of the prices that `labels` pays."""
+    """Return the sum of the prices that `labels` pays."""
     return sum(t.price for t in terms if any((labels[t.source] == labels[x]) == t.opposed for x in t.targets))
 
 
 def _term_ends(term: Term, flipped: Sequence[bool]) -> tuple[int, list[int]]:
-    """A term's ends in the coordinates of its component, where a flipped variable sees the labels exchanged."""
+    """Return a term's source and targets in the coordinates of its component.
+
+    If its variables are flipped, the labels are swapped.
+    """
     flip = flipped[term.free[0]]
     source, *targets = (x if x > MOVED else x ^ flip for x in (term.source, *term.targets))
     return source, list(dict.fromkeys(targets))
@@ -89,9 +96,9 @@ def _term_ends(term: Term, flipped: Sequence[bool]) -> tuple[int, list[int]]:
 def _add_edges(
     edges: list[tuple[int, int, int]], term: Term, price: int, infinite: int, flipped: Sequence[bool], size: int
 ) -> int:
-    """Edges (from, to, capacity) of one term; returns the number of vertices so far.
+    """Add the edges (from, to, capacity) of one term; return the number of vertices so far.
 
-    With several targets it takes one auxiliary vertex for "a target is moved" and one for "a target is as is".
+    With several targets, the term needs an auxiliary vertex for "a target is moved" and one for "a target is as is".
     """
     source, targets = _term_ends(term, flipped)
     moved = MOVED if MOVED in targets else targets[0] if len(targets) == 1 else size
@@ -101,15 +108,15 @@ def _add_edges(
         size += 2
         found += [(moved, t, infinite) for t in targets if moved != MOVED]
         found += [(t, as_is, infinite) for t in targets if as_is != AS_IS]
-    # What enters the source or leaves the sink is never cut.
+    # Edges into the source or out of the sink are never cut.
     edges += [(x, y, c) for x, y, c in found if x != y and y != AS_IS and x != MOVED]
     return size
 
 
 def _flip_decision(group: Sequence[Term], flipped: Sequence[bool]) -> tuple[bool, bool]:
-    """Whether to exchange the labels in a component, and whether a sensitive operator has a say in it.
+    """Return whether to swap the labels of a component, and whether a sensitive operator influences that.
 
-    The label that sensitive operators want goes to the sink; where there are none, as is goes to the source.
+    The label that sensitive operators want goes to the sink. Without them, *as is* goes to the source.
     """
 
     def fixed_ends(terms: Sequence[Term]) -> list[tuple[int, int]]:
@@ -123,9 +130,11 @@ def _flip_decision(group: Sequence[Term], flipped: Sequence[bool]) -> tuple[bool
 
 
 def _orient(count: int, terms: Sequence[Term]) -> tuple[list[bool], list[int], list[Term]]:
-    """Which variables to flip so that opposed terms become ordinary ones, the component of each, and the terms left.
+    """Return which variables to flip, the component of each variable, and the remaining terms.
 
-    A union-find whose links carry a parity: ordinary terms ask for the same orientation, opposed ones for opposite.
+    Flipping turns opposed terms into ordinary ones.
+
+    Uses a union-find whose links carry a parity: ordinary terms require equal orientation, opposed ones opposite.
     """
     parent = list(range(count))
     parity = [False] * count
@@ -162,11 +171,11 @@ def _orient(count: int, terms: Sequence[Term]) -> tuple[list[bool], list[int], l
 
 
 def _scaled_capacities(terms: Sequence[Term]) -> list[int]:
-    """Integer capacities in proportion to the prices of one component, plus one for each transpose to avoid."""
+    """Return integer capacities proportional to the prices of one component, plus one for each transpose to avoid."""
     prices = [max(1, t.price) for t in terms]
     divisor = math.gcd(*prices)
     prices = [p // divisor for p in prices]
-    # `step` above the number of terms lets prices decide first.
+    # `step` exceeds the number of terms, so that prices decide first.
     step = min(len(terms) + 1, max(2, _BUDGET // sum(prices)))
     total = sum(prices) * step
     if total > _BUDGET:
@@ -175,12 +184,12 @@ def _scaled_capacities(terms: Sequence[Term]) -> list[int]:
 
 
 def _sink_sides(size: int, edges: Sequence[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Masks of the least and the greatest set of vertices that a minimum cut can leave with the sink."""
+    """Return masks of the smallest and the largest set of vertices that a minimum cut can leave with the sink."""
     least, most = np.zeros(size, dtype=bool), np.ones(size, dtype=bool)
     if not edges:
         return least, least
     if not any(x == AS_IS for x, _, _ in edges) or not any(y == MOVED for _, y, _ in edges):
-        # Nothing flows, as in most graphs. scipy takes a fifth of a second to import, which they need not wait for.
+        # Most graphs have no flow; they need not wait 0.2 s for the import of scipy.
         least[list(_reached(MOVED, [(y, x) for x, y, c in edges if c]))] = True
         most[list(_reached(AS_IS, [(x, y) for x, y, c in edges if c]))] = False
         return least, most
@@ -199,7 +208,7 @@ def _sink_sides(size: int, edges: Sequence[tuple[int, int, int]]) -> tuple[np.nd
 
 
 def _reached(start: int, edges: Sequence[tuple[int, int]]) -> set[int]:
-    """The vertices to which a path leads from `start`, itself among them."""
+    """Return the vertices reachable from `start`, including `start`."""
     after: dict[int, list[int]] = defaultdict(list)
     for x, y in edges:
         after[x].append(y)

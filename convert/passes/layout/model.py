@@ -1,6 +1,6 @@
-"""The vocabulary of the layout pass: permutations, the facts of values, and the form of a node.
+"""The types of the layout pass: permutations, facts of values, and the form of a node.
 
-A value of rank r >= 3 can be held *as is*, in the graph's own coordinates, or *moved*, permuted by `move(r)`.
+A value of rank r >= 3 is held *as is*, in the graph's own layout, or *moved*, permuted by `move(r)`.
 """
 
 from __future__ import annotations
@@ -16,26 +16,28 @@ import onnx_ir as ir
 from convert.graph.values import Dim, inverse_permutation
 
 Move: TypeAlias = Callable[[int], tuple[int, ...]]
-"""From a rank to the permutation that moves the channels of a value of that rank."""
+"""Maps a rank to the permutation that moves the channels of a value of that rank."""
 
 
 class Side(enum.Enum):
-    """How a node wants one of its inputs, or gives one of its outputs."""
+    """The layout in which a node takes an input or returns an output."""
 
     AS_IS = enum.auto()
     MOVED = enum.auto()
-    FREE = enum.auto()  # as is or moved: all free sides of a node alike
-    BROADCAST = enum.auto()  # an operand of lower rank: aligned to the free sides where these are moved
-    ANY = enum.auto()  # whatever there is: absent, unused, or a side whose layout does not matter
+    FREE = enum.auto()  # as is or moved; all free sides of a node have the same one
+    BROADCAST = enum.auto()  # an operand of lower rank; it is aligned to the free sides if these are moved
+    ANY = enum.auto()  # any layout: the value is absent, unused, or not affected by the layout
 
 
 @dataclass(frozen=True)
 class LayoutForm:
-    """The sides of a node, and the changes to make if its free sides turn out moved.
+    """The sides of a node, and the changes to it if its free sides are moved.
 
-    `attributes` and `constants` (by input position) replace the node's own or are added to them; `gather` picks from
-    the output, by these indices, what the node gave before; `domain`, if set, becomes the node's domain in any case,
-    `moved_domain` where its free sides are moved, which costs `moved_price` times a transpose of its first output.
+    - `attributes`, `constants` (by input position): replace the node's own, or are added
+    - `gather`: indices that restore the order of the output's elements
+    - `domain`: becomes the node's domain in any case
+    - `moved_domain`: becomes the node's domain if its free sides are moved, at a cost of `moved_price` transposes of
+      its first output
     """
 
     inputs: tuple[Side, ...]
@@ -49,29 +51,29 @@ class LayoutForm:
 
 
 Rule: TypeAlias = Callable[[ir.Node, Move], LayoutForm | None]
-"""What a node may be; None: it has to stay as is. A rule is asked only if the node's domain is ONNX's."""
+"""Returns the possible forms of a node, or None if it must stay as is. Called only for nodes in ONNX's own domain."""
 
 
 def channels_last(rank: int) -> tuple[int, ...]:
-    """N C spatial… to N spatial… C; below rank 3 nothing moves."""
+    """Return the permutation from N C spatial… to N spatial… C; below rank 3 the identity."""
     return (0, *range(2, rank), 1) if rank > 2 else tuple(range(rank))
 
 
 def channels_first(rank: int) -> tuple[int, ...]:
-    """N spatial… C to N C spatial…; below rank 3 nothing moves."""
+    """Return the permutation from N spatial… C to N C spatial…; below rank 3 the identity."""
     return (0, rank - 1, *range(1, rank - 1)) if rank > 2 else tuple(range(rank))
 
 
 def moved_axes(axes: Iterable[int], perm: Sequence[int]) -> list[int]:
-    """Axes, maybe negative, in the coordinates of the permuted tensor."""
+    """Return axes, which may be negative, in the coordinates of the permuted tensor."""
     where = inverse_permutation(perm)
     return [where[a % len(perm)] for a in axes]
 
 
 def side_without_axes(full: int, axes: Sequence[int], move: Move) -> Side | None:
-    """How a tensor of rank `full` that is held moved comes to lie once `axes` are taken out of it.
+    """Return the layout of a moved tensor of rank `full` after `axes` are removed from it.
 
-    None: neither as is nor moved.
+    Returns None if the result is neither as is nor moved.
     """
     order = [a for a in move(full) if a not in axes]
     kept = sorted(order)
@@ -81,11 +83,11 @@ def side_without_axes(full: int, axes: Sequence[int], move: Move) -> Side | None
 
 
 def same_order(shape: Sequence[Dim], perm: Sequence[int]) -> bool:
-    """Whether a permutation leaves every element in its place, since only dims of one element change their order."""
+    """Return whether a permutation leaves every element in place, because only dims of size 1 change their order."""
     long = [a for a in perm if shape[a] != 1]
     return long == sorted(long)
 
 
 def free_sides(node: ir.Node, *free: int) -> tuple[Side, ...]:
-    """FREE for the inputs at these positions, AS_IS for the others."""
+    """Return FREE for the inputs at these positions, and AS_IS for the others."""
     return tuple(Side.FREE if i in free else Side.AS_IS for i in range(len(node.inputs)))

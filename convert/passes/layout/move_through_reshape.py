@@ -1,4 +1,4 @@
-"""Two transposes around a Reshape that splits or merges dims become one: shuffled channels, heads of boxes."""
+"""Merges two transposes around a Reshape that splits or merges dims, as in channel shuffles and heads of detectors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from convert.graph.values import Dim, dims, int64s, rank
 from convert.passes.layout.cancel import permutation
 
 Group = tuple[tuple[int, ...], tuple[int, ...]]
-"""Neighbouring dims before a Reshape, and those that hold the same elements after it."""
+"""Neighbouring dims before a Reshape, and the dims that hold the same elements after it."""
 
 
 def join_transposes(model: ir.Model) -> bool:
-    """Swap a Reshape with the Transpose on one side of it, so that it meets the other; whether any was.
+    """Swap a Reshape with one of the two Transposes around it, so that the Transposes become neighbours.
 
-    Transpose-Reshape-Transpose becomes Reshape-Transpose where the Reshape splits dims, Transpose-Reshape where it
-    merges dims. What changes nothing any more becomes an Identity, for the clean-up to drop.
+    Returns whether any was swapped.
+
+    Transpose-Reshape-Transpose becomes Reshape-Transpose if the Reshape splits dims, Transpose-Reshape if it merges
+    dims. What changes nothing becomes an Identity, which the clean-up drops.
     """
     names, modified = ModelNames(model.graph), False
     for graph in model.graphs():
@@ -49,7 +51,7 @@ def _join_around(reshape: ir.Node, names: ModelNames) -> bool:
 
 
 def _neighbors(reshape: ir.Node) -> tuple[ir.Node | None, ir.Node | None]:
-    """The Transpose before and the one after, where nobody else has what lies between them."""
+    """Return the Transposes before and after, if the results in between have no other consumer; else two None."""
     x, y = reshape.inputs[0], reshape.outputs[0]
     first = None if x is None else x.producer()
     users = [use.node for use in y.uses()]
@@ -61,7 +63,10 @@ def _neighbors(reshape: ir.Node) -> tuple[ir.Node | None, ir.Node | None]:
 
 
 def dim_groups(before: Sequence[Dim], after: Sequence[Dim]) -> list[Group] | None:
-    """Which dims of a Reshape hold the same elements, in order; None where that is not known of all of them."""
+    """Return groups of dims that hold the same elements before and after a Reshape, in order.
+
+    Returns None if any is unknown.
+    """
     groups: list[Group] = []
     i = j = int(_same_batch(before, after))
     groups += [((0,), (0,))] * i
@@ -82,7 +87,7 @@ def dim_groups(before: Sequence[Dim], after: Sequence[Dim]) -> list[Group] | Non
 
 
 def _same_batch(before: Sequence[Dim], after: Sequence[Dim]) -> bool:
-    """Whether the first dims are one, since all others are known and hold as much."""
+    """Return whether the first dims are equal: all other dims are known and have equal products."""
     if not before or not after or isinstance(before[0], int) or isinstance(after[0], int):
         return False
     rest = _sizes(before[1:], after[1:])
@@ -90,13 +95,13 @@ def _same_batch(before: Sequence[Dim], after: Sequence[Dim]) -> bool:
 
 
 def _sizes(before: Sequence[Dim], after: Sequence[Dim]) -> tuple[int, int] | None:
-    """The numbers of elements on both sides, where all dims are known and hold any."""
+    """Return the numbers of elements on both sides; None unless all dims are known and positive."""
     known = [[d for d in side if isinstance(d, int) and d > 0] for side in (before, after)]
     return (math.prod(known[0]), math.prod(known[1])) if [*map(len, known)] == [len(before), len(after)] else None
 
 
 def _split_first(first: ir.Node, reshape: ir.Node, last: ir.Node, groups: Sequence[Group], names: ModelNames) -> bool:
-    """Split the dims of what `first` transposes, then transpose once."""
+    """Split the dims of the input of `first`, then transpose once; return False if that is impossible."""
     one, two = permutation(first), permutation(last)
     source, y = first.inputs[0], reshape.outputs[0]
     assert one is not None
@@ -114,7 +119,7 @@ def _split_first(first: ir.Node, reshape: ir.Node, last: ir.Node, groups: Sequen
 
 
 def _merge_last(first: ir.Node, reshape: ir.Node, last: ir.Node, groups: Sequence[Group], names: ModelNames) -> bool:
-    """Transpose once, to where the dims that are merged lie side by side, then merge them."""
+    """Transpose once, so that the dims to merge are adjacent, then merge them; return False if that is impossible."""
     one, two = permutation(first), permutation(last)
     x, y = first.outputs[0], reshape.outputs[0]
     assert one is not None
@@ -130,13 +135,13 @@ def _merge_last(first: ir.Node, reshape: ir.Node, last: ir.Node, groups: Sequenc
 
 
 def _retarget(reshape: ir.Node, source: Sequence[Dim], shape: Sequence[Dim], names: ModelNames) -> bool:
-    """Let a Reshape of a tensor of shape `source` give `shape`.
+    """Make a Reshape of a tensor of shape `source` return `shape`.
 
-    False where more than one dim, apart from a leading one that both have, is not known.
+    Returns False if more than one dim is unknown, not counting a leading dim that both shapes share.
     """
     wanted = [d if isinstance(d, int) else -1 for d in shape]
     if wanted.count(-1) > 1 and isinstance(shape[0], str) and shape[0] == source[0]:
-        wanted[0] = 0  # copied
+        wanted[0] = 0  # Reshape copies the batch
     if wanted.count(-1) > 1 or 0 in shape:
         return False
     reshape.replace_input_with(1, names.array(f"{reshape.outputs[0].name}_shape", int64s(wanted)))

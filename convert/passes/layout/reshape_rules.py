@@ -1,4 +1,4 @@
-"""Layout rules of operators that add, drop or regroup dims, or read the shape."""
+"""Layout rules of operators that add, drop or regroup dims, or that read the shape."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from convert.passes.layout.model import LayoutForm, Move, Side, free_sides, move
 
 
 def squeeze(node: ir.Node, move: Move) -> LayoutForm | None:
-    """Squeeze by constant axes, or of all dims of one where the shape is static."""
+    """Squeeze by constant axes, or of all dims of size 1 if the shape is static."""
     full, given = rank(node.inputs[0]), input_at(node, 1)
     if full is None:
         return None
@@ -29,7 +29,7 @@ def squeeze(node: ir.Node, move: Move) -> LayoutForm | None:
 
 
 def unsqueeze(node: ir.Node, move: Move) -> LayoutForm | None:
-    """The reverse of Squeeze: what is left of the moved output without the new axes is what the input has to be."""
+    """Unsqueeze, the reverse of Squeeze: the input's layout is that of the moved output without the new axes."""
     full, axes = rank(node.outputs[0]), constant_integers(node.inputs[1])
     if full is None or axes is None:
         return None
@@ -39,7 +39,7 @@ def unsqueeze(node: ir.Node, move: Move) -> LayoutForm | None:
 
 
 def reshape(node: ir.Node, move: Move) -> LayoutForm | None:
-    """Reshape within the spatial dims ([N, C, H, W] to [N, C, HW]), or where the moved dims hold one element each."""
+    """Reshape within the spatial dims ([N, C, H, W] to [N, C, HW]), or if the moved dims have size 1."""
     x, y = node.inputs[0], node.outputs[0]
     before, after = rank(x), rank(y)
     if x is None or before is None or after is None or 0 in dims(x) or 0 in dims(y):
@@ -63,19 +63,19 @@ def reshape(node: ir.Node, move: Move) -> LayoutForm | None:
 
 
 def _names_no_dim(node: ir.Node) -> bool:
-    """Whether the constant shape, from its second entry on, is free of zeros, which stand for dims of the input."""
+    """Return whether the constant shape has no zeros (copied dims) after its first entry."""
     wanted = constant_integers(node.inputs[1])
     return wanted is not None and 0 not in wanted[1:]
 
 
 def _copies_dim(node: ir.Node, axis: int) -> bool:
-    """Whether the constant shape says to copy this dim from the input."""
+    """Return whether the constant shape copies this dim from the input."""
     wanted = constant_integers(node.inputs[1])
     return wanted is not None and wanted[axis] == 0 and not node.attributes.get_int("allowzero", 0)
 
 
 def _keeps_batch(node: ir.Node, source: Sequence[Dim], target: Sequence[Dim]) -> bool:
-    """Whether the first dim is known to be the same before and after."""
+    """Return whether the first dim is known to be the same before and after."""
     if not source or not target:
         return False
     if (source[0] is not None and source[0] == target[0]) or _copies_dim(node, 0):
@@ -85,7 +85,7 @@ def _keeps_batch(node: ir.Node, source: Sequence[Dim], target: Sequence[Dim]) ->
 
 
 def _keeps_channels(node: ir.Node, source: Sequence[Dim], target: Sequence[Dim], move: Move) -> bool:
-    """Whether the channel dim is known to be the same before and after."""
+    """Return whether the channel dim is known to be the same before and after."""
     first = move(4)[-1] == 1
     before, after = (1, 1) if first else (len(source) - 1, len(target) - 1)
     if source[before] is not None and source[before] == target[after]:
@@ -94,7 +94,10 @@ def _keeps_channels(node: ir.Node, source: Sequence[Dim], target: Sequence[Dim],
 
 
 def _reshape_target(shape: Sequence[Dim], keeps_batch: bool) -> np.ndarray | None:
-    """A constant for Reshape: one dim that is not static is -1; if the batch is another, 0 copies it."""
+    """Return a constant shape for Reshape, with -1 for one unknown dim and 0 for a copied batch.
+
+    Returns None if two are unknown.
+    """
     wanted = [d if isinstance(d, int) else -1 for d in shape]
     if keeps_batch and wanted[:1] == [-1] and wanted.count(-1) > 1:
         wanted[0] = 0
@@ -102,7 +105,7 @@ def _reshape_target(shape: Sequence[Dim], keeps_batch: bool) -> np.ndarray | Non
 
 
 def flatten(node: ir.Node, move: Move) -> LayoutForm | None:
-    """Flatten where the moved dims hold one element each, as after global pooling."""
+    """Flatten if the moved dims have size 1, as after global pooling."""
     full = rank(node.inputs[0])
     if full is None or full < 3:
         return None
@@ -116,7 +119,7 @@ def flatten(node: ir.Node, move: Move) -> LayoutForm | None:
 
 
 def shape(node: ir.Node, move: Move) -> LayoutForm | None:
-    """The shape of a moved tensor, put in order by a Gather, costs less than the tensor as is."""
+    """Shape of a moved tensor, reordered by a Gather, which is cheaper than moving the tensor back."""
     full = rank(node.inputs[0])
     if full is None:
         return None
@@ -126,5 +129,5 @@ def shape(node: ir.Node, move: Move) -> LayoutForm | None:
 
 
 def size(node: ir.Node, move: Move) -> LayoutForm | None:
-    """The number of elements does not depend on their order."""
+    """Size: the number of elements does not depend on the layout."""
     return LayoutForm((Side.FREE,), (Side.AS_IS,))

@@ -1,4 +1,4 @@
-"""Edits of a graph for the layout pass: transposed copies of values, moved constants, changes within nodes."""
+"""Edits a graph for the layout pass: transposed copies of values, moved constants, rewritten nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from convert.passes.layout.model import LayoutForm, Move, same_order
 
 @dataclass
 class LayoutWriter:
-    """One graph being laid out: which of its values are stored moved, and the copies made so far."""
+    """A graph during rewriting: which of its values are stored moved, and the transposed copies so far."""
 
     graph: ir.Graph
     move: Move
@@ -26,7 +26,10 @@ class LayoutWriter:
     copies: dict[tuple[ir.Value, int], ir.Value] = field(default_factory=dict)
 
     def fetch(self, value: ir.Value, moved: bool, full: int | None = None) -> ir.Value:
-        """`value` as is or moved; with `full`, moved as an operand that broadcasts into a tensor of that rank."""
+        """Return `value` as is or moved.
+
+        With `full`, it is moved as an operand that broadcasts into a tensor of that rank.
+        """
         own = rank(value)
         if own is None or (own < 3 and full is None):
             return value
@@ -39,7 +42,7 @@ class LayoutWriter:
     def node(
         self, operator: str, inputs: Sequence[ir.Value], name: str, shape: Sequence[Dim], *attributes: ir.Attr
     ) -> ir.Value:
-        """The output of a new node, which stands right after the producer of its first input."""
+        """Return the output of a new node, inserted right after the producer of its first input."""
         node = ir.Node("", operator, inputs, attributes, name=self.names.unique(name))
         out, producer = node.outputs[0], inputs[0].producer()
         out.name, out.type, out.shape = node.name, inputs[0].type, ir.Shape(shape)
@@ -52,7 +55,7 @@ class LayoutWriter:
         return out
 
     def transpose(self, value: ir.Value, perm: Sequence[int], shape: Sequence[Dim], name: str) -> ir.Value:
-        """`value` transposed; `shape` is that of the result."""
+        """Return `value` transposed; `shape` is the shape of the result."""
         return self.node("Transpose", [value], name, shape, ir.AttrInt64s("perm", perm))
 
     def _transposed_copy(self, value: ir.Value, moved: bool) -> ir.Value:
@@ -69,7 +72,8 @@ class LayoutWriter:
         key = (value, full)
         if key not in self.copies:
             own, shape = len(dims(value)), dims(value)
-            axes = [a - (full - own) for a in self.move(full)]  # negative: a dim of one that broadcasting adds
+            # a negative axis is a dim of size 1 that broadcasting adds
+            axes = [a - (full - own) for a in self.move(full)]
             while axes and axes[0] < 0:
                 del axes[0]
             order = [a for a in axes if a >= 0]
@@ -96,7 +100,10 @@ class LayoutWriter:
 
 
 def moved_tensor(tensor: ir.TensorProtocol, full: int, move: Move) -> ir.TensorProtocol:
-    """`tensor`, broadcast to rank `full`, permuted; read lazily. An operand of lower rank loses leading ones again."""
+    """Return `tensor`, broadcast to rank `full` and permuted, as a lazy tensor.
+
+    An operand of lower rank loses its leading dims of size 1 again.
+    """
     own = list(tensor.shape.numpy())
     whole = [1] * (full - len(own)) + own
     perm = move(full)
@@ -109,7 +116,7 @@ def moved_tensor(tensor: ir.TensorProtocol, full: int, move: Move) -> ir.TensorP
 
 
 def transpose_price(value: ir.Value, full: int, move: Move, unknown: int) -> int:
-    """Bytes that a transpose of `value`, broadcast to rank `full`, moves; 1 if every element stays in its place.
+    """Return the bytes that a transpose of `value`, broadcast to rank `full`, moves; 1 if every element stays in place.
 
     Dims that are not static count as `unknown`.
     """
@@ -121,7 +128,7 @@ def transpose_price(value: ir.Value, full: int, move: Move, unknown: int) -> int
 
 
 def rewrite_node(node: ir.Node, form: LayoutForm, names: ModelNames) -> None:
-    """Make the changes of a node whose free sides are moved."""
+    """Apply the changes to a node whose free sides are moved."""
     if form.moved_domain:
         node.domain = form.moved_domain
     for attribute in form.attributes:
@@ -136,7 +143,7 @@ def rewrite_node(node: ir.Node, form: LayoutForm, names: ModelNames) -> None:
 
 
 def gather_in_order(node: ir.Node, indices: Sequence[int], writer: LayoutWriter) -> None:
-    """Pick from the only output of `node`, by `indices`, what it gave before it was moved."""
+    """Restore the original order of the only output of a moved `node`, by a Gather with `indices`."""
     old = node.outputs[0]
     uses = old.uses()
     where = writer.names.array("indices", int64s(indices))
@@ -150,7 +157,7 @@ def gather_in_order(node: ir.Node, indices: Sequence[int], writer: LayoutWriter)
 
 
 def take_output_name(old: ir.Value, new: ir.Value, names: ModelNames) -> None:
-    """Let `new` be the graph output, under its name, that `old` has been."""
+    """Make `new` the graph output that `old` was, under its name."""
     graph = old.graph
     assert graph is not None
     for i, output in enumerate(graph.outputs):

@@ -1,4 +1,4 @@
-"""The rules of the layout pass: which sides of a node may be moved, and what changes if they are."""
+"""The rules of the layout pass: which sides of a node may be moved, and what changes in the node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from convert.passes.layout.model import LayoutForm, Move, Rule, Side, free_sides
 
 
 def form_of(node: ir.Node, move: Move, table: Mapping[str, Rule]) -> LayoutForm:
-    """The form of a node by `table`; all as is where the table, the rule or a fact does not say otherwise."""
+    """Return the form of a node by `table`.
+
+    All sides are as is if the table, the rule or an unknown fact does not allow more.
+    """
     fixed = LayoutForm(
         tuple(Side.ANY if x is None else Side.AS_IS for x in node.inputs), (Side.AS_IS,) * len(node.outputs)
     )
@@ -29,7 +32,9 @@ def form_of(node: ir.Node, move: Move, table: Mapping[str, Rule]) -> LayoutForm:
 
 
 def elementwise(node: ir.Node, move: Move) -> LayoutForm | None:
-    """Every output element depends on the input elements at its own position, with broadcasting."""
+    """Form of operators whose output elements depend only on the input elements at the same position, with
+    broadcasting.
+    """
     full = rank(node.outputs[0])
     inputs = []
     for x in node.inputs:
@@ -47,12 +52,15 @@ def elementwise(node: ir.Node, move: Move) -> LayoutForm | None:
 
 
 def cast_like(node: ir.Node, move: Move) -> LayoutForm | None:
-    """The second input gives only its dtype."""
+    """CastLike, whose second input only provides a dtype."""
     return LayoutForm((Side.FREE, Side.ANY), (Side.FREE,))
 
 
 def axis_rule(*free: int, axis: int | None = None) -> Rule:
-    """A rule for operators along attribute `axis` (with this default); inputs at `free` (none given: all) have it."""
+    """Return a rule for operators along attribute `axis`, with this default.
+
+    The axis refers to the inputs at positions `free`, or to all inputs if none are given.
+    """
 
     def rule(node: ir.Node, move: Move) -> LayoutForm | None:
         full = rank(node.outputs[0])
@@ -67,18 +75,18 @@ def axis_rule(*free: int, axis: int | None = None) -> Rule:
 
 
 def quantize(node: ir.Node, move: Move) -> LayoutForm | None:
-    """QuantizeLinear and DequantizeLinear with a scale for the tensor, or one for each index along `axis`."""
+    """QuantizeLinear and DequantizeLinear with one scale, or one for each index along `axis`."""
     scale = rank(node.inputs[1])
     return axis_rule(0, axis=1)(node, move) if scale in (0, 1) else None
 
 
 def dynamic_quantize(node: ir.Node, move: Move) -> LayoutForm | None:
-    """One scale and one zero point for the tensor."""
+    """DynamicQuantizeLinear: one scale and one zero point for the tensor."""
     return LayoutForm((Side.FREE,), (Side.FREE, Side.AS_IS, Side.AS_IS))
 
 
 def reduction(node: ir.Node, move: Move) -> LayoutForm | None:
-    """Reduce…, whose axes are a constant input or absent."""
+    """Reductions whose axes are a constant input, or absent."""
     full, given = rank(node.inputs[0]), input_at(node, 1)
     axes = [] if given is None else constant_integers(given)
     if full is None or axes is None:
@@ -93,7 +101,7 @@ def reduction(node: ir.Node, move: Move) -> LayoutForm | None:
 
 
 def pick_along_axis(node: ir.Node, move: Move) -> LayoutForm | None:
-    """ArgMax, ArgMin, and Gather by a scalar or a list: one axis shrinks or goes."""
+    """ArgMax, ArgMin, and Gather with a scalar or a list: one axis changes its length or disappears."""
     full = rank(node.inputs[0])
     keep = rank(node.inputs[1]) if node.op_type == "Gather" else node.attributes.get_int("keepdims", 1)
     if full is None or keep not in (0, 1):
@@ -105,7 +113,7 @@ def pick_along_axis(node: ir.Node, move: Move) -> LayoutForm | None:
 
 
 def pad(node: ir.Node, move: Move) -> LayoutForm | None:
-    """Pad by constant axes; without axes by constant pads or, for pads known at run time, by axes put in."""
+    """Pad with constant axes. Without axes: constant pads, or pads known only at run time, to which axes are added."""
     full = rank(node.inputs[0])
     if full is None:
         return None
@@ -120,7 +128,7 @@ def pad(node: ir.Node, move: Move) -> LayoutForm | None:
 
 
 def slices(node: ir.Node, move: Move) -> LayoutForm | None:
-    """Slice by constant axes or, without, by as many as there are starts."""
+    """Slice with constant axes; without axes, with a known number of starts."""
     full, axes, starts = rank(node.inputs[0]), input_at(node, 3), node.inputs[1]
     if full is None or starts is None:
         return None
@@ -129,14 +137,14 @@ def slices(node: ir.Node, move: Move) -> LayoutForm | None:
         numbers = list(range(starts.shape[0]))
     if numbers is None:
         return None
-    # The schema ties the dtype of the axes to that of the starts.
+    # The schema requires axes and starts to have the same dtype.
     index = np.int32 if starts.dtype == ir.DataType.INT32 else np.int64
     moved = np.array(moved_axes(numbers, move(full)), dtype=index)
     return LayoutForm(free_sides(node, 0), (Side.FREE,), constants={3: moved})
 
 
 def tile(node: ir.Node, move: Move) -> LayoutForm | None:
-    """Tile by constant repeats."""
+    """Tile with constant repeats."""
     repeats, full = constant_integers(node.inputs[1]), rank(node.inputs[0])
     if repeats is None or full is None:
         return None
@@ -144,7 +152,7 @@ def tile(node: ir.Node, move: Move) -> LayoutForm | None:
 
 
 def expand(node: ir.Node, move: Move) -> LayoutForm | None:
-    """Expand to a constant shape; shape or input may be of lower rank than the output."""
+    """Expand to a constant shape; the shape or the input may have a lower rank than the output."""
     target, full, own = constant_integers(node.inputs[1]), rank(node.outputs[0]), rank(node.inputs[0])
     if target is None or full is None or own is None:
         return None
@@ -164,7 +172,7 @@ def cumsum(node: ir.Node, move: Move) -> LayoutForm | None:
 
 
 def mean_variance(node: ir.Node, move: Move) -> LayoutForm | None:
-    """MeanVarianceNormalization over attribute `axes`."""
+    """MeanVarianceNormalization over its attribute `axes`."""
     full = rank(node.inputs[0])
     if full is None:
         return None
@@ -173,9 +181,9 @@ def mean_variance(node: ir.Node, move: Move) -> LayoutForm | None:
 
 
 def trailing_norm(node: ir.Node, move: Move) -> LayoutForm | None:
-    """LayerNormalization, RMSNormalization: over all dims from `axis` on, where these are also the last ones moved.
+    """LayerNormalization and RMSNormalization over the dims from `axis` on, if these stay last when moved.
 
-    Scale and bias must be constants of the shape of those dims.
+    Scale and bias must be constants with the shape of these dims.
     """
     full = rank(node.outputs[0])
     if full is None:

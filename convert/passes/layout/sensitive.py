@@ -1,9 +1,9 @@
-"""Operators with channels-last kernels in the target: what they want channels last, and what in ONNX coordinates.
+"""Operators with channels-last kernels in the target, and which of their inputs are channels-last.
 
-A node in this form is in domain `CHANNELS_LAST` and has the operator type, attributes and inputs of the ONNX operator;
-only its data inputs, by the table below, and its first output have their channels last. Everything else is as ONNX
-says: the weight of a Conv is [O, I/group, *kernel], `pads` and `strides` list the spatial dims, the scales of a Resize
-have an entry for each dim in the order N, C, spatial….
+A node in this form is in domain `CHANNELS_LAST`, with the operator type, attributes and inputs of the ONNX operator.
+Only its data inputs (see the table below) and its first output are channels-last. Everything else follows ONNX: the
+weight of a Conv is [O, I/group, *kernel], `pads` and `strides` list the spatial dims, the scales of a Resize have one
+entry per dim in the order N, C, spatial….
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from convert.passes.layout.model import LayoutForm, Move, Rule, Side
 
 
 def channels_last_rule(*positions: int) -> Rule:
-    """A rule that fixes the inputs at these positions and the first output to channels last."""
+    """Return a rule that fixes the inputs at these positions and the first output to channels-last."""
 
     def rule(node: ir.Node, move: Move) -> LayoutForm | None:
         inputs = tuple(
@@ -29,14 +29,14 @@ def channels_last_rule(*positions: int) -> Rule:
 
 
 def max_pool(node: ir.Node, move: Move) -> LayoutForm | None:
-    """MaxPool, unless its Indices are used: those count in ONNX coordinates."""
+    """MaxPool, unless its Indices are used: these count in ONNX's layout."""
     if any(is_used(x) for x in node.outputs[1:]):
         return None
     return channels_last_rule(0)(node, move)
 
 
 def resize(node: ir.Node, move: Move) -> LayoutForm | None:
-    """Resize, if neither batch nor channels are resized."""
+    """Resize, if it resizes neither batch nor channels."""
     x, y = node.inputs[0], node.outputs[0]
     axes, scales = node.attributes.get_ints("axes"), constant(input_at(node, 2))
     if x is None or x.shape is None or y.shape is None:
@@ -45,7 +45,7 @@ def resize(node: ir.Node, move: Move) -> LayoutForm | None:
     if axes is not None:
         spatial = all(a % len(x.shape) > 1 for a in axes)
     elif mode == "tf_crop_and_resize":
-        spatial = False  # the region of interest has an entry for batch and channels too
+        spatial = False  # the region of interest also has entries for batch and channels
     elif scales is not None and scales.size:
         spatial = bool((scales.numpy()[:2] == 1).all())
     else:
@@ -59,12 +59,12 @@ SENSITIVE: dict[str, Rule] = {
     "Conv": channels_last_rule(0),
     "ConvInteger": channels_last_rule(0),
     "ConvTranspose": channels_last_rule(0),
-    "DeformConv": channels_last_rule(0),  # offset and mask stay in ONNX coordinates
+    "DeformConv": channels_last_rule(0),  # offset and mask stay in ONNX's layout
     "DepthToSpace": channels_last_rule(0),
     "GlobalAveragePool": channels_last_rule(0),
     "GlobalLpPool": channels_last_rule(0),
     "GlobalMaxPool": channels_last_rule(0),
-    "GridSample": channels_last_rule(0),  # the grid has its coordinates last anyway
+    "GridSample": channels_last_rule(0),  # the grid has its coordinates in the last dim anyway
     "GroupNormalization": channels_last_rule(0),
     "InstanceNormalization": channels_last_rule(0),
     "LRN": channels_last_rule(0),
@@ -76,9 +76,9 @@ SENSITIVE: dict[str, Rule] = {
     "RoiAlign": channels_last_rule(0),
     "SpaceToDepth": channels_last_rule(0),
 }
-"""By operator, its channels-last form."""
+"""The channels-last form of each operator."""
 
 
 def is_sensitive(node: ir.Node | None) -> bool:
-    """Whether a node, in its ONNX form, wants its channels in one place."""
+    """Return whether a node, in its ONNX form, needs its channels at a fixed axis."""
     return node is not None and not node.domain and node.op_type in SENSITIVE

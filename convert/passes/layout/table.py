@@ -1,4 +1,4 @@
-"""The operator table of the layout pass: the rule of each operator that takes either layout."""
+"""The operator table of the layout pass: rules of the operators that accept either layout."""
 
 from __future__ import annotations
 
@@ -141,4 +141,4 @@ AGNOSTIC: dict[str, Rule] = {
     "TopK": axis_rule(0, axis=-1),
     "Unsqueeze": unsqueeze,
 }
-"""Operators that take either layout."""
+"""Rules of the operators that accept either layout."""

@@ -1,1 +1,1 @@
-"""From one opset of ONNX to another, up to the canonical one and down to what a file asks for."""
+"""Converts between opsets of ONNX: up to the canonical one, and down to the one that a file needs."""

@@ -1,8 +1,8 @@
-"""Adapters between opsets where ONNX's version converter has none, or needlessly clumsy ones.
+"""Adapters between opsets, where ONNX's version converter has none or needlessly complex ones.
 
-An adapter is `adapter(g, node, target) -> results or None`: it builds the replacement in `g` and returns one value for
-each output of `node`; None leaves the node to the next way of converting it. Lifts and lowerings build at the target
-opset, expansions at the node's own (what they build is lowered in its turn).
+An adapter is `adapter(g, node, target) -> results or None`. It builds the replacement in `g` and returns one value for
+each output of `node`; None leaves the node to the next way of conversion. Lifts and lowerings build at the target
+opset, expansions at the node's own (their nodes are lowered in turn).
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ Adapter = Callable[[Graph, ir.Node, int], Results]
 
 
 def _lift_broadcast(g: Graph, node: ir.Node, target: int) -> Results:
-    """Add, Mul … before opset 7: the second operand is aligned with `axis` of the first, not with its end."""
+    """Lift Add, Mul, … from before opset 7, where the second operand is aligned with `axis` of the first, not with its
+    last dim.
+    """
     x, y = node.inputs
     if not node.attributes.get_int("broadcast", 0) or x is None or y is None:
         return [g.node(node.op_type, [x, y])]
@@ -62,7 +64,9 @@ def _lift_broadcast(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _lift_softmax(g: Graph, node: ir.Node, target: int) -> Results:
-    """Softmax before opset 13 flattens to 2-D at `axis`: the same as now where `axis` is the last one."""
+    """Lift Softmax from before opset 13, which flattens to 2-D at `axis`; today's form is equal if `axis` is the last
+    one.
+    """
     x = node.inputs[0]
     if x is None or x.shape is None:
         return None
@@ -73,17 +77,22 @@ def _lift_softmax(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _hardmax_of_the_rest(g: Graph, x: ir.Value, axis: int) -> ir.Value:
-    """One 1 in all dims from `axis` on; ONNX's converter, which knows Softmax, takes one in each row of `axis`."""
+    """Return a Hardmax over all dims from `axis` on.
+
+    ONNX's converter, which handles Softmax, would use `axis` alone.
+    """
     return g.Reshape(g.Hardmax(g.Flatten(x, axis=axis), axis=-1), g.Shape(x))
 
 
 def _lift_scatter(g: Graph, node: ir.Node, target: int) -> Results:
-    """Scatter became ScatterElements in opset 11."""
+    """Scatter, which opset 11 renamed to ScatterElements."""
     return [g.node("ScatterElements", node.inputs, dict(node.attributes))]
 
 
 def _lift_prelu(g: Graph, node: ir.Node, target: int) -> Results:
-    """PRelu before opset 7 has one slope for all, or one a channel; later slopes are aligned with the last axis."""
+    """Lift PRelu from before opset 7, which has one slope or one per channel; later slopes are aligned with the last
+    axis.
+    """
     x, slope = node.inputs
     if node.graph is None or node.graph.opset_imports.get("", target) >= 7 or x is None or slope is None:
         return [g.PRelu(x, slope)]
@@ -93,7 +102,7 @@ def _lift_prelu(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _lift_upsample(g: Graph, node: ir.Node, target: int) -> Results:
-    """Upsample became Resize in opset 10; before opset 9 its scales are an attribute."""
+    """Upsample, which opset 10 replaced by Resize; before opset 9 its scales are an attribute."""
     x, scales = [*node.inputs, None][:2]
     given = node.attributes.get_floats("scales")
     if scales is None and given is not None:
@@ -126,12 +135,12 @@ LIFTS: dict[str, Adapter] = {
 
 
 def _lower_axes(g: Graph, node: ir.Node, target: int) -> Results:
-    """Squeeze, Unsqueeze and the reductions: `axes` was an attribute."""
+    """Squeeze, Unsqueeze and reductions: `axes` was an attribute."""
     data, axes = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
     attributes = {k: a for k, a in node.attributes.items() if k != "noop_with_empty_axes"}
     given = None if axes is None else _constant(node, 1, "axes")
     if given is not None and target < 11 and data is not None and data.shape is not None:
-        # Axes from the end came in opset 11; those of Unsqueeze are about its result.
+        # Negative axes came in opset 11; those of Unsqueeze refer to its result.
         given = given % (len(data.shape) + (len(given) if node.op_type == "Unsqueeze" else 0))
     keeps = node.attributes.get_int("noop_with_empty_axes", 0) != 0
     if (given is None or not len(given)) and keeps:
@@ -144,7 +153,7 @@ _PLAIN = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "Re
 
 
 def _lower_split(g: Graph, node: ir.Node, target: int) -> Results:
-    """Split: no `num_outputs` before opset 18, sizes as an attribute before opset 13."""
+    """Split: no `num_outputs` before opset 18; sizes as an attribute before opset 13."""
     data, axis = node.inputs[0], node.attributes.get_int("axis", 0)
     count = len(node.outputs)
     sizes = None
@@ -166,7 +175,7 @@ def _lower_split(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _lower_pad(g: Graph, node: ir.Node, target: int) -> Results:
-    """Pad before opset 18 pads every axis."""
+    """Pad before opset 18 has no `axes`: it pads every axis."""
     if node.attributes.get_string("mode", "constant") == "wrap":
         raise Unsupported(f"mode='wrap' is not in opset {target}")
     if target < 11:
@@ -182,7 +191,7 @@ def _lower_pad(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _lower_resize(g: Graph, node: ir.Node, target: int) -> Results:
-    """Resize before opset 18 takes sizes for every axis; before opset 13 `roi` and `scales` have to be there."""
+    """Resize before opset 18 has sizes for every axis; before opset 13 `roi` and `scales` are required."""
     if not has_resize(node, target):
         return None
     attributes = dict(node.attributes)
@@ -217,7 +226,7 @@ def _full_resize(g: Graph, node: ir.Node, inputs: list[ir.Value | None], axes: l
 
 
 def _lower_softmax(g: Graph, node: ir.Node, target: int) -> Results:
-    """Softmax over one axis, where the old one flattens: the axis goes last and comes back."""
+    """Softmax over one axis, where the older one flattens: the axis is transposed to the end and back."""
     x = node.inputs[0]
     rank = g.rank(x)  # type: ignore[arg-type]
     axis = node.attributes.get_int("axis", -1) % max(rank, 1)
@@ -229,7 +238,7 @@ def _lower_softmax(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _lower_constant(g: Graph, node: ir.Node, target: int) -> Results:
-    """Constant before opset 12 holds a tensor, before opset 9 of floating numbers."""
+    """Constant before opset 12 holds a tensor, before opset 9 only a floating-point one."""
     if target < 9:
         return lower_constant_to_initializer(g, node)
     tensor = ir.convenience.get_const_tensor(node.outputs[0])
@@ -239,7 +248,7 @@ def _lower_constant(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _lower_cast_like(g: Graph, node: ir.Node, target: int) -> Results:
-    """CastLike is a Cast wherever the dtype is known."""
+    """CastLike becomes a Cast if the dtype is known."""
     like = node.inputs[1]
     if like is None or like.dtype is None:
         return None
@@ -247,7 +256,7 @@ def _lower_cast_like(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _lower_dropout(g: Graph, node: ir.Node, target: int) -> Results:
-    """Dropout outside training passes its input on; its mask is all true."""
+    """Lower Dropout in inference mode to its input. If its mask is used, other adapters handle it."""
     training = _maybe_constant(node, 2)
     if len(node.inputs) > 2 and (training is None or bool(training)):
         raise Unsupported(f"training_mode is not in opset {target}")
@@ -257,7 +266,7 @@ def _lower_dropout(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _lower_grid_sample(g: Graph, node: ir.Node, target: int) -> Results:
-    """GridSample before opset 20: other names of the modes, images only."""
+    """GridSample before opset 20 has other names of modes, and images only."""
     if target < 16 or g.rank(node.inputs[0]) != 4:  # type: ignore[arg-type]
         return None
     attributes = dict(node.attributes)
@@ -267,7 +276,7 @@ def _lower_grid_sample(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _lower_quantize(g: Graph, node: ir.Node, target: int) -> Results:
-    """Quantization before opset 13 is by tensor only, and of fewer dtypes."""
+    """Quantization before opset 13 is per tensor only, and has fewer dtypes."""
     written = (quantize if node.op_type == "QuantizeLinear" else dequantize)(g, node, target)
     made = None if written is None else written[0].producer()
     if made is not None and made.op_type != node.op_type:
@@ -280,9 +289,9 @@ def _lower_quantize(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _lower_reshape(g: Graph, node: ir.Node, target: int) -> Results:
-    """Reshape before opset 14 copies a dim for each zero in `shape`; `allowzero` matters to empty tensors only.
+    """Reshape before opset 14 copies a dim for each zero in `shape`; `allowzero` matters for empty tensors only.
 
-    Those are given as many dims as the result has, all of them zero, to copy from.
+    Empty tensors first get as many dims as the result has, all of them zero, to copy from.
     """
     x, wanted = node.inputs[0], _maybe_constant(node, 1)
     known = x is not None and x.shape is not None and x.shape.is_static()
@@ -301,7 +310,7 @@ def _lower_reshape(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _lower_shape(g: Graph, node: ir.Node, target: int) -> Results:
-    """Shape before opset 15 gives all dims."""
+    """Shape before opset 15 returns all dims."""
     if target < 10:
         rank = g.rank(node.inputs[0])  # type: ignore[arg-type]
         chosen = np.arange(rank)[node.attributes.get_int("start", 0) : node.attributes.get_int("end", rank)]
@@ -311,7 +320,10 @@ def _lower_shape(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _lower_attention(g: Graph, node: ir.Node, target: int) -> Results:
-    """Attention before opset 24 has a mask for every key; what a shorter one leaves out no query sees."""
+    """Attention before opset 24 needs a mask entry for every key.
+
+    The keys beyond a shorter mask are hidden from all queries.
+    """
     given = list(node.inputs)
     while given and given[-1] is None:
         given.pop()
@@ -326,7 +338,7 @@ def _lower_attention(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _missing_keys(g: Graph, node: ir.Node, mask: ir.Value) -> ir.Value:
-    """What has to be added before and behind the last dim of a mask, [2], where the run tells."""
+    """Return how many entries to add before and after the last dim of a mask, as [2], computed at run time."""
 
     def length(x: ir.Value | None, axis: int) -> ir.Value:
         assert x is not None
@@ -372,7 +384,7 @@ LOWERINGS: dict[str, tuple[int, Adapter]] = {
     **dict.fromkeys(("Max", "Min"), (8, lower_extremum)),
     **dict.fromkeys(("Sum", "Mean"), (8, lower_sum)),
 }
-"""Operator → the opset that brought its present form, and the adapter to what was before."""
+"""For each operator: the opset that introduced its present form, and the adapter to the form before."""
 
 
 def _maybe_constant(node: ir.Node, index: int) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""Max, Min, Sum and Mean before opset 8, which take inputs of one shape."""
+"""Max, Min, Sum and Mean before opset 8, which need inputs of equal shapes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from convert.graph.values import Dim
 
 
 def lower_extremum(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """Max and Min: what is smaller is repeated."""
+    """Max and Min: smaller inputs are repeated."""
     inputs = [x for x in node.inputs if x is not None and x.shape is not None]
     if len(inputs) < len(node.inputs) or len({g.shape(x) for x in inputs}) < 2:
         return None
@@ -22,7 +22,7 @@ def lower_extremum(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] |
 
 
 def lower_sum(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """Sum and Mean: one Add after another, which broadcasts."""
+    """Sum and Mean: a chain of Adds, which broadcast."""
     inputs = [x for x in node.inputs if x is not None]
     total = reduce(g.Add, inputs[1:], inputs[0])
     if node.op_type == "Sum" or len(inputs) == 1:
@@ -32,9 +32,9 @@ def lower_sum(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None
 
 
 def repeated_to_one_shape(g: Graph, inputs: Sequence[ir.Value]) -> list[ir.Value]:
-    """Inputs of known rank, each repeated to the shape that they broadcast to, in operators of opset 7.
+    """Return inputs of known rank, each repeated to the shape that they broadcast to, by operators of opset 7.
 
-    Two dims of unknown size are taken for the same; onnxruntime refuses inputs where they are not.
+    Two unknown dims are assumed to be equal; onnxruntime rejects the inputs otherwise.
     """
     rank = max(map(g.rank, inputs))
     fronts = [rank - g.rank(x) for x in inputs]
@@ -66,6 +66,6 @@ def repeated_to_one_shape(g: Graph, inputs: Sequence[ir.Value]) -> list[ir.Value
 
 
 def _longest(dims: Sequence[Dim]) -> int:
-    """Which of several dims says how long their axis is: a number, else one that the run tells, else 1."""
+    """Return the index of the dim that determines the length of an axis: a number, else an unknown dim, else 1."""
     order = [0 if dim == 1 else 2 if isinstance(dim, int) else 1 for dim in dims]
     return order.index(max(order))

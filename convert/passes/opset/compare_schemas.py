@@ -1,4 +1,4 @@
-"""Compares two versions of an ONNX operator: does a node mean the same in both?"""
+"""Compares two versions of an ONNX operator: does a node have the same meaning in both?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from convert.graph.node_inference import type_proto
 from convert.graph.tensors import dtype_name
 from convert.graph.values import known_dims, rank
 
-# Operators whose meaning changed at an opset although a node may look the same on both sides of it.
+# Operators whose meaning changed at an opset, although a node may look the same before and after.
 _REDEFINED = {
     "Softmax": 13,
     "LogSoftmax": 13,
@@ -26,9 +26,9 @@ _REDEFINED = {
 }
 
 COUNTED_FROM_ZERO = frozenset(("ArgMax", "ArgMin", "Compress", "Concat", "Flatten", "OneHot", "Split"))
-"""Operators whose axis may be counted from the last dim since opset 11; onnxruntime refuses some that do so before."""
+"""Operators that accept negative axes since opset 11; onnxruntime rejects some negative axes before."""
 
-# Attribute values that came later than the attribute.
+# Attribute values that were added to the specification after the attribute.
 _LATE_VALUES = {
     ("Pad", "mode", "wrap"): 19,
     ("Resize", "coordinate_transformation_mode", "half_pixel_symmetric"): 19,
@@ -42,14 +42,14 @@ _LATE_VALUES = {
 
 
 def axis_from_zero(node: ir.Node, axis: int) -> int:
-    """The axis of a node counted from the first dim, where the rank is known; of a OneHot it is one of its output."""
+    """Return the axis of a node as a non-negative number if the rank is known; OneHot's axis refers to its output."""
     dims = rank(node.outputs[0] if node.op_type == "OneHot" else node.inputs[0])
     return axis % dims if axis < 0 and dims else axis
 
 
 @cache
 def same_signature(operator: str, version: int, target: int) -> bool:
-    """True if the two versions differ at most in the types that they take."""
+    """Return whether two versions of an operator are equal except for the types that they accept."""
     one, two = onnx.defs.get_schema(operator, version, ""), onnx.defs.get_schema(operator, target, "")
     if one.since_version == two.since_version:
         return True
@@ -58,10 +58,10 @@ def same_signature(operator: str, version: int, target: int) -> bool:
 
 
 def fits_version(node: ir.Node, version: int, target: int) -> bool:
-    """True if the older version `target` of the node's operator takes it as it is.
+    """Return whether the older version `target` of the node's operator accepts the node unchanged.
 
-    Attributes that the older version lacks are dropped where they are at their default, which is the older behaviour
-    (the exceptions are listed above).
+    Attributes that the older version lacks are dropped if they are at their default, which is the older behaviour (the
+    exceptions are listed above).
     """
     new = onnx.defs.get_schema(node.op_type, version, "")
     old = onnx.defs.get_schema(node.op_type, target, "")
@@ -81,7 +81,8 @@ def fits_version(node: ir.Node, version: int, target: int) -> bool:
         if late is not None and target < late:
             return False
         if name not in old.attributes:
-            plain = name == "dilations" and all(n == 1 for n in attribute.as_ints())  # a default that only texts tell
+            # the default is only in the specification's text
+            plain = name == "dilations" and all(n == 1 for n in attribute.as_ints())
             if not plain and attribute.value != default_of(new, name):
                 return False
             extra.append(name)
@@ -97,7 +98,7 @@ def fits_version(node: ir.Node, version: int, target: int) -> bool:
 
 
 def wrong_types(node: ir.Node, schema: onnx.defs.OpSchema) -> str:
-    """Why the schema does not take or give the node's known types, or an empty string."""
+    """Return why the schema rejects the node's known input or output types; "" if it accepts them."""
     constraints = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
     bound: dict[str, str] = {}
     for i, value in enumerate(node.inputs):
@@ -117,12 +118,12 @@ def wrong_types(node: ir.Node, schema: onnx.defs.OpSchema) -> str:
 
 
 def type_text(value: ir.Value) -> str:
-    """The type of a value as schemas write it: `tensor(float)`, `seq(tensor(int64))`."""
+    """Return the type of a value as schemas write it: `tensor(float)`, `seq(tensor(int64))`."""
     return _text(type_proto(value))
 
 
 def default_of(schema: onnx.defs.OpSchema, name: str) -> Any:
-    """The default of an attribute as a Python value, None where there is none."""
+    """Return the default of an attribute as a Python value; None if there is none."""
     attribute = schema.attributes[name]
     proto = attribute.default_value
     if proto.type == onnx.AttributeProto.UNDEFINED:
@@ -136,7 +137,7 @@ def default_of(schema: onnx.defs.OpSchema, name: str) -> Any:
 
 
 def late_value(node: onnx.NodeProto, target: int) -> str:
-    """An attribute's value that came later than opset `target`, as `mode='wrap'`; an empty string if there is none."""
+    """Return an attribute value that was added after opset `target`, as `mode='wrap'`; "" if there is none."""
     for attribute in node.attribute:
         text = attribute.s.decode(errors="replace") if attribute.type == onnx.AttributeProto.STRING else ""
         if target < _LATE_VALUES.get((node.op_type, attribute.name, text), 0):
@@ -150,7 +151,10 @@ def _is_redefined(operator: str, version: int, target: int) -> bool:
 
 
 def short_mask(node: ir.Node) -> int | None:
-    """How many keys the mask of an Attention lacks, which no query sees then (opset 24); None where the run tells."""
+    """Return how many keys the mask of an Attention lacks (opset 24 hides them).
+
+    Returns None if it is known at run time only.
+    """
     _, k, _, mask, past = [*node.inputs, *[None] * 5][:5]
     if mask is None or (past is None and _same_name(mask, k)):
         return 0
@@ -160,7 +164,7 @@ def short_mask(node: ir.Node) -> int | None:
 
 
 def _same_name(mask: ir.Value, k: ir.Value | None) -> bool:
-    """Whether the mask is called to be as long as the keys."""
+    """Return whether the last dim of the mask has the same name as the dim of the keys."""
     if k is None or mask.shape is None or k.shape is None or not len(mask.shape) or len(k.shape) < 2:
         return False
     last, keys = mask.shape[-1], k.shape[-2]
@@ -175,11 +179,13 @@ def _dim(value: ir.Value | None, axis: int) -> int | None:
 
 
 def _freer(node: ir.Node, version: int, target: int) -> bool:
-    """True for what an operator takes from some opset on without another signature."""
+    """Return whether the node depends on a rule that a later opset added to its operator without a change of its
+    signature.
+    """
     if node.op_type == "Mod" and target < 28 <= version and not node.attributes.get_int("fmod", 0):
         first = node.inputs[0]
         return first is not None and first.dtype is not None and first.dtype.is_floating_point()
-    if node.op_type in ("Max", "Min", "Sum", "Mean"):  # which broadcast from opset 8 on
+    if node.op_type in ("Max", "Min", "Sum", "Mean"):  # these broadcast from opset 8 on
         return target < 8 <= version and len({known_dims(x) for x in node.inputs if x is not None}) > 1
     return node.op_type == "Attention" and target < 24 <= version and short_mask(node) != 0
 
@@ -192,7 +198,8 @@ def _inputs_fit(node: ir.Node, new: onnx.defs.OpSchema, old: onnx.defs.OpSchema)
         required = names[i][1] == onnx.defs.OpSchema.FormalParameterOption.Single
         if value is None and required:
             return False
-    # An input that was renamed is the same one; an input that changed its place is not met in ONNX's history.
+    # An input that was only renamed is the same input; no operator in ONNX's history moved an input to another
+    # position.
     return len(old.inputs) <= len(new.inputs) or len(node.inputs) >= old.min_input
 
 

@@ -1,8 +1,13 @@
-"""Moves a model from one opset to another, up or down, node by node, so that weights and names stay where they are.
+"""Converts a model from one opset to another, up or down, node by node; weights and names stay.
 
-A node keeps its place where both versions of its operator mean the same by it. Others go, in this order, through an
-adapter of ours or a lowering, ONNX's version converter (for that node alone, with its small constants), or the
-operator's body as an ONNX function. What none of these can do is listed in one `Unsupported`.
+A node stays if both versions of its operator give it the same meaning. Any other node is converted in the first way
+that applies:
+
+- an adapter of ours, or a lowering
+- ONNX's version converter, for that node alone with its small constants
+- the body of the operator's ONNX function
+
+All nodes without a way are listed in one `Unsupported`.
 """
 
 from __future__ import annotations
@@ -32,11 +37,11 @@ _MAX_ROUNDS = 32
 def convert_opset(
     model: ir.Model, target: int, *, keep_newer: bool = False, forms: Mapping[str, Adapter] | None = None
 ) -> None:
-    """Rewrite `model` in place for opset `target` of the default domain; needs the model's facts.
+    """Rewrite `model` in place for opset `target` of the default domain. Requires inferred facts.
 
-    Raises `Unsupported` that lists every operator which the target opset cannot express, with the reason. With
-    `keep_newer` a model of a newer opset keeps such nodes instead, and its own opset with them. `forms` are adapters
-    by operator that rewrite nodes of the target opset in their turn, for readers that take another form of it better.
+    Raises an `Unsupported` that lists every operator which the target opset cannot express, with the reason. With
+    `keep_newer`, a model of a newer opset keeps such nodes instead, together with its opset. `forms` are adapters by
+    operator that rewrite nodes at the target opset, for readers that accept another form better.
     """
     source = model.graph.opset_imports.get("", target)
     work = [(node, source) for node in model.graph.all_nodes() if node.domain == ""]
@@ -56,7 +61,7 @@ def convert_opset(
 
 
 class _Conversion:
-    """The state of one `convert_opset`: names in use, and what could not be done."""
+    """The state of one `convert_opset`: names in use, and problems so far."""
 
     def __init__(self, model: ir.Model, target: int) -> None:
         self.model, self.target = model, target
@@ -64,7 +69,7 @@ class _Conversion:
         self.problems: dict[tuple[str, str], list[Location]] = {}
 
     def round(self, work: Sequence[tuple[ir.Node, int]]) -> list[tuple[ir.Node, int]]:
-        """Convert each (node, version); returns the nodes that expansions made and that need another round."""
+        """Convert each (node, version); return the nodes that expansions created and that need another round."""
         left: list[tuple[ir.Node, int]] = []
         waiting: dict[int, list[ir.Node]] = {}
         for node, version in work:
@@ -89,17 +94,17 @@ class _Conversion:
         return left
 
     def rewrite(self, forms: Mapping[str, Adapter]) -> None:
-        """Give the nodes of the target opset other forms of it; what an adapter makes is not rewritten again."""
+        """Rewrite nodes at the target opset by the adapters in `forms`; their results are not rewritten again."""
         for node in [n for n in self.model.graph.all_nodes() if n.domain == "" and n.op_type in forms]:
             self._run(forms[node.op_type], node, self.target)
 
     def note_unfinished(self, nodes: Iterable[ir.Node]) -> None:
-        """Count nodes that are left after the last round among what could not be done."""
+        """Record the nodes that are left after the last round as problems."""
         for node in nodes:
             self._problem(node, f"its expansion for opset {self.target} does not end")
 
     def fail(self) -> NoReturn:
-        """Raise what could not be done."""
+        """Raise `Unsupported` with all problems."""
         raise Unsupported(
             problems=[Problem(why, places[0], len(places)) for (_, why), places in self.problems.items()],
             hint=f"another --opset may have what opset {self.target} lacks",
@@ -117,7 +122,7 @@ class _Conversion:
         return fits_version(node, version, self.target)
 
     def _apply_adapter(self, node: ir.Node, version: int, left: list[tuple[ir.Node, int]]) -> bool:
-        """Apply an adapter of ours if there is one that takes the node."""
+        """Apply an adapter of ours, if there is one that accepts the node; return whether one was applied."""
         adapter: Adapter | None
         if version < self.target:
             adapter = LIFTS.get(node.op_type)
@@ -131,7 +136,10 @@ class _Conversion:
         return made is not None
 
     def _widen(self, node: ir.Node, version: int, left: list[tuple[ir.Node, int]]) -> bool:
-        """Put casts around the operator where the older one lacks its dtype."""
+        """Put Casts around the operator if the older one lacks its dtype.
+
+        Returns whether they were needed and possible.
+        """
         if version < self.target or not _exists(node.op_type, self.target):
             return False
         made = self._run(lambda g, node, target: widen(g, node, version, target), node, version)
@@ -142,7 +150,7 @@ class _Conversion:
         at = Location(node=node.name or node.op_type)
         try:
             built = self.replacement.build(lambda g: adapter(g, node, self.target), opset, at)
-        except onnx.defs.SchemaError:  # it takes an operator that the older opset lacks
+        except onnx.defs.SchemaError:  # the adapter uses an operator that the older opset lacks
             return None
         except (Unsupported, ValueError) as error:
             self._problem(node, str(error))
@@ -157,7 +165,10 @@ class _Conversion:
         left.extend((n, version) for n in with_inner_nodes(self._splice_graph(node, body, version)))
 
     def _splice_graph(self, node: ir.Node, body: ir.Graph, opset: int) -> list[ir.Node]:
-        """Put the nodes of `body`, whose inputs and outputs are those of `node` in order, in the place of `node`."""
+        """Replace `node` by the nodes of `body`, whose inputs and outputs correspond to the node's in order.
+
+        Returns them.
+        """
         actual = [v for v in node.inputs if v is not None]
         for formal, value in zip(list(body.inputs), actual, strict=True):
             formal.replace_all_uses_with(value, replace_graph_outputs=True)
@@ -191,7 +202,7 @@ def _infer(node: ir.Node, opset: int) -> None:
     if node.op_type == "Constant":
         node.outputs[0].const_value = ir.convenience.get_const_tensor(node.outputs[0])
     if node.domain == "" and _exists(node.op_type, opset):
-        # Inference that fails leaves facts unknown; what needs them says so.
+        # A failed inference leaves facts unknown, which is reported wherever they are needed.
         with suppress(ValueError):
             infer(node, onnx.defs.get_schema(node.op_type, opset, ""))
 

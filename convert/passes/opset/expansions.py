@@ -1,6 +1,6 @@
-"""Operators that older opsets lack, which are written out by their lowerings (`convert.legalize`).
+"""Operators that older opsets lack, written out by their lowerings (`convert.legalize`).
 
-A lowering is built at the opset of its node; what it uses is lowered in its turn.
+A lowering is built at the opset of its node; the operators in it are lowered in turn.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def _never(node: ir.Node, target: int) -> bool:
 
 @dataclass(frozen=True)
 class Newer:
-    """An operator that opset `since` brought in its meaning of today.
+    """An operator that got its present meaning in opset `since`.
 
-    `has(node, target)` says whether an older opset can express this node as it is; `form(g, node, target)` replaces
-    the lowering where the older form depends on the opset.
+    `has(node, target)` returns whether an older opset can express the node as it is. `form(g, node, target)` replaces
+    the lowering if the older form depends on the opset.
     """
 
     since: int
@@ -39,7 +39,7 @@ _SYMMETRIC, _ANTIALIAS, _COORDINATES = 19, 18, 11
 
 
 def has_resize(node: ir.Node, target: int) -> bool:
-    """half_pixel_symmetric came in opset 19, antialias and policies in 18, coordinates at all in 11."""
+    """half_pixel_symmetric came in opset 19, antialias and policies in 18, coordinate modes in 11."""
     attributes = node.attributes
     symmetric = attributes.get_string("coordinate_transformation_mode", "half_pixel") == "half_pixel_symmetric"
     policy = attributes.get_string("keep_aspect_ratio_policy", "stretch") != "stretch"
@@ -48,7 +48,7 @@ def has_resize(node: ir.Node, target: int) -> bool:
 
 
 def _has_scatter(node: ir.Node, target: int) -> bool:
-    """Sums and products came in opset 16, the largest and the smallest in 18."""
+    """The reductions add and mul came in opset 16, max and min in 18."""
     return target >= (16 if node.attributes.get_string("reduction", "none") in ("add", "mul") else 18)
 
 
@@ -90,7 +90,10 @@ NEWER: dict[str, Newer] = {
 
 
 def expand(g: Graph, node: ir.Node, target: int) -> Results:
-    """Write `node` out for opset `target`; None where that has it, or where the lowering does not accept the node."""
+    """Write `node` out for opset `target`; return None if the opset has it, or if the lowering declines the node.
+
+    Raises `Unsupported` if the lowering does.
+    """
     newer = NEWER.get(node.op_type)
     if newer is None or target >= newer.since or newer.has(node, target):
         return None

@@ -1,4 +1,4 @@
-"""Adapters to the forms that operators had before opset 11: numbers as attributes, no newer attributes, axes from 0."""
+"""Adapters to the operators before opset 11: constants as attributes, fewer attributes, non-negative axes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ Results = Sequence[ir.Value | None] | None
 
 
 def constant_input(node: ir.Node, index: int, name: str) -> np.ndarray | None:
-    """An input that the older opset has as an attribute; None where it is left out. Refuses one that is computed."""
+    """Return a constant input that the older opset has as an attribute; None if it is left out.
+
+    Raises `Unsupported` if it is computed.
+    """
     value = node.inputs[index] if index < len(node.inputs) else None
     if value is None:
         return None
@@ -28,7 +31,7 @@ def constant_input(node: ir.Node, index: int, name: str) -> np.ndarray | None:
 
 
 def lower_slice(g: Graph, node: ir.Node, target: int) -> Results:
-    """Slice before opset 10: constants, and no steps."""
+    """Slice before opset 10: constant bounds, and no steps."""
     x = node.inputs[0]
     assert x is not None
     starts, ends, axes, steps = (
@@ -50,15 +53,13 @@ def lower_slice(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def lower_clip(g: Graph, node: ir.Node, target: int) -> Results:
-    """Clip before opset 11: bounds as attributes; computed ones, and those of integers, by Max and Min."""
+    """Clip before opset 11: bounds are attributes. Computed bounds, and bounds of integers, become Max and Min."""
     x, low, high = [*node.inputs, None, None][:3]
     assert x is not None
     if g.dtype(x).is_floating_point() and all(v is None or ir.convenience.get_const_tensor(v) for v in (low, high)):
         ends = (constant_input(node, i, n) for i, n in ((1, "min"), (2, "max")))
         given = {n: float(e[0]) for n, e in zip(("min", "max"), ends, strict=True) if e is not None}
-        if (
-            len(given) < 2 or given["min"] <= given["max"]
-        ):  # crossed bounds, which onnxruntime does not load, have a form
+        if len(given) < 2 or given["min"] <= given["max"]:  # onnxruntime does not load crossed bounds
             return [g.node("Clip", [x], given)]
     y = x
     for operator, bound in (("Max", low), ("Min", high)):
@@ -68,7 +69,7 @@ def lower_clip(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def lower_pad(g: Graph, node: ir.Node, target: int) -> Results:
-    """Pad before opset 11: amounts and the value as attributes, of every axis."""
+    """Pad before opset 11: amounts for every axis and the value are attributes."""
     x = node.inputs[0]
     assert x is not None
     pads, value, axes = (constant_input(node, i, n) for i, n in ((1, "pads"), (2, "constant_value"), (3, "axes")))
@@ -85,14 +86,14 @@ def lower_pad(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def _floating(dtype: ir.DataType) -> ir.DataType:
-    """A floating dtype that holds the integers of another."""
+    """Return a floating-point dtype that represents all integers of another exactly."""
     if dtype.bitwidth > 32:
         raise Unsupported("the older opset pads floating numbers only")
     return ir.DataType.FLOAT if dtype.bitwidth <= 16 else ir.DataType.DOUBLE
 
 
 def lower_top_k(g: Graph, node: ir.Node, target: int) -> Results:
-    """TopK before opset 11: the largest, sorted; before opset 10 their number as an attribute."""
+    """TopK before opset 11: the largest, sorted; before opset 10 k is an attribute."""
     x, attributes = node.inputs[0], dict(node.attributes)
     assert x is not None
     attributes.pop("sorted", None)
@@ -112,14 +113,17 @@ def lower_top_k(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def count_axis_from_zero(g: Graph, node: ir.Node, target: int) -> Results:
-    """An axis before opset 11 is counted from the first dim; onnxruntime does not load a Flatten that counts back."""
+    """Make the axis non-negative, as before opset 11.
+
+    onnxruntime does not load an older Flatten with a negative axis.
+    """
     given = node.attributes.get_int("axis", 0)
     axis = axis_from_zero(node, given)
     return None if axis == given else [g.node(node.op_type, node.inputs, {**node.attributes, "axis": axis})]
 
 
 def drop_neutral(g: Graph, node: ir.Node, target: int) -> Results:
-    """Pools without attributes that older ones lack, where these are at the value that means nothing."""
+    """Pools without the attributes that older ones lack, if these have no effect."""
     attributes = dict(node.attributes)
     if all(n == 1 for n in node.attributes.get_ints("dilations", ())):
         attributes.pop("dilations", None)
@@ -132,7 +136,7 @@ def drop_neutral(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def lower_gemm(g: Graph, node: ir.Node, target: int) -> Results:
-    """Gemm before opset 11 adds something always."""
+    """Gemm before opset 11 requires a third input."""
     a, b, c = [*node.inputs, None][:3]
     if c is not None or a is None:
         return None
@@ -140,7 +144,7 @@ def lower_gemm(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def lower_depth_to_space(g: Graph, node: ir.Node, target: int) -> Results:
-    """DepthToSpace with mode CRD, which came in opset 11."""
+    """DepthToSpace with mode CRD, which was added in opset 11."""
     x = node.inputs[0]
     assert x is not None
     if node.attributes.get_string("mode", "DCR") != "CRD":
@@ -159,6 +163,6 @@ def lower_depth_to_space(g: Graph, node: ir.Node, target: int) -> Results:
 
 
 def lower_constant_to_initializer(g: Graph, node: ir.Node) -> Results:
-    """A constant of a dtype that Constant did not have yet."""
+    """A Constant of a dtype that the older operator lacks becomes an initializer."""
     tensor = ir.convenience.get_const_tensor(node.outputs[0])
     return None if tensor is None else [g.Identity(g.const(tensor))]

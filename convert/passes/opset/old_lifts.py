@@ -1,7 +1,7 @@
-"""Lifts of what had another form before opset 13: Clip, Pad, Dropout, Resize, batch norms, recurrent layers.
+"""Lifts operators that had another form before opset 13: Clip, Pad, Dropout, Resize, batch norms, recurrent layers.
 
-Clip and Pad had numbers as attributes: ONNX's version converter makes constants of float32 of them, whatever the dtype
-of the data is. It leaves a Resize to the later defaults.
+Clip and Pad had numbers as attributes: ONNX's version converter turns these into float32 constants, whatever the dtype
+of the data. It also leaves a Resize to the later defaults.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from convert.graph.tensors import numpy_dtype
 from convert.graph.values import is_used
 
 _LARGEST = float(np.finfo(np.float32).max)
-"""What Clip-6 takes for a bound that is left out, in any dtype; for float32 later opsets say the same."""
+"""The bound that Clip-6 assumes if one is left out, in any dtype; for float32 later opsets are equivalent."""
 
 
 def lift_clip(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
@@ -34,7 +34,7 @@ def lift_clip(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None
 
 
 def lift_pad(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """Pad with amounts and the value as attributes; the value means nothing in other modes than constant."""
+    """Pad with amounts and value as attributes; the value is used in mode constant only."""
     x, pads = node.inputs[0], node.attributes.get_ints("pads", node.attributes.get_ints("paddings"))
     if x is None or pads is None:
         return None
@@ -44,13 +44,15 @@ def lift_pad(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
 
 
 def _scalar(g: Graph, number: float, dtype: ir.DataType) -> ir.Value:
-    with np.errstate(over="ignore"):  # the ends of float32 are the infinities of float16
+    with np.errstate(over="ignore"):  # the limits of float32 become the infinities of float16
         return g.const(np.array(number).astype(numpy_dtype(dtype)), dtype)
 
 
 def lift_dropout(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """Dropout before opset 12 hands its input on; a mask that is read has the dtype that it had, of opset 7 a floating
-    one, and nothing is in it: onnxruntime leaves zeros."""
+    """Dropout before opset 12 returns its input. A mask that is used is all zeros, as in onnxruntime.
+
+    The mask keeps its dtype, which is a floating-point one in opset 7.
+    """
     x, mask = node.inputs[0], node.outputs[1] if len(node.outputs) > 1 else None
     if (
         x is None
@@ -65,7 +67,7 @@ def lift_dropout(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | N
 
 
 def lift_batch_norm(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """BatchNormalization-7 with spatial=0: numbers for each element of a row, where later ones are by channel."""
+    """BatchNormalization-7 with spatial=0: one number per element of a row; later ones have one per channel."""
     if node.attributes.get_int("spatial", 1) or len(node.outputs) > 1:
         return None
     x, scale, bias, mean, variance = node.inputs
@@ -76,7 +78,7 @@ def lift_batch_norm(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] 
 
 
 def lift_recurrent(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """LSTM, GRU and RNN before opset 7, whose `output_sequence` says only that the first output may be left out."""
+    """LSTM, GRU and RNN before opset 7, whose `output_sequence` only says whether the first output may be left out."""
     if node.graph is None or node.graph.opset_imports.get("", target) >= 7:
         return None
     attributes = {name: a for name, a in node.attributes.items() if name != "output_sequence"}
@@ -85,7 +87,7 @@ def lift_recurrent(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] |
 
 
 def lift_resize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """Resize-10, and Resize-11 with coordinates that opset 13 took away."""
+    """Resize-10, and Resize-11 with a coordinate mode that opset 13 removed."""
     if len(node.inputs) == 2:
         return [_resize_without_coordinates(g, node)]
     attributes = node.attributes
@@ -97,7 +99,10 @@ def lift_resize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | No
 
 
 def _odd_cells(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
-    """(i + ½) / scale as (2i + 1) / (2 scale): each second cell of one that is twice as large, in floats as well."""
+    """Compute (i + ½) / scale as (2i + 1) / (2 scale).
+
+    These are the odd cells of a result that is twice as large, even with floating-point rounding.
+    """
     x, _, *ends = node.inputs
     place = next((i for i, v in enumerate(ends) if v is not None and g.static(v) is not None and v.shape != (0,)), None)
     dims = None if x is None else x.shape
@@ -117,9 +122,10 @@ def _odd_cells(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
 
 
 def _half_pixels(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
-    """Of scales that the run says: half_pixel, which takes ½ away, rounded otherwise.
+    """Return a Resize with half_pixel, which subtracts ½, and an adapted rounding mode, for scales known at run time
+    only.
 
-    Where a coordinate is within 1e-6 of a whole number onnxruntime, which takes it for the middle, may go beyond it.
+    onnxruntime treats a coordinate within 1e-6 of an integer as a tie, and may then select the next cell.
     """
     how = _SHIFTED.get(node.attributes.get_string("nearest_mode", "round_prefer_floor"))
     if how is None:
@@ -129,14 +135,14 @@ def _half_pixels(g: Graph, node: ir.Node) -> Sequence[ir.Value] | None:
 
 
 _SHIFTED = {"floor": "round_prefer_ceil", "round_prefer_floor": "ceil"}
-"""What rounds a coordinate as the other does one that is larger by a half."""
+"""The rounding of x - ½ that is equivalent to another rounding of x."""
 
 
 def _resize_without_coordinates(g: Graph, node: ir.Node) -> ir.Value:
-    """Resize-10, whose text has no formula: onnxruntime takes i / scale for the coordinate.
+    """Resize-10, whose specification has no formula: onnxruntime uses the coordinate i / scale.
 
-    The nearest cell is the one before where an axis grows, and the one behind where it shrinks (onnxruntime's
-    upsamplebase.h, "the original logic"). Axes that do either are resized one after the other.
+    The nearest cell is that before the coordinate if an axis grows, and that after it if the axis shrinks
+    (onnxruntime's upsamplebase.h, "the original logic"). Growing and shrinking axes are resized one after the other.
     """
     x, scales = node.inputs
     attributes = {"mode": node.attributes.get_string("mode", "nearest"), "coordinate_transformation_mode": "asymmetric"}

@@ -1,4 +1,4 @@
-"""Hands single nodes to ONNX's own tools: its version converter and the function bodies of its schemas."""
+"""Passes single nodes to ONNX's own tools: its version converter and the function bodies of its schemas."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ IR_VERSION = 10
 
 
 def version_convert(nodes: Sequence[ir.Node], version: int, target: int) -> list[ir.Graph | str]:
-    """What ONNX's version converter makes of each node: a graph with the node's inputs and outputs, or why not.
+    """Return the graph that ONNX's version converter makes of each node, or the reason why it fails.
 
-    All nodes go through in one call (a call costs milliseconds); where it fails, its halves are tried.
+    All nodes are converted in one call (a call costs milliseconds); if it fails, each half is tried.
     """
     if not nodes:
         return []
     try:
         model = _model([_SingleNode(node, f"n{k}") for k, node in enumerate(nodes)], version)
         converted = onnx.version_converter.convert_version(model, target)
-        # The converter lets attributes through that the target does not have, and values of them.
+        # The converter accepts attributes and attribute values that the target opset does not have.
         context = onnx.checker.C.CheckerContext()
         context.ir_version, context.opset_imports = IR_VERSION, {"": target}
         for node in converted.graph.node:
@@ -44,7 +44,7 @@ def version_convert(nodes: Sequence[ir.Node], version: int, target: int) -> list
 
 
 def expand_function(node: ir.Node, version: int) -> ir.Graph | str:
-    """The body of the operator's ONNX function for this node, at the same opset, or why there is none."""
+    """Return the body of the operator's ONNX function for this node, or the reason why it has none."""
     schema = onnx.defs.get_schema(node.op_type, version, "")
     if not (schema.has_function or schema.has_context_dependent_function):  # type: ignore[attr-defined]
         return f"ONNX defines no function for {node.op_type}"
@@ -54,11 +54,11 @@ def expand_function(node: ir.Node, version: int) -> ir.Graph | str:
         if name not in given and attribute.default_value.type != onnx.AttributeProto.UNDEFINED:
             lone.proto.attribute.append(attribute.default_value)
     try:
-        # The inliner takes the types that a function depends on from inputs, and not from initializers.
+        # The inliner reads the types that a function depends on from inputs, but not from initializers.
         model = onnx.inliner.inline_selected_functions(
             _model([lone], version, largest=-1), [("", node.op_type)], exclude=False, inline_schema_functions=True
         )
-    except Exception as error:  # as above
+    except Exception as error:  # the binding raises many types
         return " ".join(str(error).split())
     if any(n.op_type == node.op_type for n in model.graph.node):
         return f"ONNX's function for {node.op_type} does not apply to these inputs"
@@ -66,7 +66,7 @@ def expand_function(node: ir.Node, version: int) -> ir.Graph | str:
 
 
 class _SingleNode:
-    """A node as a proto of its own, its inputs and outputs renamed by position."""
+    """A node as a separate proto, with inputs and outputs renamed by position."""
 
     def __init__(self, node: ir.Node, prefix: str) -> None:
         self.proto = ir.serde.serialize_node(node)
@@ -78,7 +78,7 @@ class _SingleNode:
 
 
 def _model(lones: Sequence[_SingleNode], version: int, largest: int = SMALL) -> onnx.ModelProto:
-    """The nodes, unconnected; constants of up to `largest` bytes have their content there, others are inputs."""
+    """Return a model of unconnected nodes; constants of up to `largest` bytes are initializers, others inputs."""
     graph = onnx.GraphProto(name="g")
     for lone in lones:
         graph.node.append(lone.proto)
@@ -100,7 +100,7 @@ def _model(lones: Sequence[_SingleNode], version: int, largest: int = SMALL) -> 
 
 
 def _split_by_node(graph: onnx.GraphProto, nodes: Sequence[ir.Node]) -> list[ir.Graph | str]:
-    """Take a converted graph of unconnected nodes apart again, by what each one's outputs depend on."""
+    """Split a converted graph of unconnected nodes, by what each node's outputs depend on."""
     makers = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
     parts: list[ir.Graph | str] = []
     for k, node in enumerate(nodes):
@@ -118,7 +118,7 @@ def _split_by_node(graph: onnx.GraphProto, nodes: Sequence[ir.Node]) -> list[ir.
 def _graph(
     nodes: Sequence[onnx.NodeProto], initializers: Sequence[onnx.TensorProto], node: ir.Node, prefix: str
 ) -> ir.Graph:
-    """`nodes` as a graph with the inputs and outputs of `node`, which go by `prefix` and position."""
+    """Return `nodes` as a graph with the inputs and outputs of `node`, which are named by `prefix` and position."""
     part = onnx.GraphProto(name="g", node=nodes)
     formals = [f"{prefix}_i{i}" for i, v in enumerate(node.inputs) if v is not None]
     used = {name for n in nodes for name in n.input}
@@ -130,7 +130,7 @@ def _graph(
 
 
 def _failure_reason(error: Exception, node: ir.Node, version: int, target: int) -> str:
-    """What the converter said, without its source lines and assertions."""
+    """Return the converter's error text without its source lines and assertions."""
     schema = onnx.defs.get_schema(node.op_type, target, "")
     text = wrong_types(node, schema) if target < version else ""
     if not text:

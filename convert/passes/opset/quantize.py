@@ -1,4 +1,4 @@
-"""Quantization that came later, for older opsets: to 16 bits, of halves, to a dtype that is named."""
+"""Quantization features that older opsets lack: 16-bit integers, float16 data, a named output dtype."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from convert.legalize.quantize import INTEGERS, broadcast_parameter, quantized
 _WIDE = (ir.DataType.INT16, ir.DataType.UINT16)
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 _HALVES = 19
-"""The opset from which on numbers of 16 bits are quantized."""
+"""The opset that added quantization of 16-bit floats."""
 _SHORTS, _MIXED = 21, 23
-"""Those from which on they are quantized to, and a scale has a dtype of its own."""
+"""`_SHORTS`: the opset that added 16-bit integers. `_MIXED`: the opset that gave the scale a dtype of its own."""
 
 
 def lift_quantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """Halves before opset 23, which onnxruntime divides in float32; since then they are in the dtype of the scale."""
+    """QuantizeLinear of 16-bit floats before opset 23, which onnxruntime divides in float32.
+
+    Since opset 23 the division is in the dtype of the scale, so the float32 precision is written explicitly.
+    """
     scale = node.inputs[1]
     if scale is None or scale.dtype not in _HALF or target < _MIXED:
         return None
@@ -30,11 +33,11 @@ def _precision(node: ir.Node) -> int:
 
 
 def quantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """x / scale rounded half to even, shifted by the zero point and saturated; None for what `target` has."""
+    """x / scale rounded half to even, plus the zero point, saturated; None if `target` has the operator."""
     x, scale, zero = [*node.inputs, None][:3]
     if scale is not None and scale.dtype in _HALF and target < _MIXED and _precision(node) == ir.DataType.FLOAT:
         kept = {name: value for name, value in node.attributes.items() if name != "precision"}
-        return [g.node("QuantizeLinear", node.inputs, kept)]  # so do onnxruntime's kernels of older opsets
+        return [g.node("QuantizeLinear", node.inputs, kept)]  # onnxruntime's kernels of older opsets compute in float32
     if x is None or scale is None or _has_special_attributes(node):
         return None
     named = ir.DataType(node.attributes.get_int("output_dtype", 0))
@@ -43,7 +46,7 @@ def quantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
     if kind not in INTEGERS:
         return None
     if not halves and (kind not in _WIDE or target >= _SHORTS):
-        # What is quantized was of the dtype of the scale for a time.
+        # In these opsets x must have the dtype of the scale.
         mixed = x.dtype != scale.dtype and _HALVES <= target < _MIXED
         if not mixed and (named == ir.DataType.UNDEFINED or target >= _SHORTS):
             return None
@@ -55,7 +58,7 @@ def quantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
 
 
 def dequantize(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value] | None:
-    """(x - zero point) · scale; None for what `target` has."""
+    """(x - zero point) · scale; None if `target` has the operator."""
     x, scale, zero = [*node.inputs, None][:3]
     if x is None or scale is None or _has_special_attributes(node):
         return None

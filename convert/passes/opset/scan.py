@@ -1,4 +1,4 @@
-"""Scan of opset 8, which has a batch axis and a length for each sequence, as two of the Scans that came after it."""
+"""Lifts Scan-8, which has a batch axis and a length for each sequence, to two nested Scans of later opsets."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from convert.graph import Graph
 from convert.graph.values import known_dims
 
 _FIRST = np.zeros(1, np.int64)
-"""The first axis, and where it begins."""
+"""The first axis, and the index 0."""
 
 
 def lift_scan(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
-    """A Scan along the batch around a Scan along the steps; what a short sequence leaves of its outputs is zero."""
+    """Return a Scan over the batch around a Scan over the steps; outputs beyond the length of a sequence are zero."""
     lengths, *rest = node.inputs
     count = node.attributes.get_int("num_scan_inputs", 0)
     given = [x for x in (lengths, *rest) if x is not None]
@@ -39,7 +39,7 @@ def lift_scan(g: Graph, node: ir.Node, target: int) -> Sequence[ir.Value]:
 
 
 def _row_shape(x: ir.Value) -> list[int | str | None] | None:
-    """The dims of one element of a batch."""
+    """Return the dims of one element of a batch."""
     found = known_dims(x)
     return None if found is None else list(found[1:])
 

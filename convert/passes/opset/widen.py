@@ -1,4 +1,4 @@
-"""Operators that an older opset has for other dtypes only, between casts to one in which they compute the same."""
+"""Widens operators that an older opset has for other dtypes only: casts to a dtype with the same results, and back."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ WIDER = {
     _T.BOOL: (_T.INT32, _T.FLOAT),
     **dict.fromkeys((_T.FLOAT16, _T.BFLOAT16), (_T.FLOAT,)),
 }
-"""Dtypes that hold all numbers of another, the likeliest to have a kernel first."""
+"""Dtypes that represent all numbers of another one, the most likely to have a kernel first."""
 
 _ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div"})
-"""Operators of several numbers, whose results in a wider integer wrap to those in the narrow one; not in floats."""
+"""Binary operators whose results in a wider integer wrap to those in the narrow one; floats do not wrap."""
 
 _ANY = frozenset({
     "Abs", "Acos", "Acosh", "ArgMax", "ArgMin", "Asin", "Asinh", "Atan", "Atanh", "AveragePool",
@@ -41,9 +41,9 @@ _TAKEN = _ARITHMETIC | _ANY
 
 
 def widen(g: Graph, node: ir.Node, version: int, target: int) -> list[ir.Value] | None:
-    """The operator between casts, where opset `target` has it for a wider dtype; None where it does not.
+    """Return the operator's outputs between Casts, if opset `target` has it for a wider dtype; None if not.
 
-    The nodes are of opset `version`, and those of the wider dtype are lowered in their turn.
+    The nodes are of opset `version`; those of the wider dtype are lowered in turn.
     """
     if node.op_type not in _TAKEN:
         return None
@@ -51,7 +51,8 @@ def widen(g: Graph, node: ir.Node, version: int, target: int) -> list[ir.Value] 
     older = onnx.defs.get_schema(node.op_type, target, "")
     allowed = {c.type_param_str: set(c.allowed_type_strs) for c in older.type_constraints}
     names = [i.type_str for i in schema.inputs]
-    names = (names + names[-1:] * (len(node.inputs) - len(names)))[: len(node.inputs)]  # those left out at the end
+    # without trailing inputs that the node leaves out
+    names = (names + names[-1:] * (len(node.inputs) - len(names)))[: len(node.inputs)]
     wanted: dict[str, ir.DataType] = {}
     older_names = [i.type_str for i in older.inputs]
     for i, value in enumerate(node.inputs):

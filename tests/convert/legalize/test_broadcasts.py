@@ -1,4 +1,4 @@
-"""Broadcasts of many groups of dims: the same numbers in onnxruntime, of no more groups than TensorFlow takes."""
+"""Broadcasts of many groups of dims: the same numbers in onnxruntime, in no more groups than TensorFlow supports."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ def model(*shapes, operator: str = "Mul") -> ir.Model:
 
 
 def groups(shapes: list[tuple[int, ...]]) -> int:
-    """Runs of dims in which the same operands have a length of 1, those apart that are 1 in all of them."""
+    """Return groups of consecutive dims in which the same operands have a length of 1; dims that are 1 in all are
+    ignored.
+    """
     full = max(map(len, shapes))
     by_axis = zip(*((1,) * (full - len(shape)) + shape for shape in shapes), strict=True)
     return len(list(groupby(tuple(d == 1 for d in lengths) for lengths in by_axis if set(lengths) != {1})))
 
 
 def run(made: ir.Model, feeds: list[np.ndarray]) -> tuple[np.ndarray, list[int]]:
-    """The output, and the groups of each node that broadcasts, as they are at run time."""
+    """Return the output, and the groups of each broadcasting node at run time."""
     proto = ir.to_proto(made)
     proto.opset_import[0].version = 20
     shown = sorted({name for node in proto.graph.node for name in node.input} - {v.name for v in proto.graph.output})
@@ -106,7 +108,7 @@ def test_others_are_left_alone(shapes, equal) -> None:
 @pytest.mark.parametrize("operator", ["Mul", "Max"])
 @pytest.mark.parametrize("shapes", [(EVEN[:6], ODD[:6]), (EVEN[1:7], EVEN[1:7]), (EVEN[:6], (1, 0, 1, 2, 1, 2))])
 def test_operands_are_repeated_without_sizes(operator, shapes) -> None:
-    """By what the others are long, up to the dims of a Select."""
+    """They are repeated by the lengths of the other operands, up to the number of dims that Select supports."""
     feeds = [np.random.default_rng(0).normal(size=shape).astype(np.float32) for shape in shapes]
     feeds[0].flat[0] = np.nan
     made = model("abcdef", "ghijkl", operator=operator)

@@ -1,4 +1,4 @@
-"""Operators of ONNX-ML written out in ONNX's own: onnxruntime gives the same for both forms."""
+"""ONNX-ML operators written out in ONNX's own: onnxruntime gives the same for both forms."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ case("without vectors", "SVMRegressor", X, coefficients=numbers(4), rho=[0.2], k
 def forest(
     kind: str, columns: int, trees: int, depth: int, modes: list[str], dense: bool, sign: int = 0
 ) -> dict[str, Any]:
-    """Attributes of random trees over four features: each leaf gives a number for one column, or for all."""
+    """Return attributes of random trees over four features; each leaf has a number for one column, or for all."""
     chance = np.random.default_rng(trees * 100 + depth)
     names = ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids",
              "missing_value_tracks_true")  # fmt: skip
@@ -229,7 +229,7 @@ def test_every_expansion_has_a_case() -> None:
 
 
 def test_what_stands_behind_an_operator_without_inference_has_a_dtype() -> None:
-    """ONNX infers nothing of a Scaler: what is behind its sum is known when the Scaler is written out."""
+    """ONNX infers nothing for a Scaler; the dtype after its sum is known once the Scaler is written out."""
     proto = model_of("Scaler", (X,), (FLOAT,), {"offset": [0.5], "scale": [2.0]})
     graph = proto.graph
     graph.node[0].output[0] = "scaled"

@@ -1,4 +1,4 @@
-"""Loops of a known number of rounds are written out: onnxruntime gives the same for both forms."""
+"""Loops with a known number of iterations are written out: onnxruntime gives the same for both forms."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_rounds_are_written_out(text: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("<int64 most = {4}, float one = {1}>", "<float one = {1}>"),  # told by the run
+        ("<int64 most = {4}, float one = {1}>", "<float one = {1}>"),  # known at run time only
         ("again = Identity (c)", "size = ReduceSum <keepdims = 0> (s) again = Less (size, half)"),
         ("most = {4}", "most = {4000}"),
         ("most = {4}", "most = {0}"),

@@ -1,4 +1,4 @@
-"""Operators without a rule are written out by forms that keep their digits far from zero, unlike ONNX's bodies."""
+"""Operators without a rule are written out in forms that keep their digits far from zero, unlike ONNX's bodies."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def test_far_from_zero(
     assert operator not in {node.op_type for node in model.graph.all_nodes()}
     session = onnxruntime.InferenceSession(ir.to_proto(model).SerializeToString(), providers=["CPUExecutionProvider"])
     got = session.run(None, dict(zip(names, inputs, strict=True)))[0]
-    # The mean carries some roundings of the offset, each 2⁻²⁴ of it; it is divided by a deviation of about 1.
+    # The mean carries some roundings of the offset, each 2⁻²⁴ of it, and is divided by a deviation of about 1.
     assert np.abs(got - exact(inputs[0])).max() < 8 * OFFSET * 2.0**-24

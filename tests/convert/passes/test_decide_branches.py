@@ -1,4 +1,4 @@
-"""Branches that constants decide: what exporters write as an If on a size or a fixed input is what is taken of it."""
+"""Branches with constant conditions: an If that exporters write on a size or a fixed input becomes the taken branch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def branch(name: str, *nodes: onnx.NodeProto, outputs: tuple[str, ...], weights:
 
 
 def squeeze_of_one(x: str, y: str, axis: str) -> list[onnx.NodeProto]:
-    """`x.squeeze(2)` as PyTorch's exporter writes it: Squeeze where the dim is 1, else the tensor as it is."""
+    """Return `x.squeeze(2)` as PyTorch's exporter writes it: Squeeze if the dim is 1, else the tensor unchanged."""
     taken = branch("t", helper.make_node("Squeeze", [x, axis], ["r"]), outputs=("r",))
     other = branch("e", helper.make_node("Identity", [x], ["r"]), outputs=("r",))
     return [
@@ -38,7 +38,7 @@ def squeeze_of_one(x: str, y: str, axis: str) -> list[onnx.NodeProto]:
 
 
 def of_sizes(length: int) -> onnx.ModelProto:
-    """Two such squeezes, behind a Pad whose pads are computed: inference alone tells nothing of its length."""
+    """Return two such squeezes, after a Pad with computed pads, whose length inference does not find."""
     nodes = [
         helper.make_node("Concat", ["zeros", "pads"], ["all_pads"], axis=0),
         helper.make_node("Mul", ["all_pads", "two"], ["computed"]),
@@ -59,14 +59,14 @@ def of_sizes(length: int) -> onnx.ModelProto:
 
 
 def with_facts(proto: onnx.ModelProto) -> ir.Model:
-    """The graph as a reader has it before the pass."""
+    """Return the graph as a reader leaves it before the pass."""
     graph = ir.serde.deserialize_model(onnx.load_from_string(proto.SerializeToString()))  # tensors are shared
     infer_facts(graph)
     return graph
 
 
 def decided(proto: onnx.ModelProto) -> ir.Model:
-    """The graph after the pass, which finds nothing more the second time."""
+    """Return the graph after the pass, which finds nothing more the second time."""
     graph = with_facts(proto)
     assert decide_branches(graph)
     assert not decide_branches(graph)
@@ -74,7 +74,7 @@ def decided(proto: onnx.ModelProto) -> ir.Model:
 
 
 def assert_same(proto: onnx.ModelProto, graph: ir.Model, **feeds: Any) -> None:
-    """onnxruntime, which refuses the branch that is not taken where it cannot be, runs what is left of the graph."""
+    """Assert that onnxruntime runs the remaining graph with the same results; it would refuse an impossible branch."""
     made = ir.to_proto(graph)
     onnx.checker.check_model(made)
     for a, b in zip(ReferenceEvaluator(proto).run(None, feeds), run_ort(made, feeds), strict=True):
@@ -87,7 +87,7 @@ def operators(graph: ir.Model) -> Counter[str]:
 
 @pytest.mark.parametrize("length", [2, 3])
 def test_sizes_behind_computed_pads_decide(length: int) -> None:
-    """The batch stays open; of the dims of 4 and 5 none is squeezed, of the one of 1 that follows the last is."""
+    """The batch stays dynamic; the dims of 4 and 5 are not squeezed, and the dim of 1 after the last is."""
     proto = of_sizes(length)
     graph = decided(proto)
     assert operators(graph)["If"] == operators(graph)["Shape"] == 0
@@ -125,7 +125,7 @@ def test_a_branch_that_a_constant_names(choice: bool) -> None:
 
 
 def test_what_the_run_decides_stays() -> None:
-    """An If on an input, and a graph without branches or open dims: nothing is touched."""
+    """An If on an input, and a graph without branches or unknown dims, stay unchanged."""
     sides = [branch(n, helper.make_node(n, ["x"], ["r"]), outputs=("r",)) for n in ("Exp", "Neg")]
     proto = model(
         [helper.make_node("If", ["c"], ["y"], then_branch=sides[0], else_branch=sides[1])],
@@ -138,10 +138,10 @@ def test_what_the_run_decides_stays() -> None:
 
 
 def test_floats_are_left_to_whoever_runs_the_model() -> None:
-    """What a weight is divided by is no size: in float32 the quotient would be another than the source's in float64."""
+    """The divisor of a weight is not a size, and the quotient in float32 would differ from the source's in float64."""
     nodes = [
         helper.make_node("Div", ["weight", "by"], ["scaled"]),
-        helper.make_node("NonZero", ["x"], ["places"]),  # of a length that nobody knows
+        helper.make_node("NonZero", ["x"], ["places"]),  # its length is unknown
         helper.make_node("Cast", ["places"], ["numbers"], to=FLOAT),
         helper.make_node("MatMul", ["x", "scaled"], ["y"]),
         helper.make_node("Mul", ["two", "half"], ["one"]),
@@ -171,7 +171,7 @@ def test_floats_are_left_to_whoever_runs_the_model() -> None:
 
 
 def test_floats_that_many_ways_lead_to_are_looked_at_once() -> None:
-    """Each of nine numbers is the largest of the one before, a thousand times over: 10²⁷ ways from the first to y."""
+    """Each of nine numbers is the maximum of the one before, a thousand times: 10²⁷ paths lead from the first to y."""
     nodes = [helper.make_node("Sqrt", ["two"], ["v0"])]
     nodes += [helper.make_node("Max", [f"v{i}"] * 1000, [f"v{i + 1}"]) for i in range(9)]
     nodes += [helper.make_node("NonZero", ["x"], ["places"]), helper.make_node("Add", ["x", "v9"], ["y"])]

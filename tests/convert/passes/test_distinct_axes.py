@@ -1,4 +1,4 @@
-"""An axis of a reduction that comes twice counts once: as onnxruntime runs it, in every target."""
+"""An axis that occurs twice in a reduction is reduced once, as in onnxruntime, in every target."""
 
 from __future__ import annotations
 

@@ -55,8 +55,9 @@ def names(folder: Path) -> list[str]:
         ),
         (
             "tflite",
-            "read enclose_gradients expand_unsupported clean name_resized_axes flatten_roots split_broadcasts "
-            "find_response_norms fold_batch_norms fold_pads assign_channels_last join_transposes "
+            "read find_integer_products split_pools enclose_gradients expand_unsupported clean name_resized_axes "
+            "flatten_roots "
+            "split_broadcasts find_response_norms fold_batch_norms fold_pads assign_channels_last join_transposes "
             "compose_transposes clean narrow_products reshape_to_check choose_builtins"
             " give_transposed_convolutions_a_bias",
         ),

@@ -1,4 +1,4 @@
-"""Constants are folded to the same bytes on every processor, and to what onnxruntime computes."""
+"""Constants are folded to the same bytes on every processor, and to the numbers that onnxruntime computes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ DTYPES = {"float16": 1e-2, "float32": 1e-5, "float64": 1e-6}
 
 
 def numbers(*shape: int, low: float = -2.0, high: float = 2.0, step: int = 7919) -> np.ndarray:
-    """Numbers that look random, by operations that are exact to the last bit: numpy's generators use logarithms."""
+    """Return numbers that look random, by operations that are exact to the last bit; numpy's generators use
+    logarithms.
+    """
     count = int(np.prod(shape))
     return (low + (high - low) * (((i := np.arange(1, count + 1)) * (i + 3) * step % 10007) / 10007)).reshape(shape)
 
@@ -99,7 +101,9 @@ def row_name(row: tuple[str, list[np.ndarray], dict[str, Any]]) -> str:
 
 
 def model_of(row: tuple[str, Sequence[np.ndarray], dict[str, Any]], dtype: str) -> onnx.ModelProto:
-    """A model whose only node has constants for inputs, and its output behind an Identity, as outputs stay nodes."""
+    """Return a model whose only node has constant inputs, with an Identity after its output, because outputs stay
+    nodes.
+    """
     operator, inputs, attributes = row
     names = [f"x{i}" if x.size else "" for i, x in enumerate(inputs)]
     arrays = {n: x if x.dtype != np.float64 else x.astype(dtype) for n, x in zip(names, inputs, strict=True) if n}
@@ -113,7 +117,7 @@ def model_of(row: tuple[str, Sequence[np.ndarray], dict[str, Any]], dtype: str) 
 
 
 def folded(row: tuple[str, Sequence[np.ndarray], dict[str, Any]], dtype: str) -> np.ndarray | None:
-    """What the fold makes of a row, None where it leaves the node."""
+    """Return the folded value of a row, or None if the node stays."""
     model = ir.serde.deserialize_model(model_of(row, dtype))
     infer_facts(model)
     fold_constants(model)
@@ -123,7 +127,7 @@ def folded(row: tuple[str, Sequence[np.ndarray], dict[str, Any]], dtype: str) ->
 
 
 def digests() -> dict[str, str]:
-    """Of each row in each dtype, the hash of its folded bytes."""
+    """Return the hash of the folded bytes of each row in each dtype."""
     found = {}
     for row in ROWS:
         for dtype in DTYPES:
@@ -164,7 +168,7 @@ def test_what_onnxruntime_computes(row: tuple[str, list[np.ndarray], dict[str, A
         assert found is not None
         try:
             (wanted,) = onnxruntime.InferenceSession(model_of(row, dtype).SerializeToString()).run(None, {})
-        except (NotImplemented, InvalidGraph, RuntimeException):  # it has fewer dtypes for many operators
+        except (NotImplemented, InvalidGraph, RuntimeException):  # it supports fewer dtypes for many operators
             if dtype == "float32":
                 raise
             continue

@@ -1,4 +1,4 @@
-"""What is folded holds the numbers that the runtime would have computed."""
+"""Folded constants are the numbers that the runtime would compute."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ RNG = np.random.default_rng(3)
 
 
 def constants_of(case: Any) -> tuple[ir.Model, list[Any]]:
-    """An official case whose inputs are initializers, and what it gives."""
+    """Return an official case with its inputs as initializers, and its expected output."""
     inputs, outputs = data_of(case)
     proto = onnx.ModelProto()
     proto.CopyFrom(case.model)
     names = [v.name for v in proto.graph.input]
     del proto.graph.input[:]
     proto.graph.initializer.extend(onnx.numpy_helper.from_array(a, n) for n, a in zip(names, inputs, strict=True))
-    # What is an output stays a node.
+    # The producer of an output is not folded.
     for value in proto.graph.output:
         proto.graph.node.add(op_type="Identity", input=[value.name], output=[f"{value.name}.out"])
         value.name += ".out"
@@ -36,7 +36,7 @@ def constants_of(case: Any) -> tuple[ir.Model, list[Any]]:
 
 
 def folded_number(g: Graph, y: ir.Value) -> np.ndarray:
-    """What folding makes of y, to which an input is added so that a node is left."""
+    """Return the folded value of y; an input is added to y so that one node remains."""
     g.output(g.Add(y, g.input("z", ir.DataType.FLOAT, [1])), "y")
     model = g.model()
     fold_constants(model)
@@ -77,7 +77,7 @@ def test_official_cases() -> None:
 @pytest.mark.parametrize("outputs", [1, 2])
 @pytest.mark.parametrize(("axis", "shape"), [(None, [6]), (None, [2, 3]), (0, [6, 1]), (1, [1, 6])])
 def test_unique_elements_in_their_own_order(axis: int | None, shape: list[int], outputs: int) -> None:
-    """ONNX's own implementation sorts them, or takes others."""
+    """ONNX's own implementation sorts them, or returns other elements."""
     x = np.array([3, 1, 3, 2, 0, 1], np.float32).reshape(shape)
     g = Graph()
     found = g.Unique(x, sorted=0, axis=axis, outputs=outputs)
@@ -89,7 +89,7 @@ def test_unique_elements_in_their_own_order(axis: int | None, shape: list[int], 
 @pytest.mark.parametrize("groups", [1, 2, 3])
 @pytest.mark.parametrize("bias", [False, True])
 def test_transposed_convolutions(groups: int, bias: bool) -> None:
-    """ONNX's own implementation adds the bias wrongly where there are groups."""
+    """ONNX's own implementation adds the bias wrongly if there are groups."""
     x, w, b = (RNG.standard_normal(s).astype(np.float32) for s in ((1, 6, 4, 3), (6, 2, 2, 3), (2 * groups,)))
     g = Graph()
     y = g.ConvTranspose(x, w, *([b] if bias else []), strides=[2, 1], group=groups)
@@ -119,7 +119,7 @@ ENDLESS: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", ENDLESS)
 def test_what_lasts_for_ever_is_left_to_a_runtime(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though all that goes in and comes out is small: a file is read without limits from Python."""
+    """This holds although all inputs and outputs are small, because a file is read without a time limit in Python."""
     operator, inputs, attributes = ENDLESS[name]
     monkeypatch.setattr("convert.reference.executor.evaluate_node", lambda *given: pytest.fail("it was begun"))
     names = [f"x{i}" for i in range(len(inputs))]
@@ -130,3 +130,31 @@ def test_what_lasts_for_ever_is_left_to_a_runtime(name: str, monkeypatch: pytest
     folded = ir.serde.deserialize_model(proto)
     assert not fold_constants(folded)
     assert [n.op_type for n in folded.graph] == [operator, "Identity"]
+
+
+def test_a_weight_that_is_computed_keeps_its_digits_behind_a_view() -> None:
+    """If floats are left to the runtime, a view of them is no reason to round them."""
+    g = Graph()
+    x = g.input("x", ir.DataType.FLOAT, (3, 4))
+    computed = g.Exp(g.const(np.arange(3, dtype=np.float32)))
+    g.output(g.Mul(x, g.Unsqueeze(computed, [1])), "y")
+    graph = g.model()
+    fold_constants(graph, sizes_only=True)
+    assert [node.op_type for node in graph.graph] == ["Exp", "Unsqueeze", "Mul"]
+
+
+def test_a_float_that_a_condition_depends_on_stays_computed_for_others() -> None:
+    """Its rounded number decides the condition; a float64 run computes the digits that it lacks."""
+    g = Graph()
+    x = g.input("x", ir.DataType.FLOAT, ["n"])
+    weight = g.initializer("w", ir.Tensor(np.array([48.0], np.float32)))
+    root = g.Sqrt(weight)
+    flat = g.Unsqueeze(root, [0])
+    large = g.Greater(root, g.const(np.array([2.0], np.float32)))
+    g.output(g.Where(large, g.Mul(x, g.Squeeze(flat, [0])), x), "y")
+    graph = g.model()
+    assert fold_constants(graph, sizes_only=True)
+    operators = [node.op_type for node in graph.graph]
+    assert "Greater" not in operators
+    assert operators == ["Sqrt", "Unsqueeze", "Squeeze", "Mul", "Where"]
+    assert all(node.outputs[0].const_value is None for node in graph.graph)

@@ -1,4 +1,4 @@
-"""Products in float64 between casts, in float32."""
+"""float64 products between casts, computed in float32."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_batch_norm_folds_into_the_convolution_before_it(layer: object, channels
     assert fold_batch_norms(model)
     assert counts(model)["BatchNormalization"] == 0
     after = run(model, x=feed)[0]
-    # A fold moves each output by a few roundings of its largest summand.
+    # Folding moves each output by a few roundings of its largest summand.
     np.testing.assert_allclose(after, before, rtol=1e-5, atol=4 * 2.0**-24 * np.abs(before).max())
 
 
@@ -90,7 +90,7 @@ def test_batch_norm_folds_into_dense_layers(name: str) -> None:
 
 
 def test_batch_norm_stays_behind_a_gemm_that_adds_a_column() -> None:
-    """One number for each row, of as many as there are columns."""
+    """The column has one number for each row, and the number of rows equals that of columns."""
     g = Graph()
     g.output(norm(g, g.Gemm(g.input("x", F, [4, 3]), weights(3, 4), weights(4, 1)), 4), "y")
     model, feed = g.model(), weights(4, 3)
@@ -157,7 +157,7 @@ def test_picked_dims_have_the_shape_of_the_indices(indices: int | list[int]) -> 
 
 
 def test_equal_nodes_that_leave_different_outputs_out_stay_two() -> None:
-    """onnxruntime makes one of them too when it optimizes, and does not load the model (1.31)."""
+    """onnxruntime would also merge them when it optimizes, and then not load the model (1.31)."""
     g = Graph()
     x, w, r = g.input("x", F, [4, 2, 3]), weights(1, 5, 3), weights(1, 5, 5)
     rnns = [g.RNN(x, w, r, hidden_size=5, outputs=2) for _ in range(3)]
@@ -190,7 +190,7 @@ def test_a_transposed_weight_is_a_lazy_view() -> None:
 
 @pytest.mark.parametrize("operator", ["RandomNormal", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"])
 def test_random_operators_are_not_folded_or_shared(operator: str) -> None:
-    """Two of the same inputs, which are constants, give two draws in each run."""
+    """Two nodes with the same constant inputs give two samples in each run."""
     g = Graph()
     x = g.const(np.full((2, 3), 0.5, np.float32))
     given = {"RandomNormal": [], "Dropout": [x, g.const(np.float32(0.5)), g.const(True)]}.get(operator, [x])
@@ -205,7 +205,7 @@ def test_random_operators_are_not_folded_or_shared(operator: str) -> None:
 
 @pytest.mark.parametrize("ends", [(2**31 - 1, 2**63 - 1), (2**31 - 2, 5), (-1, 2**63 - 1)])
 def test_a_slice_that_takes_all_there_is_goes(ends: tuple[int, int]) -> None:
-    """`x[:, :]` of any sizes; one with an end of its own stays, and so does one that begins later or has steps."""
+    """`x[:, :]` of any size is removed; a slice with an end, a later start or a step stays."""
     g = Graph()
     x = g.input("x", F, ["n", "m"])
     axes, whole = np.array([0, 1]), ends == (2**31 - 1, 2**63 - 1)
@@ -224,7 +224,7 @@ def test_a_slice_that_takes_all_there_is_goes(ends: tuple[int, int]) -> None:
 
 
 def test_pieces_of_a_weight_are_put_together_without_copies() -> None:
-    """Gates of an LSTM in another order, as PyTorch's exporter writes them, are one lazy weight."""
+    """Gates of an LSTM in another order, as PyTorch's exporter writes them, become one lazy weight."""
     g = Graph()
     x, weight = g.input("x", F, ["n", 128]), weights(513, 128)
     kept, w = g.initializer("kept", ir.tensor(weights(512, 128))), g.initializer("w", ir.tensor(weight))

@@ -1,4 +1,4 @@
-"""A Resize says along which axes it is one; onnxruntime gives the same for both forms."""
+"""A Resize names the axes that it resizes; onnxruntime gives the same for both forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequences that a Loop grows and that are stacked become tensors: onnxruntime gives the same for both forms."""
+"""Sequences that a Loop appends to and that are stacked become tensors: onnxruntime gives the same for both forms."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def test_what_is_read_is_the_same(name: str, begun: bool) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        # Items of unlike lengths, which a Loop does not collect.
+        # Items of different lengths, which a Loop cannot collect.
         ("kept = Sub (t, row)", "end = Add (i, step) kept = Slice (t, zeros, end)"),
-        # The body reads what there is so far.
+        # The body reads the sequence so far.
         ("kept = Sub (t, row)", "count = SequenceLength (rows) size = Cast <to = 1> (count) kept = Mul (t, size)"),
         ("SequenceInsert (rows, kept)", "SequenceInsert (rows, kept, first)"),
     ],
@@ -74,7 +74,7 @@ def test_what_stays(old: str, new: str) -> None:
 
 
 def test_a_loop_that_carries_nothing_else_has_two_inputs() -> None:
-    """An absent condition at the end of its inputs is left out, and ONNX asks for two."""
+    """An absent condition at the end of its inputs would be left out, but ONNX requires two inputs."""
     text = """<ir_version: 8, opset_import: ["": 17]> g (float[3] x, int64 most) => (float[m, 3] y) {
         none = SequenceEmpty <dtype = 1> ()
         all = Loop (most, , none) <body = b (int64 i, bool c, seq(float[3]) rows) => (bool again, seq(float[3]) more) {

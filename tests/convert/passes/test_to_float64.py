@@ -1,4 +1,4 @@
-"""What widening a model to float64 does, and what it leaves."""
+"""Widening a model to float64: which values change, and which stay."""
 
 from __future__ import annotations
 

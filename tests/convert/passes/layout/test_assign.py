@@ -1,4 +1,4 @@
-"""The layout pass for channels-last kernels: same numbers on onnxruntime, transposes at the boundary only."""
+"""The layout pass for channels-last kernels: the same numbers in onnxruntime, and transposes at the boundary only."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_nothing_is_told_from_shapes_when_all_dims_are_equal() -> None:
     z = g.MatMul(y, weights(4, 4))
     g.output(conv(g, g.Transpose(z, perm=[0, 2, 1, 3]), 4), "y")
     model = check(g, {})
-    assert len(nodes(model, "Transpose")) == 4  # in, before MatMul, the model's own with the way back in it, out
+    assert len(nodes(model, "Transpose")) == 4  # input, MatMul (the model's own, with the way back), output
 
 
 @pytest.mark.parametrize("spatial", [1, 2, 3])
@@ -121,7 +121,7 @@ def test_transformer_after_patches() -> None:
     y = g.MatMul(heads, g.Transpose(heads, perm=[0, 1, 3, 2]))
     g.output(y, "y")
     model = check(g, {"x": (3, 3, 8, 8)})
-    assert len(nodes(model, "Transpose")) == 3  # one at the input, the two of attention
+    assert len(nodes(model, "Transpose")) == 3  # one at the input, and the two of attention
 
 
 def test_back_from_tokens_to_an_image() -> None:
@@ -224,7 +224,7 @@ def test_value_for_a_convolution_and_a_reshape() -> None:
     g.output(g.Reshape(x, [2, -1]), "flat")
     g.output(g.Reshape(g.Neg(x), [2, 2, -1]), "again")
     model = check(g, {})
-    assert len(interior(model)) == 1  # x as is, for both
+    assert len(interior(model)) == 1  # x as is, for both readers
 
 
 def test_one_transpose_for_many_consumers() -> None:

@@ -1,4 +1,4 @@
-"""`--layout`: inputs and outputs in the other layout than the source's, the numbers the same."""
+"""`--layout`: inputs and outputs in the other layout than the source's, with the same numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ F = ir.DataType.FLOAT
 
 
 def network(last: bool) -> ir.Model:
-    """Two convolutions, a token for each channel, the input again, and an integer; in either layout."""
+    """Return two convolutions, a token for each channel, the input again, and an integer, in either layout."""
     g = Graph()
     shape = ["batch", 8, 6, 3] if last else ["batch", 3, 8, 6]
     x, count = g.input("x", F, shape), g.input("count", ir.DataType.INT64, ["batch", 2, 2])

@@ -1,4 +1,4 @@
-"""The pass that makes one Transpose of several with Reshapes between them: the same elements, whatever the shapes."""
+"""The pass that makes one Transpose of several with Reshapes between them: the same elements, for all shapes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_what_others_read_stays() -> None:
 
 
 def test_a_row_is_replaced_as_a_whole() -> None:
-    """Nothing of it is left for the clean-up; values between have the shapes that they are said to have."""
+    """Nothing is left for the clean-up, and intermediate values have the shapes that they declare."""
     model = ir.from_proto(chain(["n", 8, 6], [[0, 2, 1], [-1, 3, 2, 8], [0, 3, 1, 2], [0, 2, 3, 1]]))
     infer_facts(model)
     assert compose_transposes(model) is True
@@ -99,7 +99,7 @@ def test_a_row_is_replaced_as_a_whole() -> None:
 
 
 def regrouped(shape: tuple[int, ...], draw: np.random.Generator) -> list[int]:
-    """Another shape of the same elements."""
+    """Return another shape with the same number of elements."""
     factors = []
     for d in shape:
         while d > 1 and draw.random() < 0.6:
@@ -129,7 +129,7 @@ def test_at_random(batch: bool) -> None:
                 now = [now[i] for i in steps[-1]]
             else:
                 now = regrouped(tuple(now), draw)
-                if sorted(now) == list(range(len(now))):  # would be read as a permutation
+                if sorted(now) == list(range(len(now))):  # this would be read as a permutation
                     now = [1, *now]
                 unknown = next((i for i, n in enumerate(now) if batch and n % 5 == 0), None)
                 steps.append([-1 if i == unknown else n for i, n in enumerate(now)])

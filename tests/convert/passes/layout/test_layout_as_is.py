@@ -1,4 +1,4 @@
-"""The layout pass for graphs from TensorFlow, N spatial… C with transposes around sensitive operators."""
+"""The layout pass for graphs from TensorFlow: N spatial… C, with transposes around sensitive operators."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ F = ir.DataType.FLOAT
 
 
 def first(g: Graph, x: ir.Value) -> ir.Value:
-    """N spatial… C to N C spatial…, as the TensorFlow frontend does before a sensitive operator."""
+    """Transpose N spatial… C to N C spatial…, as the TensorFlow frontend does before a sensitive operator."""
     return g.Transpose(x, perm=[0, g.rank(x) - 1, *range(1, g.rank(x) - 1)])
 
 
 def last(g: Graph, x: ir.Value) -> ir.Value:
-    """The way back."""
+    """Transpose channels back to the last dim."""
     return g.Transpose(x, perm=[0, *range(2, g.rank(x)), 1])
 
 

@@ -1,4 +1,4 @@
-"""The layout pass at the edges: subgraphs, boundaries, constants, names, and what has to stay as is."""
+"""The layout pass on subgraphs, inputs and outputs, constants, names, and nodes that must stay unchanged."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_shape_that_is_an_output_is_in_the_order_of_the_source(end: int) -> No
     name = inner.name
     model = check(g, {"x": (2, 3, 5, 6)}, {"x": (1, 3, 7, 6)})
     assert [v.name for v in model.graph.outputs] == ["s", "t", "u", "y"]
-    # What nobody outside reads keeps its own name.
+    # A value that is not an output keeps its name.
     assert any(v.name == name and n.op_type == "Shape" for n in model.graph for v in n.outputs)
 
 

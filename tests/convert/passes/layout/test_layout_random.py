@@ -23,7 +23,7 @@ LAST = {**AGNOSTIC, **SENSITIVE}
 
 
 def cheapest(count: int, terms: list[Term]) -> int:
-    """The least cost over all labels, by trying each."""
+    """Return the smallest cost over all labels, by trying each."""
     free = itertools.product((False, True), repeat=count - 2)
     return min(labeling_cost([False, True, *labels], terms) for labels in free)
 
@@ -67,7 +67,9 @@ def test_cycle_with_one_opposed_term() -> None:
 
 
 def random_graph(rng: np.random.Generator, steps: int, last: bool) -> Graph:
-    """Operators of all kinds on values of one batch, [2, 4, 6, 6] or [2, 6, 6, 4] or what becomes of these."""
+    """Return operators of all kinds on values of one batch, [2, 4, 6, 6] or [2, 6, 6, 4] or shapes derived from
+    these.
+    """
     g = Graph()
     c = 1 if last else 3
     shape = [2, 4, 6, 6] if last else [2, 6, 6, 4]
@@ -113,7 +115,7 @@ def random_graph(rng: np.random.Generator, steps: int, last: bool) -> Graph:
 
 
 def moved_bytes(model: ir.Model, skip: tuple[tuple[int, ...], ...] = ()) -> int:
-    """What the transposes of a model move, but for those by a permutation in `skip`."""
+    """Return the bytes that the transposes of a model move, except permutations in `skip`."""
     total = 0
     for node in nodes(model, "Transpose"):
         perm, shape = node.attributes.get_ints("perm"), node.inputs[0].shape.numpy()
@@ -138,7 +140,7 @@ def test_random_graph(seed: int, last: bool) -> None:
     g.graph = ir.from_proto(before).graph
     check(g, {}, sensitive=sensitive, modified=None)
     assign_layout(model, sensitive=sensitive)
-    # Permutations that do not move channels cost the same whatever the labels.
+    # Permutations that do not move channels cost the same for all labels.
     others = moved_bytes(ir.from_proto(before), (channels_last(4), channels_first(4), (0, 2, 1)))
     assert moved_bytes(model) <= price + others
 

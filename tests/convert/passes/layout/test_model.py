@@ -1,4 +1,4 @@
-"""The vocabulary of the layout pass against numpy: permutations, axes, prices, moved constants."""
+"""The types of the layout pass against numpy: permutations, axes, prices, moved constants."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def test_free_sides_by_position() -> None:
         ((2, 3, 4, 5), 4, ir.DataType.DOUBLE, 960),
         ((2, 3, 4, 5), 4, None, 480),
         (("n", 3, None, 5), 4, F, 4 * 7 * 3 * 7 * 5),
-        ((2, 1, 4, 5), 4, F, 1),  # nothing moves
-        ((4, 5), 4, F, 1),  # its dims stay the last but one and two
+        ((2, 1, 4, 5), 4, F, 1),  # no transpose is needed
+        ((4, 5), 4, F, 1),  # its dims stay the second and third from the end
         ((3, 4, 5), 4, F, 240),
         ((2, 3, 0, 5), 4, F, 1),  # there is nothing to move
     ],
@@ -260,7 +260,7 @@ def writer_of(g: Graph, move: Move, stored: dict[ir.Value, bool]) -> LayoutWrite
     ],
 )
 def test_an_operand_of_lower_rank_is_aligned_to_four_dims(move: Move, shape: tuple[int, ...], steps: list) -> None:
-    """What is said of each node: its permutation or axes, and the shape that it gives, as numpy has it."""
+    """Each step has the permutation or axes of a node, and the shape of its output as in numpy."""
     g = Graph()
     x = g.input("b", F, shape)
     writer, found = writer_of(g, move, {}), []
@@ -300,7 +300,7 @@ def test_a_copy_stands_right_after_what_it_copies() -> None:
 
 
 def test_what_has_no_layout_is_fetched_as_it_is() -> None:
-    """Less than three dims, unless they broadcast, and a rank that is not known."""
+    """Values of less than three dims, unless they broadcast, and values of unknown rank."""
     g = Graph()
     small, unknown = g.input("s", F, [2, 3]), g.input("u", F, None)
     writer = writer_of(g, channels_last, {})

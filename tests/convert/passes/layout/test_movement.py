@@ -1,4 +1,4 @@
-"""Rows of Transposes and Reshapes: what they become, written out, and what is not a row."""
+"""Sequences of Transposes and Reshapes: what they become, written out, and what is no such sequence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ F, I64 = ir.DataType.FLOAT, ir.DataType.INT64
 
 
 def steps(model: ir.Model) -> list[list[int]]:
-    """The permutation or target shape of each node, in order."""
+    """Return the permutation or target shape of each node, in order."""
     found = []
     for node in model.graph:
         if node.op_type == "Transpose":
@@ -38,7 +38,7 @@ def steps(model: ir.Model) -> list[list[int]]:
 
 
 def row(shape: list[int | str], moves: list[list[int]]) -> Graph:
-    """Permutations (of 0, 1 …) and shapes in a row."""
+    """Return a sequence of permutations (of 0, 1 …) and shapes."""
     g = Graph()
     x = g.input("x", F, shape)
     for move in moves:
@@ -130,7 +130,7 @@ def test_a_row_ends_where_a_branch_begins() -> None:
 
 
 def test_a_chain_reads_as_far_up_as_nobody_else_does() -> None:
-    """x to a to b to c: c turns b back to a, and d is what a is."""
+    """In the chain x, a, b, c, c undoes b and equals a; d equals a too."""
     g = Graph()
     x = g.input("x", F, [2, 3, 4, 5])
     a = g.Transpose(x, perm=[0, 2, 3, 1])
@@ -149,7 +149,7 @@ def test_a_chain_reads_as_far_up_as_nobody_else_does() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_groups_are_where_the_running_products_meet(seed: int) -> None:
-    """For static dims above one, groups end exactly where both sides have had as many elements."""
+    """For static dims above one, groups end exactly where the running products of both sides are equal."""
     draw = np.random.default_rng(seed)
     factors = [int(n) for n in draw.choice([2, 3, 5, 257], draw.integers(1, 7))]
 
@@ -233,7 +233,7 @@ def test_a_branch_may_give_what_is_moved_outside() -> None:
 
 
 def test_a_product_of_lower_rank_is_no_convolution() -> None:
-    """The matrix on the right, an operand of two ranks less: what broadcasts is no image."""
+    """The matrix is on the right, and one operand has two ranks less: a broadcast operand is no image."""
     g = Graph()
     x = conv(g, image(g, 2, 6, 5, 5), 6)
     g.output(conv(g, g.Add(x, g.MatMul(g.input("t", F, [5, 6]), weights(6, 5))), 4), "y")

@@ -1,4 +1,4 @@
-"""What a graph asks of the cut: which labels are to be chosen, and what each disagreement costs, in bytes."""
+"""The minimum-cut problem of a graph: the labels to choose, and the cost of each disagreement in bytes."""
 
 from __future__ import annotations
 
@@ -104,13 +104,13 @@ def test_a_transpose_beside_a_convolution_is_as_good_as_new(before: bool) -> Non
 
 
 def test_an_operand_of_lower_rank_costs_what_its_broadcast_copy_does() -> None:
-    """[4, 5] in an image keeps its order; [3, 1, 5] does not."""
+    """In an image, [4, 5] keeps its order and [3, 1, 5] does not."""
     g = Graph()
     x = image(g, "n", 3, 4, 5)
     plane, mixed = g.input("b", F, [4, 5]), g.input("c", F, [3, 1, 5])
     g.output(g.Add(g.Add(x, plane), mixed), "y")
     found = problem(g)
-    whole = 16 * 3 * 4 * 5 * 4  # an unknown dim counts for 16
+    whole = 16 * 3 * 4 * 5 * 4  # an unknown dim counts as 16
     assert found.terms[:3] == [Term(AS_IS, (2,), whole), Term(2, (3,), whole), Term(3, (AS_IS,), whole)]
     assert found.terms[3:] == [Term(AS_IS, (2,), 1), Term(AS_IS, (3,), 60)]
 
@@ -184,13 +184,13 @@ def test_opposed_ends_get_different_labels() -> None:
 
 
 def test_of_equal_prices_nothing_moves_that_need_not() -> None:
-    """Existing transposes are not counted, so that both labels cost the same here."""
+    """Existing transposes are not counted, so both labels cost the same here."""
     moved = [Term(MOVED, (2,), 3, existing=True)] * 2
     assert minimum_cut(3, [Term(AS_IS, (2,), 6, existing=True), *moved]) == [False, True, False]
 
 
 def test_of_equal_prices_the_side_of_sensitive_operators_wins() -> None:
-    """Two terms each way: three of them are sensitive, and two of these want it moved, or as is."""
+    """Two terms for each label; three operators are sensitive, and two of these want the value moved, or as is."""
     for one, other, label in ((MOVED, AS_IS, True), (AS_IS, MOVED, False)):
         terms = [Term(one, (2,), 2, sensitive=True)] * 2
         terms += [Term(other, (2,), 3, sensitive=True), Term(other, (2,), 1)]
@@ -210,7 +210,7 @@ def test_an_output_of_a_branch_that_is_a_value_outside_is_wanted_as_is() -> None
     found = problem(g)
     made = found.outputs[r.producer()][0]  # type: ignore[index]
     assert [t for t in found.terms if t.source == made] == [Term(made, (AS_IS,), BYTES)]
-    assert len([t for t in found.terms if t.source == AS_IS]) == 2  # x for both readers, and what the If gives
+    assert len([t for t in found.terms if t.source == AS_IS]) == 2  # x for both readers, and the result of the If
 
 
 @pytest.mark.parametrize(
@@ -219,9 +219,9 @@ def test_an_output_of_a_branch_that_is_a_value_outside_is_wanted_as_is() -> None
         ([4, 8], [1 * 3 + 1, 2 * 3 + 1]),  # by their divisor; one more than there are terms lets prices decide
         ([0, 6], [1 * 3 + 1, 6 * 3 + 1]),  # what is free costs a unit, or it would be paid for nothing
         ([7], [1 * 2 + 1]),
-        # The sum is 2**27, so that four steps are what the budget of 2**29 leaves for ten terms.
+        # The sum is 2**27, so the budget of 2**29 leaves four steps for ten terms.
         ([2**27 - 9, *[1] * 9], [(2**27 - 9) * 4 + 1, *[5] * 9]),
-        # Two steps are the least; the prices are made smaller in proportion then.
+        # At least two steps are needed; the prices are then scaled down in proportion.
         ([2**28, 2**28 - 1], [2**28 + 1, 2**28 - 1]),
         ([2**40, 1], [2 * (2**28 - 1) + 1, 3]),
     ],
@@ -238,14 +238,14 @@ def test_a_transpose_that_is_there_already_is_not_to_be_avoided_unless_a_convolu
 @pytest.mark.parametrize(
     ("terms", "turned", "decision"),
     [
-        # Without a sensitive operator what is fixed as is goes to the source of the cut.
+        # Without a sensitive operator, values that are fixed to AS_IS are on the source side of the cut.
         ([Term(AS_IS, (2,), 1)], False, (False, False)),
         ([Term(AS_IS, (2,), 1)], True, (True, False)),
         ([Term(2, (AS_IS,), 1)], True, (True, False)),
         ([Term(MOVED, (2,), 1)], False, (False, False)),
         ([Term(MOVED, (2,), 1)], True, (False, False)),
         ([Term(2, (3,), 1)], True, (False, False)),
-        # With one, the label that it wants goes to the sink, whatever others want.
+        # With a sensitive operator, the label that it wants goes to the sink, regardless of others.
         ([Term(2, (MOVED,), 1, sensitive=True)], False, (False, True)),
         ([Term(2, (MOVED,), 1, sensitive=True)], True, (True, True)),
         ([Term(AS_IS, (2,), 1, sensitive=True)], False, (True, True)),

@@ -1,4 +1,4 @@
-"""What a Reshape is known to keep, dim by dim, and what it is told to give."""
+"""The dims that a Reshape is known to keep, and its target shape."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Dims = Sequence[int | str | None]
 
 
 def node(wanted: Sequence[int] | None, allowzero: int = 0) -> ir.Node:
-    """A Reshape to these numbers; None: to numbers that are not known."""
+    """Return a Reshape to these numbers; None: to unknown numbers."""
     g = Graph()
     x = g.input("x", ir.DataType.FLOAT, None)
     shape = g.input("s", ir.DataType.INT64, [3]) if wanted is None else np.array(wanted, np.int64)
@@ -75,7 +75,7 @@ def test_a_batch_is_kept(source: Dims, target: Dims, wanted: list[int] | None, a
         ((2, None, 4, 5), (2, None, 20), [2, -1, 20], channels_last, False),
         ((2, None, 4, 5), (2, None, 20), [0, 0, -1], channels_last, True),
         ((2, 4, 5, None), (2, 4, 5, None), [2, 4, 5, 0], channels_first, True),
-        # Zero copies the dim of the same place, which is another one here.
+        # Zero copies the dim at the same position, which is a different dim here.
         ((2, 4, 5, None), (2, 20, None), [2, 20, 0], channels_first, False),
     ],
 )
@@ -217,7 +217,7 @@ def test_a_reshape_gets_another_target(source: Dims, shape: Dims, told: list[int
 
 
 def test_dims_are_compared_by_what_they_are() -> None:
-    """A name and a number that are made anew are the same as before."""
+    """Equal names and numbers that are different Python objects are the same dim."""
     name, number = "".join(["ba", "tch"]), int("1000")
     assert dim_groups(("batch", 1000, "w"), (name, number, "w")) == [((i,), (i,)) for i in range(3)]
 
@@ -236,5 +236,5 @@ def test_dims_are_compared_by_what_they_are() -> None:
     ],
 )
 def test_what_the_reshape_after_a_composed_transpose_is_told(target: list[list[int]], told: list[int] | None) -> None:
-    """Of dims n, 6, m: what stays at its place is copied, one more may be what is left."""
+    """The dims are n, 6, m: dims that keep their position are copied (0), and one other may be inferred (-1)."""
     assert compose_transposes._reshape_target(Factors(("n", 6, "m")), [[0], [1], [2]], target) == told

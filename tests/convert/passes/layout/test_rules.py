@@ -1,7 +1,7 @@
-"""What a rule says of one node holds of its numbers: moved inputs and the changes it names give moved outputs.
+"""The layout rule of a node keeps its results: permuted inputs and the rule's changes give permuted outputs.
 
-onnxruntime runs each node twice: as it is, and by itself on inputs that numpy has moved, with the attributes and
-constants of its form. Every case says whether the node may be moved to channels last, and to channels first.
+onnxruntime runs each node twice: unchanged, and on inputs that numpy has permuted, with the attributes and constants of
+its form. Every case says whether the node may be moved to channels last, and to channels first.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def test_moved_inputs_give_moved_outputs(name: str, move: Move) -> None:
 @pytest.mark.parametrize("move", [channels_last, channels_first])
 @pytest.mark.parametrize("name", CASES)
 def test_a_shape_that_is_not_known_is_not_guessed(name: str, move: Move) -> None:
-    """Each tensor's shape is forgotten in turn: the node stays as it is, or what its form says is still right."""
+    """Each tensor's shape is forgotten in turn: the node stays unchanged, or its form is still right."""
     build, _ = CASES[name]
     node, _, model = _form(build, move)
     for value in [x for x in (*node.inputs, *node.outputs) if x is not None and x.shape is not None]:
@@ -238,7 +238,7 @@ def _assert_law(node: ir.Node, form: LayoutForm, model: ir.Model, move: Move) ->
 
 
 def _arrays(node: ir.Node) -> dict[ir.Value, np.ndarray]:
-    """Content for every input of the node: its constant, or random values (whole numbers of integers: 0 and 1)."""
+    """Return content for every input of the node: its constant, or random values (integers are 0 or 1)."""
     draw, found = np.random.default_rng(0), {}
     for x in node.inputs:
         if x is None:
@@ -249,7 +249,7 @@ def _arrays(node: ir.Node) -> dict[ir.Value, np.ndarray]:
         shape = [d if isinstance(d, int) else 3 for d in x.shape or ()]
         drawn = draw.standard_normal(shape) if x.dtype == F else draw.random(shape) > 0.5
         found[x] = drawn.astype(ir.DataType.numpy(x.dtype or F))
-        if str(x.name) == "e":  # ends of a slice
+        if str(x.name) == "e":  # `e` is the end of a slice
             found[x] = found[x] + 2
     return found
 
@@ -257,7 +257,7 @@ def _arrays(node: ir.Node) -> dict[ir.Value, np.ndarray]:
 def _moved_node(
     node: ir.Node, form: LayoutForm, arrays: Mapping[ir.Value, np.ndarray], move: Move
 ) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """The node by itself with the changes of its form, and its inputs, those of its free sides moved."""
+    """Return a model of the changed node alone, and its inputs; inputs on sides that may move are moved."""
     full = len(node.outputs[0].shape or ())
     feeds: dict[str, np.ndarray] = {}
     names = []

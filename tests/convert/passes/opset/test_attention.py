@@ -1,4 +1,4 @@
-"""Attention written out for older opsets: what ONNX's own node tests expect, in few nodes."""
+"""Attention written out for older opsets, in few nodes, against ONNX's own node tests."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import convert
-from convert.options import Options
-from convert.report import Report
+from convert.outcome.report import Report
+from convert.request.options import Options
 from tests.support.onnx_support import data_of, node_test, read, session
 
-# Name of the node test, and the most nodes that its expansion may have.
+# Name of the node test, and the maximum number of nodes in its expansion.
 CASES = {
     "test_attention_4d": 7,
     "test_attention_4d_scaled": 7,
@@ -53,7 +53,7 @@ def test_attention_in_opset_20(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("past", [False, True], ids=["no cache", "a cache"])
 @pytest.mark.parametrize("boolean", [False, True], ids=["added", "boolean"])
 def test_a_mask_whose_length_the_run_tells_is_filled_up(boolean: bool, past: bool) -> None:
-    """Of opset 24: keys behind the end of the mask are not seen, also where the mask has one element in each row."""
+    """At opset 24, keys after the end of the mask are ignored, even if the mask has one element per row."""
     names = ["q", "k", "v", "mask", *["past_k", "past_v"] * past]
     kinds = {"mask": 9 if boolean else 1}
     dims = {"q": ["b", 2, "n", 4], "k": ["b", 2, "m", 4], "v": ["b", 2, "m", 4], "mask": ["n", "seen"]}

@@ -1,4 +1,4 @@
-"""Fourier transforms at opsets that lack them give what NumPy gives, at known and unknown lengths."""
+"""Fourier transforms at opsets that lack them give NumPy's results, at known and unknown lengths."""
 
 from __future__ import annotations
 

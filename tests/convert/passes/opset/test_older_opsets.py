@@ -1,4 +1,4 @@
-"""What an older opset lacks is written in what it has: onnxruntime gives the same as for the newest one."""
+"""Operators that an older opset lacks are written out: onnxruntime computes the same as for the newest opset."""
 
 from __future__ import annotations
 
@@ -231,7 +231,9 @@ def test_lowered(row: tuple[str, list[np.ndarray], Build, tuple[int, ...]]) -> N
 
 @pytest.mark.parametrize("operator", ["ArgMax", "Concat", "Flatten"])
 def test_no_axis_is_counted_from_the_end_before_opset_11(operator: str) -> None:
-    """The specifications have it from 11 on; that onnxruntime takes most of them says nothing of other readers."""
+    """The specifications allow negative axes from opset 11 on; that onnxruntime takes most of them earlier does not
+    help other readers.
+    """
     g = Graph(opset=22)
     x = g.input("x", T.FLOAT, (2, 3, 4))
     g.output(g.node(operator, [x, x] if operator == "Concat" else [x], {"axis": -1}))
@@ -241,7 +243,7 @@ def test_no_axis_is_counted_from_the_end_before_opset_11(operator: str) -> None:
 
 
 def test_batch_first_before_opset_14() -> None:
-    """onnxruntime has no kernel for layout=1: held against the same weights with the steps first."""
+    """onnxruntime has no kernel for layout=1, so compare with the same weights and the steps first."""
     x, weights = normal(3, 5, 4), (normal(1, 24, 4), normal(1, 24, 6))
 
     def model(layout: int) -> ir.Model:
@@ -260,7 +262,7 @@ def test_batch_first_before_opset_14() -> None:
 
 
 def test_erf_before_opset_9() -> None:
-    """Right to 7 units in the last place (onnxruntime's own kernel: to one), and never beyond 1."""
+    """It is right to 7 units in the last place (onnxruntime's own kernel: to one), and never beyond 1."""
     g = Graph(opset=22)
     x = np.concatenate([np.linspace(-5, 5, 20001), 10.0 ** np.linspace(-30, 0, 301)]).astype(np.float32)
     g.output(g.Erf(g.input("x", T.FLOAT, x.shape)))
@@ -274,7 +276,7 @@ def test_erf_before_opset_9() -> None:
 
 @pytest.mark.parametrize("operator", ["Max", "Sum"])
 def test_a_dynamic_dim_broadcasts_before_opset_8(operator: str) -> None:
-    """What the run tells, from either side: a name that both have, one that the other repeats, and a number."""
+    """The dims are known at run time, on each side: a shared name, a name that is broadcast, and a number."""
 
     def model() -> ir.Model:
         g = Graph(opset=22)
@@ -290,7 +292,7 @@ def test_a_dynamic_dim_broadcasts_before_opset_8(operator: str) -> None:
 
 
 def test_norms_of_float64_keep_its_digits() -> None:
-    """ONNX's function bodies round to float32, as `stash_type` has it where nobody says otherwise."""
+    """ONNX's function bodies round to float32, the default of `stash_type`."""
     x = normal(2, 4, 3).astype(np.float64) + 1000
     g = Graph(opset=23)
     value = g.input("x", T.DOUBLE, x.shape)
@@ -329,7 +331,7 @@ def test_rotary_embedding_by_constant_tables(opset: int, dim: int, interleaved: 
 
 
 def test_a_function_that_depends_on_the_types_of_constants() -> None:
-    """ONNX's body of RotaryEmbedding, where the size of a head is known to the run alone."""
+    """This is ONNX's body of RotaryEmbedding, for a head size that is known at run time only."""
     g = Graph(opset=23)
     x = g.input("x", T.FLOAT, (2, 2, 3, "size"))
     g.output(
@@ -342,7 +344,7 @@ def test_a_function_that_depends_on_the_types_of_constants() -> None:
 
 
 def test_a_convolution_of_bfloat16_needs_no_bias() -> None:
-    """It is written between casts before opset 22; inputs that are left out have none."""
+    """It is written between casts before opset 22, and inputs that are left out get no cast."""
     pixels = RNG.integers(-3, 4, (1, 2, 5, 5)).astype(np.float32)
 
     def model(dtype: ir.DataType) -> ir.Model:

@@ -40,7 +40,7 @@ def test_sixteen_bits_before_opset_21(kind: ir.DataType, axis: int | None, opset
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("opset", [12, 13, 18, 20])  # Round came with opset 11
 def test_halves_and_dtypes_that_are_named(kind: type, floats: type, named: bool, opset: int) -> None:
-    """Halves are quantized from opset 19 on, and the dtype is named without a zero point from opset 21 on."""
+    """Half precision is quantized from opset 19 on, and the dtype is named without a zero point from opset 21 on."""
     x = np.random.default_rng(3).uniform(-9, 9, (40, 3)).astype(floats)
     scale, zero = np.asarray(0.0625, floats), np.array(0 if named else 3, kind)
     g = Graph()
@@ -60,7 +60,7 @@ def test_halves_and_dtypes_that_are_named(kind: type, floats: type, named: bool,
     np.testing.assert_array_equal(back, ((want.astype(np.float32) - zero) * 0.0625).astype(floats))
 
 
-@pytest.mark.parametrize("opset", [19, 20, 22])  # which take what has the dtype of the scale
+@pytest.mark.parametrize("opset", [19, 20, 22])  # these take a tensor of the scale's dtype
 def test_integers_are_quantized_by_a_scale_of_floats(opset: int) -> None:
     x = np.array([[-7, 40, 3], [900, 0, -2000]], np.int32)
     scale, zero = np.float32(3), np.uint8(100)
@@ -75,7 +75,7 @@ def test_integers_are_quantized_by_a_scale_of_floats(opset: int) -> None:
 
 @pytest.mark.parametrize("opset", [19, 21])
 def test_halves_of_old_files_are_divided_in_float32(opset: int) -> None:
-    """As onnxruntime does before opset 23, there and back."""
+    """This is what onnxruntime does before opset 23, in both directions."""
     x = np.arange(5, 12, 1 / 64).astype(np.float16)
     scale, zero = np.float16(0.1), np.uint8(0)
     g = Graph(opset=opset)

@@ -14,7 +14,7 @@ STATES, STEPS = 4, 5
 
 
 def scan(lengths: bool, directions: list[int] | None, batch: int | str) -> onnx.ModelProto:
-    """Running sums of one input, scaled by a weight from outside, and a product with the second one."""
+    """Return running sums of one input, scaled by a weight from outside, and a product with the second input."""
     body = helper.make_graph(
         [
             helper.make_node("Add", ["sum", "a"], ["next"]),

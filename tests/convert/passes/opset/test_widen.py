@@ -24,7 +24,7 @@ SQUARE = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Elu
 
 
 def rounded(*shape: int) -> np.ndarray:
-    """Numbers that bfloat16 has."""
+    """Return numbers that bfloat16 can represent."""
     return RNG.uniform(0.1, 0.9, shape).astype(ml_dtypes.bfloat16).astype(np.float32)
 
 

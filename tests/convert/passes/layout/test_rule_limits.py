@@ -1,4 +1,4 @@
-"""Where a rule of the layout pass stops: dense layers, dims that are not known, values that a transpose passes by."""
+"""Limits of the layout pass's rules: dense layers, unknown dims, values that bypass a transpose."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_a_transpose_whose_output_rank_is_not_known_or_wrong_stays() -> None:
 
 
 def test_an_input_that_a_node_lacks_is_put_in_where_it_belongs() -> None:
-    """Axes of a Slice and of a Pad are inputs 3, after others that may be absent."""
+    """Axes of a Slice and of a Pad are inputs 3, after inputs that may be absent."""
     g = Graph()
     x = conv(g, image(g, 2, 3, 6, 6), 4)
     y = g.Slice(x, [0, 1, 1], [2, 4, 5])
@@ -178,7 +178,7 @@ def test_an_input_that_a_node_lacks_is_put_in_where_it_belongs() -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_cuts_of_dear_and_cheap_terms(seed: int) -> None:
-    """Prices up to 2**40 with a common divisor: the cut costs what the best of all labelings does."""
+    """Prices up to 2**40 with a common divisor: the cut costs as much as the best of all labelings."""
     draw = np.random.default_rng(seed)
     count, unit = 6, int(2 ** draw.integers(0, 37))
     terms = []
@@ -194,7 +194,9 @@ def test_cuts_of_dear_and_cheap_terms(seed: int) -> None:
 
 
 def test_among_equal_prices_fewer_transposes_win() -> None:
-    """One of 4 bytes is better than two of 2, wherever the variable lies; an existing one does not count."""
+    """One transpose of 4 bytes is better than two of 2, for any position of the variable; an existing one does not
+    count.
+    """
     one = [Term(AS_IS, (2,), 4), Term(2, (3,), 2), Term(3, (MOVED,), 4), Term(2, (MOVED,), 2)]
     assert labeling_cost(minimum_cut(4, one), one) == 4
     assert minimum_cut(4, one) == [False, True, True, True], "one term of 4, not two of 2"

@@ -1,4 +1,4 @@
-"""What the layout pass makes of graphs that the builder does not make by itself: unknown shapes, lacking inputs."""
+"""The layout pass on graphs that the builder does not produce: unknown shapes, missing inputs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_transpose_of_a_constant_has_no_price() -> None:
 
 
 def test_what_is_known_of_a_moved_value_moves_with_it() -> None:
-    """A convolution of a constant, whose content somebody has computed already."""
+    """A convolution of a constant with known content."""
     g = Graph()
     y = conv(g, g.initializer("w", ir.Tensor(weights(2, 3, 4, 5))), 6)
     content = np.arange(240, dtype=np.float32).reshape(2, 6, 4, 5)
@@ -155,7 +155,9 @@ def test_a_reshape_of_nothing_or_of_unknown_rank_stays(
 
 
 def moved(shapes: Sequence[Dims | None], perms: Sequence[Sequence[int] | None]) -> ir.Model:
-    """An input, then a Transpose for each permutation and a Reshape for each None, with these shapes in order."""
+    """Return an input, then a Transpose for each permutation and a Reshape for each None, with these shapes in
+    order.
+    """
     g = Graph()
     x = g.input("x", F, shapes[0])
     for perm, dims in zip(perms, shapes[1:], strict=True):
@@ -168,7 +170,7 @@ def moved(shapes: Sequence[Dims | None], perms: Sequence[Sequence[int] | None]) 
 @pytest.mark.parametrize(
     ("shapes", "perms"),
     [
-        # Two dims that are not known: neither is copied from the place that it has after the one transpose.
+        # With two unknown dims, neither is copied from the position that it has after the single transpose.
         ([("n", "m", "k", "l"), ("m", "n", "k", "l"), (None, "k", "l"), ("k", None, "l")],
          [(1, 0, 2, 3), None, (1, 0, 2)]),
         ([None, ("m", "n"), ("n", "m")], [(1, 0), (1, 0)]),
@@ -186,10 +188,10 @@ def test_a_row_of_unknown_dims_stays(shapes: Sequence[Dims | None], perms: Seque
 @pytest.mark.parametrize(
     ("shapes", "perms"),
     [
-        # Split: the channels to two dims; two of three names could not be told to a Reshape of what came before.
+        # Split: the channels become two dims; a Reshape before the transpose could not express two of three names.
         ([("n", 6, "h", "w"), ("n", "h", "w", 6), ("n", "h", "w", 2, 3), ("n", 2, "h", "w", 3)],
          [(0, 2, 3, 1), None, (0, 3, 1, 2, 4)]),
-        # Merged: the same the other way round.
+        # Merged: the same in the opposite direction.
         ([("n", 2, "h", "w", 3), ("n", "h", "w", 2, 3), ("n", "h", "w", 6), ("n", 6, "h", "w")],
          [(0, 2, 3, 1, 4), None, (0, 3, 1, 2)]),
         # Split on one side, merged on the other.
@@ -218,7 +220,7 @@ def test_a_reshape_between_transposes_stays_where_a_rank_is_not_known(lacking: i
 
 
 def test_only_the_neighbors_of_a_reshape_are_joined() -> None:
-    """Other operators before and after it, none at all, and readers of what lies between."""
+    """Other operators before and after it, none at all, and readers of the values in between."""
 
     def built(first: str, last: str, more: str) -> ir.Model:
         g = Graph()
@@ -251,7 +253,7 @@ def test_the_boundary_of_a_graph_whose_input_nobody_reads() -> None:
 
 
 def test_a_norm_over_the_channels_costs_a_transpose_and_a_little() -> None:
-    """Prices of what is written out, as a share of a transpose of its output: a tie is decided, no more."""
+    """The written-out form costs a small share of a transpose, which only decides ties."""
     g = Graph()
     x = g.input("x", F, [2, 4, 5, 6])
     norm, product = g.LayerNormalization(x, weights(6)), g.MatMul(x, weights(6, 3))
@@ -265,7 +267,9 @@ LAST, FIRST, SWAP = (0, 2, 3, 1), (0, 3, 1, 2), (0, 1, 3, 2)
 
 
 def cancelled(chain: Sequence[tuple[str, str, tuple[int, ...]]], outputs: Sequence[str]) -> dict[str, tuple]:
-    """Transposes `made from perm`, in order, cancelled: what each output then is, of which input, and what is left."""
+    """Return what each output becomes after Transposes `made from perm`, in order, are cancelled: its input, and what
+    is left.
+    """
     g = Graph()
     values = {"x": g.input("x", F, [2, 3, 4, 5])}
     for made, source, perm in chain:
@@ -287,19 +291,19 @@ def cancelled(chain: Sequence[tuple[str, str, tuple[int, ...]]], outputs: Sequen
 
 
 def test_chains_of_transposes() -> None:
-    """Each is taken as far up as those between vanish, or to where it does nothing or what is done already."""
+    """Each is moved up as far as the ones in between vanish, or to where it does nothing or repeats another."""
     there, back = ("a", "x", LAST), ("b", "a", FIRST)
     assert cancelled([there, back], ["b"]) == {"b": ("x",), "left": (0,)}
     assert cancelled([there, back], ["a", "b"]) == {"a": ("x", *LAST), "b": ("x",), "left": (1,)}
     assert cancelled([there, ("b", "a", SWAP)], ["b"]) == {"b": ("x", 0, 2, 1, 3), "left": (1,)}
-    # Somebody else reads the first: the second is no better off by reading what that reads.
+    # The first transpose has another reader and stays, so merging it into the second saves nothing.
     assert cancelled([there, ("b", "a", SWAP)], ["a", "b"]) == {"a": ("x", *LAST), "b": ("a", *SWAP), "left": (2,)}
-    # Unless it is done already.
+    # The exception is a transpose that exists already.
     same = [("c", "x", (0, 2, 1, 3)), there, ("b", "a", SWAP)]
     assert cancelled(same, ["a", "b", "c"]) == {
         "a": ("x", *LAST), "b": ("x", 0, 2, 1, 3), "c": ("x", 0, 2, 1, 3), "left": (2,)
     }  # fmt: skip
-    # Of three the last two are joined where the first is read by others, all where none is.
+    # Three transposes are composed into one; if the first has other readers, only the last two are.
     three = [there, ("b", "a", SWAP), ("c", "b", (0, 3, 2, 1))]
     assert cancelled(three, ["a", "c"]) == {"a": ("x", *LAST), "c": ("a", 0, 2, 3, 1), "left": (2,)}
     assert cancelled(three, ["c"]) == {"c": ("x", 0, 3, 1, 2), "left": (1,)}
@@ -324,7 +328,7 @@ def test_only_reshapes_of_onnx_are_passed_by(domain: str) -> None:
 
 @pytest.mark.parametrize("dims", [[], [1], [6, 1], [4, 1, 6]])
 def test_what_is_expanded_beside_a_convolution(dims: list[int]) -> None:
-    """A number that is known at run time only has no dims to put in order."""
+    """A number known only at run time has no dims to reorder."""
     g = Graph()
     expanded = g.Expand(g.input("s", F, dims), [2, 4, 6, 6])
     g.output(conv(g, g.Add(conv(g, image(g, 2, 4, 6, 6), 4), expanded), 4), "y")
