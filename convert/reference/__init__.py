@@ -1,4 +1,7 @@
-"""The project's own executor of the shared graph, in float64 too: it judges, and is no backend."""
+"""The project's own executor of the shared graph, in any dtype including float64.
+
+Verification compares targets with its results; it is no backend.
+"""
 
 from __future__ import annotations
 

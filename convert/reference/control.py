@@ -1,4 +1,4 @@
-"""If, Loop and Scan for the reference executor: their subgraphs run in it, with the values around them at hand."""
+"""If, Loop and Scan for the reference executor, which runs their subgraphs with access to the outer values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from convert.activity import check_time
 from convert.graph.tensors import numpy_dtype
 
 RunBody: TypeAlias = Callable[[ir.Graph, Sequence[Any]], Sequence[Any]]
-"""Runs a subgraph on its inputs, with the values around it at hand: the executor hands it on."""
+"""Runs a subgraph on its inputs with access to the outer values; the executor passes it in."""
 
 Control: TypeAlias = Callable[[RunBody, ir.Node, list[Any]], Sequence[Any]]
 
@@ -30,7 +30,7 @@ def _loop(run_body: RunBody, node: ir.Node, inputs: list[Any]) -> Sequence[Any]:
     scans: list[list[Any]] = [[] for _ in range(len(body.outputs) - 1 - len(carried))]
     count = 0
     while going and (limit is None or count < limit):
-        check_time()  # a body may have no node that would
+        check_time()  # the body may have no node that would check the time
         given = [np.array(count, np.int64), np.array(True), *carried][: len(body.inputs)]
         results = run_body(body, given)
         going = bool(np.asarray(results[0]).item())

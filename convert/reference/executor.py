@@ -1,8 +1,8 @@
-"""Evaluates a shared graph on numpy arrays, in whatever dtype it is in: the executor of the float64 run.
+"""Evaluates a shared graph on numpy arrays, in the graph's own dtypes: the executor of the float64 run.
 
-Operators have kernels of ours where ONNX's reference implementation is slow, rounds to float32 or is wrong
-(`kernels/`); the others run in that implementation, one node at a time, and those that it lacks as the function
-that ONNX defines for them. A value is freed after its last use.
+Where ONNX's reference implementation is slow, rounds to float32 or is wrong, operators have kernels of ours
+(`kernels/`). Other operators run in that implementation, one node at a time; an operator that it lacks runs as the
+function that ONNX defines. A value is freed after its last use.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from convert.rules.onnx_schemas import operator_of, plain_value
 Array = Any
 """A numpy array; a list for a sequence, None for an absent optional."""
 
-# Initializers up to this many bytes are converted once and kept.
+# Initializers of at most this many bytes are converted once and cached.
 _KEEP = 1 << 16
 
 
@@ -41,14 +41,18 @@ def run(
     every: bool = False,
     keep: Callable[[Array], Any] = lambda array: array,
 ) -> dict[str, Any]:
-    """Outputs of `model` by name, in its order, for one dict of inputs; `model` has to be at the canonical opset.
+    """Return the outputs of `model` by name, in its order, for one dict of inputs.
 
-    outputs: names of values to return instead, from the outermost graph, whether they are outputs or not.
-    every: return every value of the outermost graph that is not a weight.
-    keep: what to return of those that are no outputs: a summary of each, where the arrays would fill the memory.
-    Floating inputs are cast to the dtype that the graph declares (float32 samples feed a widened graph). Raises
-    `UsageError` for inputs that are missing or unknown, `Unsupported` for operators that cannot be evaluated, and
-    `ResourceLimit` when the time is over that `convert.activity.limited_time` gives.
+    `model` must be at the canonical opset.
+
+    - `outputs`: names of values of the outermost graph to return instead
+    - `every`: return every value of the outermost graph that is not a weight
+    - `keep`: maps the array of a value that is no output to what is returned, such as a summary, because the arrays
+      might fill the memory
+
+    Floating inputs are cast to the dtype that the graph declares, so that float32 samples feed a widened graph. Raises
+    `UsageError` for missing or unknown inputs, `Unsupported` for operators that cannot be evaluated, and
+    `ResourceLimit` when the time of `convert.activity.limited_time` is over.
     """
     version = model.graph.opset_imports.get("", OPSET)
     if version != OPSET:
@@ -70,10 +74,10 @@ def run(
 
 
 def evaluate_node(node: ir.Node, opset: int = OPSET, executor: Executor | None = None) -> list[Array]:
-    """The outputs of one node whose inputs are constants and which has no subgraphs.
+    """Return the outputs of one node with constant inputs and no subgraphs.
 
-    opset: of the default domain. Kernels of ours are of the canonical one; an operator that was another before runs in
-    ONNX's implementation. executor: one that has run nothing yet. Raises whatever a kernel raises.
+    `opset` is that of the default domain. Our kernels implement the canonical opset; an operator that changed since
+    `opset` runs in ONNX's implementation. `executor` must not have run anything yet. Raises whatever a kernel raises.
     """
     executor = executor or Executor(set(), False)
     inputs = [executor.get(v) for v in node.inputs]
@@ -86,14 +90,14 @@ def evaluate_node(node: ir.Node, opset: int = OPSET, executor: Executor | None =
 
 
 def _since(node: ir.Node, opset: int) -> int:
-    """The opset that brought the form of an operator that `opset` has; 0 where it has none."""
+    """Return the opset that introduced the form of an operator in `opset`; 0 if it has none."""
     if not onnx.defs.has(node.op_type, opset, node.domain):
         return 0
     return int(onnx.defs.get_schema(node.op_type, opset, node.domain).since_version)
 
 
 class Executor:
-    """Values at hand during one run, of the graph and of the subgraphs inside it."""
+    """The values known during one run, of the graph and of its subgraphs."""
 
     def __init__(self, wanted: set[str], every: bool, keep: Callable[[Array], Any] = lambda array: array) -> None:
         self.values: dict[ir.Value, Array] = {}
@@ -103,7 +107,7 @@ class Executor:
         self._plans: dict[int, list[tuple[ir.Node, list[ir.Value]]]] = {}
 
     def graph(self, graph: ir.Graph, inputs: Sequence[Array]) -> list[Array]:
-        """Run a graph or subgraph on its inputs; values of the graphs around it are at hand already."""
+        """Run a graph or subgraph on its inputs; the values of the outer graphs are known already."""
         self.depth += 1
         for value, array in zip(graph.inputs, inputs, strict=True):
             self._store(value, array)
@@ -116,17 +120,17 @@ class Executor:
         return [self.get(v) for v in graph.outputs]
 
     def for_function(self) -> Executor:
-        """An executor for the body of a function, which sees nothing of what is at hand here."""
+        """Return an executor for the body of a function, which has no access to outer values."""
         return Executor(set(), False)
 
     def run_model(self, model: ir.Model, feeds: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """Outputs of a model by name."""
+        """Return the outputs of a model by name."""
         with np.errstate(all="ignore"):
             results = self.graph(model.graph, input_arrays(model.graph, feeds))
         return {v.name or "": x for v, x in zip(model.graph.outputs, results, strict=True)}
 
     def get(self, value: ir.Value | None) -> Array:
-        """The array of a value, from its initializer if it has one; None for an absent optional input."""
+        """Return the array of a value, from its initializer if it has one; None for an absent optional input."""
         if value is None:
             return None
         if value in self.values:
@@ -173,7 +177,7 @@ class Executor:
             self.kept[value.name or ""] = self.keep(array)
 
     def _plan(self, graph: ir.Graph) -> list[tuple[ir.Node, list[ir.Value]]]:
-        """The nodes that the outputs need, in order, each with the values that nobody needs after it."""
+        """Return the nodes that the outputs need, in order, each with the values that no later node needs."""
         key = id(graph)
         if key not in self._plans:
             nodes = list(graph)
@@ -193,7 +197,7 @@ class Executor:
 
 
 def read_values(node: ir.Node) -> list[ir.Value]:
-    """The values that a node reads, those that its subgraphs take from outside among them."""
+    """Return the values that a node reads, including outer values that its subgraphs read."""
     read = [v for v in node.inputs if v is not None]
     for attribute in node.attributes.values():
         for graph in subgraphs(attribute):
@@ -204,7 +208,10 @@ def read_values(node: ir.Node) -> list[ir.Value]:
 
 
 def input_arrays(graph: ir.Graph, feeds: Mapping[str, np.ndarray]) -> list[Array]:
-    """The feeds in the order of the inputs, floating ones in their dtypes. Raises `UsageError` for other names."""
+    """Return the feeds in the order of the inputs, floating ones in declared dtypes.
+
+    Raises `UsageError` for other names.
+    """
     names = [v.name or "" for v in graph.inputs]
     unknown, missing = [n for n in feeds if n not in names], [n for n in names if n not in feeds]
     if unknown or missing:
@@ -221,7 +228,7 @@ _FLOATING = (np.dtype(ml_dtypes.bfloat16),)
 
 
 def _cast_to_declared(array: Array, value: ir.Value) -> Array:
-    """Floating content in the floating dtype that the graph declares, everything else as it is."""
+    """Return floating content in the floating dtype that the graph declares, and everything else unchanged."""
     array = np.asarray(array) if isinstance(array, np.generic) else array
     if not isinstance(array, np.ndarray) or not isinstance(value.type, ir.TensorType):
         return array
@@ -234,7 +241,10 @@ def _cast_to_declared(array: Array, value: ir.Value) -> Array:
 
 
 def _cast_result(array: Array, value: ir.Value) -> Array:
-    """The same, and integers in the dtype that the graph declares: numpy adds narrow ones in a wider one."""
+    """Cast floats as `_cast_to_declared` does, and integers to the dtypes that the graph declares.
+
+    numpy adds narrow integers in a wider dtype.
+    """
     array = _cast_to_declared(array, value)
     if not isinstance(array, np.ndarray) or not isinstance(value.type, ir.TensorType) or array.dtype.kind not in "iu":
         return array
@@ -243,6 +253,6 @@ def _cast_result(array: Array, value: ir.Value) -> Array:
 
 
 def string_array(tensor: ir.TensorProtocol) -> np.ndarray:
-    """A string tensor as an array of Python strings."""
+    """Return a string tensor as an array of Python strings."""
     flat = [s.decode() if isinstance(s, bytes) else s for s in tensor.numpy().ravel().tolist()]
     return np.array(flat, dtype=object).reshape(dims_of(tensor))

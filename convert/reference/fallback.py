@@ -19,10 +19,10 @@ from convert.reference.table import shortest_decimal
 
 
 def fallback(node: ir.Node, inputs: Sequence[Any], run_body: RunBody, opset: int = OPSET) -> Sequence[Any]:
-    """The outputs of one node without subgraphs. Raises `Unsupported` where nothing implements it.
+    """Return the outputs of one node without subgraphs. Raises `Unsupported` if nothing implements it.
 
-    run_body: runs the body of a function, which sees nothing but its inputs. opset: of the default domain, whose
-    operator `node` is.
+    `run_body` runs the body of a function, which has access to its inputs only. `opset` is the opset of the default
+    domain that defines `node`.
     """
     if any(isinstance(a.value, ir.Graph) for a in node.attributes.values()):
         raise Unsupported("no reference implementation runs its subgraph")
@@ -36,7 +36,7 @@ def fallback(node: ir.Node, inputs: Sequence[Any], run_body: RunBody, opset: int
     try:
         implementation = evaluator._load_impl(proto)
         instance = implementation(proto, {**_PARAMETERS, "opsets": {"": opset, "ai.onnx.ml": 5}})
-    except Exception as error:  # the evaluator raises several classes of its own for what it lacks
+    except Exception as error:  # the evaluator raises several of its own classes for missing operators
         return run_function_body(node, inputs, run_body, error, opset)
     if isinstance(instance, OpFunction):
         return run_function_body(node, inputs, run_body, None, opset)
@@ -67,7 +67,10 @@ _PARAMETERS = {
 def run_function_body(
     node: ir.Node, inputs: Sequence[Any], run_body: RunBody, error: Exception | None, opset: int
 ) -> Sequence[Any]:
-    """The outputs of one node by its operator's function body; `Unsupported`, with the `error`, where there is none."""
+    """Return the outputs of one node by its operator's function body.
+
+    Raises `Unsupported`, with `error`, if there is none.
+    """
     body = expand_function(node, opset) if node.domain == "" else "it is not an operator of ONNX's default domain"
     if isinstance(body, str):
         raise Unsupported(f"the reference executor has no kernel for it: {error or body}")

@@ -1,8 +1,9 @@
-"""Which operators cannot be computed in a 16-bit dtype, told from a run in float64 and not by their names.
+"""Finds the nodes that cannot be computed in a 16-bit dtype, from a float64 run instead of a list of operators.
 
-Each node is computed twice: on exact inputs, and on inputs rounded to the dtype. One whose numbers do not fit, or whose
-result moves by far more than rounding of its inputs and of itself explains, stays in float32, with what feeds it. So
-an angle of a position of 1,000 stays (its cosine would be any number), and the epsilon of a norm that would be 0.
+Each node is computed twice: on exact inputs, and on inputs rounded to the dtype. A node stays in float32 if its numbers
+do not fit into the dtype, or if its result changes by far more than rounding explains. The nodes that feed it stay in
+float32, too. So the angle of position 1,000 stays (its cosine would be arbitrary), and so does a norm's epsilon that
+would round to 0.
 """
 
 from __future__ import annotations
@@ -21,26 +22,29 @@ from convert.reference.executor import Executor, input_arrays
 
 _DTYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 _MARGIN = 4.0
-"""Other inputs may give values so many times as large as those that were tried."""
+"""Safety factor: other inputs may produce values this many times as large."""
 _ROUNDINGS = 32.0
-"""How many roundings a result may be away, relative to its root mean square."""
+"""Largest acceptable error of a result, in roundings, relative to its root mean square."""
 _ROUNDS = 12
 
 Feeds = Sequence[Mapping[str, np.ndarray]]
 
 
 def wide_outputs(model: ir.Model, feeds: Feeds, dtype: str) -> dict[str, str]:
-    """The first outputs of nodes that have to stay in float32, by name, each with the reason.
+    """Return the nodes that must stay in float32, as the names of their first outputs, each with the reason.
 
-    model: at the canonical opset, in float32; it stays as it is. dtype: `float16` or `bfloat16`. Raises as the
-    reference executor does.
+    `model` must be at the canonical opset, in float32, and is not modified. `dtype` is `float16` or `bfloat16`. Raises
+    as the reference executor does.
     """
     wide = widen_model(model)
     return _wide_outputs(wide, feeds, _DTYPES[dtype])
 
 
 def half_precision_outputs(model: ir.Model, feeds: Feeds, dtype: str) -> list[dict[str, np.ndarray]]:
-    """What `model` gives in float64 with every value rounded to `dtype` but of nodes that have to stay in float32."""
+    """Return the float64 outputs of `model` with every value rounded to `dtype`.
+
+    Nodes that must stay in float32 are not rounded.
+    """
     wide = widen_model(model)
     kept = _wide_outputs(wide, feeds, _DTYPES[dtype])
     names = {str(v.name) for n in wide.graph if n.outputs and n.outputs[0].name in kept for v in n.outputs}
@@ -54,9 +58,12 @@ def half_precision_outputs(model: ir.Model, feeds: Feeds, dtype: str) -> list[di
 
 
 def unbounded_outputs(model: ir.Model, feeds: Feeds) -> set[str]:
-    """The first outputs of nodes that take or give infinities, or numbers beyond float16: no 256 steps are for these.
+    """Return the nodes with unbounded inputs or outputs, as the names of their first outputs.
 
-    Such numbers mask something out. `model` and what is raised are as for `wide_outputs`.
+    256 steps cannot represent such numbers.
+
+    Unbounded means infinite, or beyond the range of float16; such numbers usually are masks. `model` and exceptions are
+    as for `wide_outputs`.
     """
     wide = widen_model(model)
     found: set[str] = set()
@@ -69,17 +76,17 @@ def unbounded_outputs(model: ir.Model, feeds: Feeds) -> set[str]:
 
 
 def is_unbounded(array: np.ndarray) -> bool:
-    """Whether an array has infinities, or numbers beyond float16."""
+    """Return whether an array has infinities, or numbers beyond the range of float16."""
     return bool((np.abs(array) > np.finfo(np.float16).max).any())
 
 
 def rounded(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The array as `dtype` holds it, in its own dtype."""
+    """Return the array rounded to `dtype`, in its own dtype."""
     return array.astype(dtype).astype(array.dtype)
 
 
 def largest_finite(dtype: str) -> float:
-    """The largest number of `float16` or `bfloat16`."""
+    """Return the largest finite number of `float16` or `bfloat16`."""
     return float(ml_dtypes.finfo(_DTYPES[dtype]).max)
 
 
@@ -106,10 +113,12 @@ def _wide_outputs(wide: ir.Model, feeds: Feeds, dtype: np.dtype) -> dict[str, st
 
 
 def _counting_nodes(graph: ir.Graph) -> dict[str, str]:
-    """Nodes that compute with integers of 16 bits and more as floats, and with constants, and nothing else.
+    """Return the nodes that compute only with constants and with integers cast to floats, with the reason.
 
-    Such are positions, sizes and counts, which are as large as a user's inputs are long: float16 has the integers up to
-    2,048 only, bfloat16 those up to 256, and the inputs that are tried are short.
+    The integers have at least 16 bits.
+
+    These are positions, sizes and counts, which grow with the user's inputs. float16 represents integers up to 2,048
+    only, bfloat16 up to 256, and the inputs that are tried are short.
     """
     found: dict[str, str] = {}
     counts: set[ir.Value] = set()
@@ -152,7 +161,7 @@ _MOVED = "rounding moves"
 
 
 class _Sizes(Executor):
-    """The reference executor, which notes the nodes around numbers that are too large for steps."""
+    """A reference executor that records the nodes with unbounded inputs or outputs."""
 
     def __init__(self) -> None:
         super().__init__(set(), False)
@@ -168,7 +177,7 @@ class _Sizes(Executor):
 
 
 class _Rounded(Executor):
-    """The reference executor with the values of the outermost graph rounded, but for those that stay wide."""
+    """A reference executor that rounds the values of the outermost graph, except those that stay wide."""
 
     def __init__(self, dtype: np.dtype, wide: set[str]) -> None:
         super().__init__(set(), False)
@@ -181,7 +190,7 @@ class _Rounded(Executor):
         return self._fitting(array)
 
     def _only_wide(self, value: ir.Value) -> bool:
-        """Whether a constant is read by nodes alone that stay wide."""
+        """Return whether only nodes that stay wide read a constant."""
         return all(use.node.outputs[0].name in self.wide for use in value.uses())
 
     def _store(self, value: ir.Value, array: Any) -> None:
@@ -190,19 +199,19 @@ class _Rounded(Executor):
         super()._store(value, array)
 
     def _fitting(self, array: np.ndarray) -> np.ndarray:
-        """Rounded, but for what the dtype does not hold, which an artefact keeps as it is."""
+        """Return the array rounded; numbers that the dtype cannot represent stay, as in an artefact."""
         narrow = rounded(array, self.dtype)
         return np.where(np.isfinite(array) & ~np.isfinite(narrow), array, narrow)
 
 
 class _Probe(Executor):
-    """The reference executor, which looks at each node of the outermost graph once more with rounded inputs."""
+    """A reference executor that evaluates each node of the outermost graph a second time, with rounded inputs."""
 
     def __init__(self, dtype: np.dtype, wide: Mapping[str, str]) -> None:
         super().__init__(set(), False)
         self.dtype, self.wide = dtype, wide
         self.inside: dict[ir.Value, Any] = {}
-        """Values between nodes that stay wide: made from rounded inputs, not rounded themselves."""
+        """Values between nodes that stay wide: computed from rounded inputs, but not rounded themselves."""
         self.found: dict[str, str] = {}
         self.unit = float(ml_dtypes.finfo(dtype).eps) / 2
         self.largest = float(ml_dtypes.finfo(dtype).max)
@@ -216,7 +225,7 @@ class _Probe(Executor):
                 self.found.setdefault(_name(node), reason)
 
     def _reason(self, node: ir.Node, inputs: list[Any]) -> str:
-        """Why the node has to stay in float32, or nothing."""
+        """Return why the node must stay in float32, or ""."""
         if node.op_type in CONTROL and node.domain == "":
             return "it has graphs of its own"
         outputs = [(v, self.values[v]) for v in node.outputs if v in self.values]
@@ -233,16 +242,16 @@ class _Probe(Executor):
         return self._moved(node, inputs, outputs) if floating and not draws_numbers(node) else ""
 
     def _is_lost(self, array: np.ndarray) -> bool:
-        """Whether a number is too small for the dtype to keep its digits."""
+        """Return whether a number is too small for the dtype to keep its digits."""
         return bool((np.abs(rounded(array, self.dtype) - array) > 2 * self.unit * np.abs(array)).any())
 
     def _moved(self, node: ir.Node, inputs: list[Any], outputs: list[tuple[ir.Value, Any]]) -> str:
-        """By how much rounded inputs move the outputs, where that is too much."""
+        """Return a phrase that says how much rounded inputs change the outputs, if that is too much; else ""."""
         wide = _name(node) in self.wide
         given = [self._rounded_input(v, x, wide) for v, x in zip(node.inputs, inputs, strict=True)]
         try:
             results: Sequence[Any] = self.results(node, given)
-        except Exception as error:  # of any kind: an exact kernel may refuse a rounded number
+        except Exception as error:  # any exception: an exact kernel may reject a rounded number
             return f"{_MOVED} it so that it fails ({type(error).__name__})"
         for value, result in zip(node.outputs, results, strict=False):
             if wide and _floats(result):
@@ -279,7 +288,7 @@ class _Probe(Executor):
 
 
 def _feeders(node: ir.Node, wide: Mapping[str, str]) -> list[ir.Node]:
-    """The nearest nodes before `node`, through those that stay wide, whose results are rounded."""
+    """Return the nearest nodes before `node` whose results are rounded, looking through nodes that stay wide."""
     found, pending, seen = [], [node], {node}
     while pending:
         for value in pending.pop().inputs:

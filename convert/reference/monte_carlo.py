@@ -1,7 +1,7 @@
-"""Evaluates a graph in float64 with random rounding errors, as runtimes in narrower dtypes make them.
+"""Evaluates a graph in float64 with random rounding errors, of the size that runtimes with narrower dtypes make.
 
-This is Monte Carlo arithmetic (Parker 1997; Verificarlo, CADNA): each operator's result is moved by a random error of
-the size that its kernel may make, and the spread of the outputs over several such runs is what rounding does to them.
+This is Monte Carlo arithmetic (Parker 1997; Verificarlo, CADNA): each operator's result is perturbed by a random error
+of the size that its kernel may make. The spread of the outputs over several runs is the effect of rounding on them.
 Errors are multiples of the unit roundoff u of the dtype that a value has in the graph.
 """
 
@@ -15,6 +15,7 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph.tensors import ROUNDOFF, numpy_dtype
+from convert.graph.values import MOVES
 from convert.passes.to_float64 import widen_model
 from convert.reference.executor import Executor
 
@@ -30,11 +31,14 @@ _ROUNDOFF = {**_REAL, ir.DataType.COMPLEX64: _SINGLE, ir.DataType.COMPLEX128: _D
 """Unit roundoff by the dtype of a value."""
 
 _MEAN = 0.735
-"""A rounding is u times the power of two below a number at the most: u times so much of it in the root mean square over
-numbers whose logarithms are evenly spread, √(3/(8·ln 2))."""
+"""A rounding error is at most u times the largest power of two below a number.
+
+Its root mean square, over numbers with evenly spread logarithms, is this factor times u, relative to the number:
+√(3/(8·ln 2)).
+"""
 
 _PROGRAM = 64
-"""Numbers that a program holds itself are few; arrays of more are weights, which have the dtype of the graph."""
+"""Largest number of elements of a constant of a program; larger arrays are weights, in the dtype of the graph."""
 
 # -- what kernels do --------------------------------------------------------------------------------------------------
 
@@ -48,10 +52,10 @@ _EXACT = frozenset(
         "Compress", "Unique", "EyeLike", "IsInf", "IsNaN", "MaxUnpool", "CenterCropPad", "NonMaxSuppression",
     )
 )  # fmt: skip
-"""Operators that move, choose or compare numbers, or that round to whole ones: they make no error of their own."""
+"""Operators that move, select or compare numbers, or round to integers: they make no rounding error of their own."""
 
 _ONCE = frozenset(("Add", "Sub", "Mul", "Div", "Sqrt", "Cast", "CastLike", "DequantizeLinear", "Reciprocal"))
-"""Operators whose results are rounded once. Others may round their arguments too."""
+"""Operators whose results are rounded once. Other operators may round their arguments, too."""
 
 _RANGES = {
     "Sigmoid": (0, 1), "HardSigmoid": (0, 1), "Softmax": (0, 1), "Tanh": (-1, 1), "Erf": (-1, 1), "Sin": (-1, 1),
@@ -59,16 +63,33 @@ _RANGES = {
 }  # fmt: skip
 _TAILED = frozenset(("HardSwish", "Swish", "Gelu", "Mish"))
 _BOUNDED = frozenset((*_RANGES, *_TAILED, "LSTM", "GRU", "RNN"))
-"""Functions, and gates, whose kernels are exact to some roundings of 1, not of their tails; most keep to a range."""
+"""Functions and gates whose kernels have an error relative to 1, not to their tails; most results are limited
+to a range.
+"""
 
 _SOFTMAX = frozenset(("Softmax", "LogSoftmax"))
 
+_KERNEL_STEP = 1 / 64
+"""The error, in steps, of integer kernels: they round twice, and ties go either way."""
+_TABLE_STEP = 1 / 8
+"""The error, in steps, of kernels with lookup tables or several roundings."""
+_WIDE_MULTIPLIER = 2.0**-17
+"""The relative error of the 15-bit multipliers with which kernels on 16-bit integers scale their sums."""
+_TABLES = frozenset(
+    (
+        "AveragePool", "Elu", "Exp", "Gelu", "GlobalAveragePool", "HardSigmoid", "HardSwish", "LeakyRelu", "LogSoftmax",
+        "LpNormalization", "ReduceMean", "Resize", "Sigmoid", "Softmax", "Tanh",
+    )
+)  # fmt: skip
+
 _SAMPLING = frozenset(("Resize", "Upsample", "GridSample", "RoiAlign", "AffineGrid"))
-"""Operators that compute places among their inputs, to a rounding of the largest place."""
+"""Operators that compute coordinates of their inputs, with an error relative to the largest coordinate."""
 
 _NORMALIZATION = 2.0
-"""The error of a mean over n numbers inside a normalization, in roundings times √n: over 131,072 numbers onnxruntime's
-LayerNormalization is 3.8e-5 off, and over 64² pixels of 64 channels its GroupNormalization 2.4e-5."""
+"""The error of a mean over n numbers inside a normalization, in roundings times √n. onnxruntime's
+LayerNormalization over 131,072 numbers has an error of 3.8e-5, its GroupNormalization over 64² pixels of 64
+channels one of 2.4e-5.
+"""
 
 
 def run_with_rounding(
@@ -79,12 +100,18 @@ def run_with_rounding(
     times: float = 1.0,
     outputs: Sequence[str] = (),
     roundoff: float | None = None,
+    integers: bool = False,
 ) -> dict[str, Any]:
     """Return outputs of `model` in float64 with random rounding errors, by name.
 
-    model: in its own dtypes, which say how large the errors are. times: factor on the errors, none with 0. outputs:
-    names of values of the outermost graph to return instead. roundoff: of all values, in place of that of their dtypes;
-    for 2⁻⁵³ the errors are those of float64. Raises as `convert.reference.executor.run` does.
+    - `model`: in its own dtypes, which determine the size of the errors
+    - `times`: factor on the errors; 0 means none
+    - `outputs`: names of values of the outermost graph to return instead
+    - `roundoff`: unit roundoff of all values, instead of that of their dtypes; with 2⁻⁵³ the errors are those of
+      float64
+    - `integers`: whether integer kernels compute quantized values, which then are off by part of a step
+
+    Raises as `convert.reference.executor.run` does.
     """
     wide, roundoffs, rng = widen_model(model), {}, np.random.default_rng([5, seed])
     for narrow, node in zip(model.graph.all_nodes(), wide.graph.all_nodes(), strict=True):
@@ -95,13 +122,13 @@ def run_with_rounding(
     if not roundoff:
         _move_constants(model, wide, times, rng)
     executor = _RoundingExecutor(set(outputs), every=False)
-    executor.roundoffs, executor.times, executor.rng = roundoffs, times, rng
+    executor.roundoffs, executor.times, executor.rng, executor.integers = roundoffs, times, rng, integers
     found = executor.run_model(wide, feeds)
     return {name: executor.kept[name] if name in executor.kept else found[name] for name in outputs} or found
 
 
 def _move_attributes(node: ir.Node, times: float, rng: np.random.Generator) -> None:
-    """Move the numbers of a node, an epsilon for example, as far as files of ONNX round them, which is to float32."""
+    """Perturb float attributes of a node, such as epsilon, by their rounding to float32 in ONNX files."""
     for name, attribute in list(node.attributes.items()):
         if attribute.type == ir.AttributeType.FLOAT and attribute.as_float() != float(np.float32(attribute.as_float())):
             error = times * _SINGLE * rng.uniform(-1.0, 1.0)
@@ -109,7 +136,7 @@ def _move_attributes(node: ir.Node, times: float, rng: np.random.Generator) -> N
 
 
 def _move_constants(model: ir.Model, wide: ir.Model, times: float, rng: np.random.Generator) -> None:
-    """Move numbers of a program that the dtype of the graph has not, such as 0.8, as far as their rounding may."""
+    """Perturb constants of a program that the graph's dtype cannot represent, such as 0.8, by their rounding error."""
     for narrow, graph in zip(model.graphs(), wide.graphs(), strict=True):
         for before, value in zip(narrow.initializers.values(), graph.initializers.values(), strict=True):
             tensor = value.const_value
@@ -125,6 +152,7 @@ class _RoundingExecutor(Executor):
     roundoffs: Mapping[ir.Node, float]
     times: float
     rng: np.random.Generator
+    integers: bool
 
     def results(self, node: ir.Node, inputs: list[Any]) -> Sequence[Any]:
         operator, unit = node.op_type, self.roundoffs.get(node, _SINGLE)
@@ -133,7 +161,8 @@ class _RoundingExecutor(Executor):
         if not roundoff or operator in _EXACT or not any(_is_floating(a) for a in (*inputs, *exact)):
             return exact
         if operator == "QuantizeLinear":
-            return super().results(node, self._quotient_moved(inputs, roundoff))
+            given = self._kernel_moved(node, inputs) if self.integers else self._quotient_moved(inputs, roundoff)
+            return super().results(node, given)
         found, size = exact, None
         if operator in _SUMS:
             size = self._sum_size(node, inputs, exact)
@@ -144,7 +173,8 @@ class _RoundingExecutor(Executor):
         ]
         if unit > _DOUBLE:
             dtype = numpy_dtype(_DTYPES[unit])
-            kept = moved if operator in _TAILED else exact  # what is 0 in float64 may be a tail in float32
+            # a result that is 0 in float64 may be a small tail value in float32
+            kept = moved if operator in _TAILED else exact
             return [_in_range_of(dtype, a, b, self.rng) for a, b in zip(moved, kept, strict=True)]
         return [np.where(b == np.rint(b), b, a) if _is_floating(a) else a for a, b in zip(moved, exact, strict=True)]
 
@@ -154,7 +184,10 @@ class _RoundingExecutor(Executor):
     def _result_moved(
         self, node: ir.Node, array: Any, roundoff: float, size: Array | None, inputs: Sequence[Any]
     ) -> Any:
-        """Return the result with an error of its own; size: what the error of a sum is relative to."""
+        """Return the result with an error of its own.
+
+        `size` is the magnitude that the error of a sum is relative to.
+        """
         if not _is_floating(array):
             return array
         array = np.asarray(array)
@@ -180,29 +213,43 @@ class _RoundingExecutor(Executor):
         return moved if finite.all() else np.where(finite, moved, array)
 
     def _arguments_moved(self, node: ir.Node, inputs: Sequence[Any], roundoff: float) -> list[Any]:
-        """Return the arguments with a rounding each, but for the exponent of a power."""
+        """Return the arguments, each with a rounding error, except the exponent of a power."""
         error = roundoff * np.sqrt(_inner_terms(node, inputs))
         kept = inputs[1:] if node.op_type == "Pow" else []
         moved = inputs[: len(inputs) - len(kept)]
         return [*(a * (1 + error * self._draw(np.shape(a))) if _is_floating(a) else a for a in moved), *kept]
 
     def _quotient_moved(self, inputs: Sequence[Any], roundoff: float) -> list[Any]:
-        """Return the inputs of QuantizeLinear, moved by a rounding unless kernels divide by the scale without one.
+        """Return the inputs of QuantizeLinear, perturbed by a rounding error unless the division by the scale is exact.
 
-        They do where its inverse is exact, by which some multiply, and the quotient as well: half of a step is rounded
-        to even then.
+        It is exact if the inverse of the scale, by which some kernels multiply, and the quotient are exact. Then ties
+        are rounded to even.
         """
         x, scale = np.asarray(inputs[0]), np.asarray(inputs[1])
         exact = scale.size == 1 and np.float32(1 / scale) == 1 / scale
         rounded = np.float32(x / scale) != x / scale if exact else True
         return [np.where(rounded, x * (1 + roundoff * self._draw(x.shape)), x), *inputs[1:]]
 
-    def _sum_size(self, node: ir.Node, inputs: list[Any], exact: Sequence[Any]) -> Array:
-        """Return what the error of a sum is relative to, for each element.
+    def _kernel_moved(self, node: ir.Node, inputs: Sequence[Any]) -> list[Any]:
+        """Return the inputs of QuantizeLinear, perturbed by the part of a step that integer kernels may be off."""
+        x, scale = np.asarray(inputs[0]), np.asarray(inputs[1])
+        if scale.ndim == 1 and scale.size > 1:
+            axis = node.attributes.get_int("axis", 1) % max(x.ndim, 1)
+            scale = scale.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+        part = _TABLE_STEP if _maker(node.inputs[0]) in _TABLES else _KERNEL_STEP
+        together = self.rng.uniform(-0.5, 0.5)  # a kernel may break all ties the same way
+        moved = x + part * self.times * scale * (together + self.rng.uniform(-1.0, 1.0, x.shape))
+        if np.asarray(inputs[2] if len(inputs) > 2 else 0).dtype.itemsize > 1:  # one error per channel, and one for all
+            for shape in ([n if axis == 1 else 1 for axis, n in enumerate(x.shape)], ()):
+                moved = moved * (1 + _WIDE_MULTIPLIER * self.times * self.rng.uniform(-1.0, 1.0, shape))
+        return [moved, *inputs[1:]]
 
-        Recursive summation rounds each partial sum (Higham, Accuracy and Stability of Numerical Algorithms, 4.2). Of
-        n terms with the sum y and the sum of squares q the k-th partial sum is k·y/n beside a random walk of variance
-        k·q/n, so the squares of all of them add up to n·(y²/3 + q/2).
+    def _sum_size(self, node: ir.Node, inputs: list[Any], exact: Sequence[Any]) -> Array:
+        """Return, for each element, the magnitude that the error of a sum is relative to.
+
+        Recursive summation rounds each partial sum (Higham, Accuracy and Stability of Numerical Algorithms, 4.2). For n
+        terms with the sum y and the sum of squares q, the k-th partial sum is k·y/n plus a random walk of variance
+        k·q/n. So the squares of all partial sums add up to n·(y²/3 + q/2).
         """
         terms, factor = _SUMS[node.op_type](node, inputs)
         squares = [a * a if _is_floating(a) else a for a in inputs]
@@ -216,12 +263,24 @@ class _RoundingExecutor(Executor):
         return size
 
 
+def _maker(value: ir.Value | None) -> str:
+    """Return the operator that computes a value, looking through operators that only move elements."""
+    while value is not None and (node := value.producer()) is not None:
+        if node.op_type not in MOVES:
+            return node.op_type
+        value = node.inputs[0]
+    return ""
+
+
 def _is_floating(array: Any) -> bool:
     return isinstance(array, (np.ndarray, np.generic)) and array.dtype.kind in "fc"
 
 
 def _in_range_of(dtype: np.dtype, moved: Any, exact: Any, rng: np.random.Generator) -> Any:
-    """Return a result as a dtype may have it: out of range, flushed to 0, unmoved where it is one of its numbers."""
+    """Return a result as a dtype may represent it.
+
+    It overflows to infinity, may be flushed to 0 at random, and stays exact where the dtype has the number.
+    """
     if not _is_floating(moved) or moved.dtype.kind == "c":
         return moved
     info, moved, exact = ml_dtypes.finfo(dtype), np.asarray(moved), np.asarray(exact)
@@ -237,7 +296,7 @@ def _in_range_of(dtype: np.dtype, moved: Any, exact: Any, rng: np.random.Generat
 # -- sums -------------------------------------------------------------------------------------------------------------
 
 _Terms = Callable[[ir.Node, Sequence[Any]], tuple[float, float]]
-"""Of a node: how many terms its sums have, and a factor on the sum of their squares."""
+"""Returns, for a node, how many terms its sums have, and a factor on the sum of their squares."""
 
 
 def _of_last_axis(node: ir.Node, inputs: Sequence[Any]) -> tuple[float, float]:
@@ -296,14 +355,17 @@ _SUMS: dict[str, _Terms] = {
 
 
 def _inner_terms(node: ir.Node, inputs: Sequence[Any]) -> float:
-    """Return how many terms the sums inside a composite operator have; its arguments are moved for their roundings."""
+    """Return how many terms the sums inside a composite operator have.
+
+    Its arguments are perturbed for their rounding errors.
+    """
     if node.op_type in ("LSTM", "GRU", "RNN"):
         return float(inputs[1].shape[-1] + inputs[2].shape[-1])
     return float(inputs[0].shape[-1]) if node.op_type == "Attention" else 1.0
 
 
 def _shape_of_means(node: ir.Node, inputs: Sequence[Any]) -> list[int]:
-    """Return the shape of the means that a normalization takes of its first input, with dims of 1; [] of others."""
+    """Return the shape of a normalization's means over its first input, with dims of 1; [] for other operators."""
     if not inputs or not _is_floating(inputs[0]) or not inputs[0].size:
         return []
     rank = inputs[0].ndim
@@ -320,7 +382,7 @@ def _shape_of_means(node: ir.Node, inputs: Sequence[Any]) -> list[int]:
 
 
 def _offset_of_means(node: ir.Node, x: Array, y: Array, means: Sequence[int]) -> Array | float:
-    """Return how far the mean of x moves the result y of a normalization, relative to the error of that mean."""
+    """Return by how much the mean of x moves the result y of a normalization, relative to the error of that mean."""
     if node.op_type in ("RMSNormalization", "LpNormalization"):
         return 0.0
     axes = tuple(axis for axis, length in enumerate(means) if length == 1)

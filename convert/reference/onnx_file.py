@@ -1,8 +1,8 @@
-"""Evaluates an ONNX file as it is, in float64: its own opset, its functions called and not inlined.
+"""Evaluates an ONNX file unchanged, in float64, at its own opset, with its functions called instead of inlined.
 
-This is what the shared graph of an ONNX source is held to, so nothing of the frontend that made that graph is used
-here: not its parser, its inliner, or the adapters between opsets. Operators run in ONNX's reference implementation of
-the file's opset, or in the kernels of this room where these mean the same at that opset.
+The shared graph of an ONNX source is compared with the result. So this module uses nothing of the frontend that built
+that graph: no parser, inliner or opset adapter. Operators run in ONNX's reference implementation of the file's opset,
+or in the kernels of this package if these have the same meaning at that opset.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import onnx_ir as ir
 
 from convert.errors import ResourceLimit, Unsupported
 from convert.graph import OPSET, location_of
+from convert.graph.written_numbers import record_constants_of_operators
 from convert.passes.to_float64 import widen_graphs
 from convert.reference import control
 from convert.reference.executor import Array, Executor, input_arrays
@@ -25,19 +26,20 @@ from convert.reference.fallback import fallback, run_function_body
 from convert.reference.table import kernel
 from convert.rules.onnx_schemas import operator_of, plain_value
 
-# Since which opset the kernel of an operator means what it does at the canonical one, from ONNX's Changelog.md; of an
-# operator that is not listed, since its last change.
+# First opset at which an operator has the meaning of our kernel, from ONNX's Changelog.md. An operator that is not
+# listed has it since its last change.
 _SAME_SINCE = {
     "AveragePool": 7, "BatchNormalization": 7, "Conv": 1, "ConvTranspose": 1, "Dropout": 12, "Elu": 6, "Erf": 9,
     "Expand": 8, "GRU": 7, "GatherElements": 11, "Gemm": 7, "GlobalAveragePool": 1, "GlobalLpPool": 2,
     "GlobalMaxPool": 1, "HardSigmoid": 6, "HardSwish": 14, "Identity": 1, "InstanceNormalization": 6, "LRN": 1,
     "LSTM": 7, "LogSoftmax": 13, "LpNormalization": 1, "LpPool": 2, "MatMul": 1, "MaxPool": 1,
     "MeanVarianceNormalization": 9, "Mish": 18, "RNN": 7, "Range": 11, "ReduceLogSumExp": 18, "Resize": 13, "Selu": 6,
+    "DeformConv": 19, "MaxRoiPool": 1, "NonMaxSuppression": 10, "QLinearMatMul": 10, "RoiAlign": 16,
     "OneHot": 11, "Pad": 11, "ScatterElements": 11, "ScatterND": 11, "Slice": 10,
     "Sigmoid": 6, "Softmax": 13, "Softplus": 1, "Celu": 12, "Einsum": 12,
 }  # fmt: skip
 
-# Operators of which ONNX's reference implementation knows only a later meaning than that before these opsets.
+# Operators for which ONNX's reference implementation has only the meaning of these opsets and later ones.
 _ONLY_SINCE = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less", "PRelu"), 7),
     "RoiAlign": 16, "GroupNormalization": 21, "Scan": 9,
@@ -48,7 +50,10 @@ _Functions = Mapping[tuple[str, str, str], ir.Function]
 
 
 def open_model(thing: Path | onnx.ModelProto | ir.Model) -> ir.Model:
-    """The model of a file, a ModelProto or an onnx_ir model, widened to float64; what is given stays as it is."""
+    """Return the model of a file, a ModelProto or an onnx_ir model, widened to float64.
+
+    The argument is not modified.
+    """
     if isinstance(thing, ir.Model):
         model = thing.clone()
     else:
@@ -59,12 +64,18 @@ def open_model(thing: Path | onnx.ModelProto | ir.Model) -> ir.Model:
     for graph in (*model.graphs(), *(f.graph for f in model.functions.values())):
         for node in graph.all_nodes():
             node.domain = "" if node.domain == "ai.onnx" else node.domain
-    widen_graphs(model.graphs())
+    _widen([*model.graphs()])
     return model
 
 
+def _widen(graphs: Sequence[ir.Graph]) -> None:
+    """Widen graphs to float64."""
+    record_constants_of_operators(graphs)
+    widen_graphs(graphs)
+
+
 def run_as_it_is(model: ir.Model, feeds: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Outputs by name of a model that `open_model` gave. Raises `Unsupported` for what cannot be evaluated so."""
+    """Return the outputs of a model from `open_model` by name. Raises `Unsupported` for what cannot be evaluated."""
     executor = _FileExecutor(model.functions, model.graph.opset_imports)
     with np.errstate(all="ignore"):
         results = executor.graph(model.graph, input_arrays(model.graph, feeds))
@@ -108,7 +119,10 @@ class _FileExecutor(Executor):
         return fallback(node, inputs, run_body, version)
 
     def _call(self, function: ir.Function, node: ir.Node, inputs: list[Array]) -> list[Array]:
-        """The function's body with its attributes put in: those of the call, else the function's own values."""
+        """Run the function's body, with attributes from the call or else the function's defaults.
+
+        Returns its outputs.
+        """
         copy = function.clone()
         values = {n: a for n, a in function.attributes.items() if a.value is not None} | dict(node.attributes)
         for inner in copy.graph.all_nodes():
@@ -120,7 +134,7 @@ class _FileExecutor(Executor):
                     inner.attributes.pop(name)
                 else:
                     inner.attributes[name] = ir.Attr(name, given.type, given.value)
-        widen_graphs((copy.graph, *copy.graph.subgraphs()))
+        _widen((copy.graph, *copy.graph.subgraphs()))
         missing = [None] * (len(copy.graph.inputs) - len(inputs))
         return _FileExecutor(self.functions, function.opset_imports).graph(copy.graph, [*inputs, *missing])
 
@@ -134,14 +148,17 @@ def _kernel_since(node: ir.Node) -> int:
 
 @cache
 def _is_new_function(operator: str) -> bool:
-    """Whether ONNX defines by a function what came after the canonical opset: the implementations round to float32."""
+    """Return whether an operator newer than the canonical opset has a function body.
+
+    ONNX's implementation of such an operator rounds to float32.
+    """
     schema: Any = onnx.defs.get_schema(operator, "")
     defined = schema.has_function or schema.has_context_dependent_function
     return not onnx.defs.has(operator, OPSET, "") and defined
 
 
 def _flattened(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray, int], np.ndarray]:
-    """Before opset 13 these take everything from `axis` on as one dim."""
+    """Return an operator before opset 13, which treats all dims from `axis` on as one."""
 
     def apply(x: np.ndarray, axis: int) -> np.ndarray:
         return function(x.reshape(int(np.prod(x.shape[:axis])), -1)).reshape(x.shape)
@@ -164,9 +181,9 @@ _LEGACY: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
 def evaluate_file(
     thing: Path | onnx.ModelProto | ir.Model, feeds: Iterable[Mapping[str, np.ndarray]]
 ) -> list[dict[str, Any]]:
-    """Outputs by name for each feed, up to the first that cannot be evaluated; if that is the first, `Unsupported`.
+    """Return the outputs by name for each feed, up to the first that fails; raise `Unsupported` if that is the first.
 
-    That this evaluator does not get along with a file says nothing about the file.
+    A failure of this evaluator says nothing about the file.
     """
     found: list[dict[str, Any]] = []
     try:
@@ -175,7 +192,7 @@ def evaluate_file(
             found.append(run_as_it_is(model, feed))
     except (MemoryError, ResourceLimit):
         raise
-    except Exception as error:  # ONNX's implementations raise classes of all kinds
+    except Exception as error:  # ONNX's implementations raise exceptions of many classes
         if not found:
             text = " ".join(str(error).split())[:300]
             raise Unsupported(f"ONNX's reference implementation does not run the file in float64: {text}") from error

@@ -1,4 +1,4 @@
-"""Numbers as a narrower format stores them: in half precision, or in steps of a range."""
+"""Rounds numbers as a narrower format stores them: to half precision, or to the steps of a range."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 
 
 def round_to_float16(array: np.ndarray) -> np.ndarray:
-    """Rounded to float16, in the array's own dtype."""
+    """Return the array rounded to float16, in its own dtype."""
     return array.astype(np.float16).astype(array.dtype)
 
 
 def round_to_bfloat16(array: np.ndarray) -> np.ndarray:
-    """Rounded to bfloat16, in the array's own dtype."""
+    """Return the array rounded to bfloat16, in its own dtype."""
     return array.astype(ml_dtypes.bfloat16).astype(array.dtype)
 
 
 def round_blocks(array: np.ndarray, size: int, axis: int, bits: int = 4) -> np.ndarray:
-    """An array rounded to 16 (or 256) steps in blocks of `size` numbers along `axis`, as MatMulNBits computes with it.
+    """Return an array rounded to 16 (or 256) steps in blocks of `size` numbers along `axis`, as in MatMulNBits.
 
-    The number of a block that is furthest from 0 is -8 steps (onnxruntime's contrib operator MatMulNBits, symmetric);
-    of activations, which have 8 bits, 127.
+    The number furthest from 0 in a block is -8 steps (onnxruntime's contrib operator MatMulNBits, symmetric); for
+    activations, which have 8 bits, it is 127 steps.
     """
     rows = np.moveaxis(array, axis, -1).astype(np.float64)
     length = rows.shape[-1]
@@ -35,7 +35,10 @@ def round_blocks(array: np.ndarray, size: int, axis: int, bits: int = 4) -> np.n
 
 
 def round_symmetric(array: np.ndarray, axis: int | None) -> np.ndarray:
-    """Rounded to 255 steps around 0, whose size depends on the largest finite element along `axis` (None: of all)."""
+    """Return the array rounded to 255 steps around 0.
+
+    The largest finite element along `axis` (None: of all) sets the scale.
+    """
     others = tuple(i for i in range(array.ndim) if axis is None or i != axis % array.ndim)
     sizes = np.where(np.isfinite(array), np.abs(array), 0.0)
     scale = sizes.max(axis=others, keepdims=True, initial=0.0) / 127
@@ -44,7 +47,7 @@ def round_symmetric(array: np.ndarray, axis: int | None) -> np.ndarray:
 
 
 def round_to_steps(array: np.ndarray, low: Any, high: Any) -> np.ndarray:
-    """Rounded to 256 steps from `low` to `high`, of which one is 0; what lies outside saturates."""
+    """Return the array rounded to 256 steps from `low` to `high`, one of which is 0; other values saturate."""
     low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
     scale = (high - low) / 255
     scale = np.where(scale > 0, scale, 1)

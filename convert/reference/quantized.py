@@ -1,6 +1,6 @@
 """Evaluates a shared graph in float64 with weights or activations rounded to fewer bits.
 
-What that moves the outputs by is the noise floor of an artefact that stores numbers in so many bits on purpose.
+The resulting change of the outputs is the noise floor of an artefact that stores its numbers in so few bits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from convert.graph.tensors import dims_of, lazy_tensor
+from convert.graph.tensors import dims_of, holds_floats, lazy_tensor
 from convert.passes import run_passes
 from convert.passes.batchnorm import fold_batch_norms
 from convert.passes.clean import clean
@@ -28,7 +28,8 @@ from convert.reference.quantization_steps import (
     round_to_steps,
 )
 from convert.reference.quantized_rnn import RECURRENT, RowRoundedWeights, cell_weights
-from convert.stored import (
+from convert.request.calibration import RangeMethod, range_of
+from convert.request.stored import (
     BLOCK_STEPS,
     BRAIN,
     FOUR_BITS,
@@ -41,11 +42,12 @@ from convert.stored import (
     WHOLE_TENSORS,
 )
 
-# The weights of these operators are rounded for each output channel, the axis of which depends on attributes.
+# Operators whose weights are rounded per output channel; the axis depends on their attributes.
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-# TensorFlow Lite keeps smaller weights as they are where activations are not in 8 bits.
+# If activations are not in 8 bits, TensorFlow Lite keeps weights with fewer elements unchanged.
 _LEAST = 1024
 _WITH_RANGES = (FULL, STEPS)
+_PLAIN = RangeMethod()
 # Ranges that TensorFlow Lite's 8-bit kernels and onnxruntime's tools prescribe.
 _RANGES = {
     FULL: {"Softmax": (0.0, 255 / 256), "Sigmoid": (0.0, 255 / 256), "Tanh": (-1.0, 127 / 128),
@@ -60,11 +62,11 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class NarrowedOutputs:
-    """Outputs by name for each feed: `exact` of the graph, `rounded` of the graph with its numbers narrowed.
+    """Outputs by name for each feed: `exact` from the graph, `rounded` from the graph with its numbers narrowed.
 
-    `stored`, of the graph with an artefact's own weights, is what `rounded` is of, where their places are known.
-
-    `exact` differs from the graph where 8-bit kernels prescribe a range (LogSoftmax), outside which values saturate.
+    `stored`, from the graph with an artefact's own weights, is the reference for `rounded` if these weights could be
+    matched. `exact` differs from the graph where 8-bit kernels prescribe a range (LogSoftmax), outside of which values
+    saturate.
     """
 
     exact: Outputs
@@ -72,48 +74,52 @@ class NarrowedOutputs:
     stored: Outputs | None = None
 
     def first(self, count: int) -> NarrowedOutputs:
-        """Return the outputs on the first feeds."""
+        """Return the outputs for the first feeds."""
         stored = None if self.stored is None else self.stored[:count]
         return NarrowedOutputs(self.exact[:count], self.rounded[:count], stored)
 
 
 def as_stored(model: ir.Model) -> ir.Model:
-    """Return a copy whose weights are those that artefacts store: batch normalizations are folded into them."""
+    """Return a copy with the weights that artefacts store: batch normalizations are folded into them."""
     copy = model.clone()
     run_passes(copy, (clean, fold_batch_norms, clean))
     return copy
 
 
-def simulate(model: ir.Model, feeds: Feeds, stored: str, placed: ir.Model | None = None) -> NarrowedOutputs:
-    """What `model` computes in float64 with its numbers stored as `stored`, one of `convert.stored.STORED`.
+def simulate(
+    model: ir.Model, feeds: Feeds, stored: str, placed: ir.Model | None = None, method: RangeMethod = _PLAIN
+) -> NarrowedOutputs:
+    """Return what `model` computes in float64 with its numbers stored as `stored`.
 
-    placed: what `as_stored` makes of it, with the weights of an artefact in place; without it these are rounded
-    here. The models stay as they are. For `FULL` the range of a value is what it takes on
-    these feeds, widened to hold 0. Raises `Unsupported` as the reference executor does.
+    `stored` is one of `convert.request.stored.STORED`.
+
+    `placed` is the result of `as_stored` with the weights of an artefact in place; without it, the weights are rounded
+    here. The models are not modified. For `FULL`, `method` makes the range of a value from its numbers on these feeds;
+    the range contains 0. Raises `Unsupported` as the reference executor does.
     """
     ranges: dict[str, Range] = {}
 
     def run(wide: ir.Model, *, rounding: bool = False) -> Outputs:
-        return [_Rounding(stored, ranges).outputs(wide, feed, rounding=rounding) for feed in feeds]
+        return [_Rounding(stored, ranges, method).outputs(wide, feed, rounding=rounding) for feed in feeds]
 
     exact = run(widen_model(model))
     copy = as_stored(model) if placed is None else placed
     if placed is None and stored not in VALUES:
         _round_weights(copy.graph, stored)
-    ranges.clear()  # the passes gave values other names
+    ranges.clear()  # the passes renamed values
     wide = widen_model(copy)
-    plain = run(wide) if placed is not None or stored in _WITH_RANGES else None  # finds the ranges
+    plain = run(wide) if placed is not None or stored in _WITH_RANGES else None  # this run records the ranges
     dtype = VALUES.get(stored)
     rounded = half_precision_outputs(copy, feeds, dtype) if dtype else run(wide, rounding=True)
     return NarrowedOutputs(exact, rounded, None if placed is None else plain)
 
 
 class _Rounding(Executor):
-    """The reference executor, with the values of the outermost graph rounded as they are stored."""
+    """A reference executor that rounds the values of the outermost graph as they are stored."""
 
-    def __init__(self, stored: str, ranges: dict[str, Range]) -> None:
+    def __init__(self, stored: str, ranges: dict[str, Range], method: RangeMethod) -> None:
         super().__init__(set(), every=False)
-        self.stored, self.ranges, self.rounding = stored, ranges, False
+        self.stored, self.ranges, self.method, self.rounding = stored, ranges, method, False
 
     def outputs(self, wide: ir.Model, feed: Mapping[str, np.ndarray], *, rounding: bool) -> dict[str, np.ndarray]:
         self.rounding = rounding
@@ -124,19 +130,21 @@ class _Rounding(Executor):
         return {str(v.name): x for v, x in zip(wide.graph.outputs, results, strict=True)}
 
     def _store(self, value: ir.Value, array: Any) -> None:
-        stepped = self.stored == FULL or (self.stored == STEPS and _is_floating(array) and not is_unbounded(array))
-        if stepped and self.depth == 1 and _is_floating(array) and not _is_fused(value, self.stored):
+        stepped = self.stored == FULL or (self.stored == STEPS and holds_floats(array) and not is_unbounded(array))
+        if stepped and self.depth == 1 and holds_floats(array) and not is_fused(value, self.stored):
             producer = value.producer()
             fixed = _RANGES[self.stored].get(producer.op_type) if producer is not None else None
             array = self._round_value(str(value.name), array, fixed)
         super()._store(value, array)
 
     def _round_value(self, name: str, array: np.ndarray, fixed: Range | None) -> np.ndarray:
-        """What is left of a value; before ranges are known, note it. `fixed`: a range that its kernel prescribes."""
+        """Return a value rounded to its range; while ranges are unknown, record the range and return the value.
+
+        `fixed` is a range that the kernel prescribes.
+        """
         if self.rounding:
             return round_to_steps(array, *self.ranges[name]) if name in self.ranges else array
-        finite = array[np.isfinite(array)]
-        low, high = fixed or (float(finite.min(initial=0.0)), float(finite.max(initial=0.0)))
+        low, high = fixed or range_of(array, self.method)
         before = self.ranges.get(name, (low, high))
         self.ranges[name] = min(low, before[0]), max(high, before[1])
         return np.clip(array, *fixed) if fixed else array
@@ -161,7 +169,7 @@ class _Rounding(Executor):
         return super().results(node, inputs)
 
     def _cell(self, node: ir.Node, w: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, ...]:
-        """The weights of a recurrent layer, as arrays that narrow what is computed with them."""
+        """Return the weights of a recurrent layer as arrays that round the results of operations with them."""
         if self.stored == FULL and self.depth == 1:
             name = f"{node.op_type} of {node.outputs[0].name}"
             return cell_weights(w, r, lambda at, array, fixed: self._round_value(f"{name}, {at}", array, fixed))
@@ -171,14 +179,10 @@ class _Rounding(Executor):
         return w, r
 
 
-def _is_floating(array: Any) -> bool:
-    return isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.size > 0
+def is_fused(value: ir.Value, stored: str) -> bool:
+    """Return whether a runtime fuses the consumer of a value into the same kernel, so that the value is never stored.
 
-
-def _is_fused(value: ir.Value, stored: str) -> bool:
-    """Whether a runtime computes what reads the value in the same kernel, so that it is never stored.
-
-    Between MatMul and the Add of its bias onnxruntime's tools store the value.
+    onnxruntime's tools store the value between MatMul and the Add of its bias.
     """
     uses = list(value.uses())
     producer = value.producer()
@@ -196,7 +200,7 @@ def _is_constant(value: ir.Value | None) -> bool:
 
 
 def _stored_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
-    """Return the tensor of a constant, or the integers of one that is stored as such, perhaps with its axes moved."""
+    """Return the tensor of a constant, or its integers if it is stored quantized, possibly with its axes permuted."""
     while value is not None and value.const_value is None:
         node = value.producer()
         if node is None or node.op_type not in ("DequantizeLinear", "Transpose", "Reshape", "Squeeze", "Unsqueeze"):
@@ -206,7 +210,7 @@ def _stored_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
 
 
 def _is_large_weight(value: ir.Value | None) -> bool:
-    """Whether a weight is large enough to be rounded; of a recurrent layer, in each direction."""
+    """Return whether a weight is large enough to be rounded (in a recurrent layer: per direction)."""
     tensor = _stored_tensor(value)
     if value is None or tensor is None:
         return False
@@ -215,12 +219,12 @@ def _is_large_weight(value: ir.Value | None) -> bool:
 
 
 def _is_cell_weight(value: ir.Value) -> bool:
-    """Whether a value is the weights of a recurrent layer for its inputs or its states."""
+    """Return whether a value is the input or recurrent weight of a recurrent layer."""
     return any(use.node.op_type in RECURRENT and use.idx in (1, 2) for use in value.uses())
 
 
 def _channel_axis(node: ir.Node) -> int | None:
-    """The axis of the weight that holds the output channels; None for what has no weight."""
+    """Return the axis of the weight that holds the output channels; None for operators without a weight."""
     if node.op_type not in _WEIGHTED or node.domain != "" or not _is_constant(node.inputs[1]):
         return None
     if node.op_type == "Gemm":
@@ -230,7 +234,7 @@ def _channel_axis(node: ir.Node) -> int | None:
 
 
 def _round_weights(graph: ir.Graph, stored: str) -> None:
-    """Replace the content of floating initializers by what is left of it."""
+    """Round the content of floating initializers as it is stored."""
     for value in graph.initializers.values():
         tensor = value.const_value
         if tensor is None or tensor.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE) or not value.uses():
@@ -264,12 +268,12 @@ def _map_content(tensor: ir.TensorProtocol, change: Callable[[np.ndarray], np.nd
 
 
 def _round_by_gate(array: np.ndarray) -> np.ndarray:
-    """Weights [directions, gates · hidden, n] of a recurrent layer, rounded for each gate of each hidden number."""
+    """Return weights [directions, gates · hidden, n] of a recurrent layer, rounded per gate and hidden unit."""
     return round_symmetric(array.reshape(-1, array.shape[-1]), 0).reshape(array.shape)
 
 
 def _is_bias(node: ir.Node, index: int) -> bool:
-    """Whether an input is added to sums in 32 bits, and loses nothing."""
+    """Return whether an input is added to sums in 32 bits, and so is not rounded."""
     if node.op_type in RECURRENT:
         return index == 3
     if node.op_type in _WEIGHTED:

@@ -1,6 +1,6 @@
-"""Recurrent layers with their numbers in 8 bits: what a cell computes is rounded inside of the reference kernels.
+"""Recurrent layers in 8 bits: intermediate results of a cell are rounded inside the reference kernels.
 
-The kernels take arrays as they come, so that weights which are arrays of these classes see every product and sum.
+The kernels accept any array class. So weights of the classes below intercept every product and sum.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Store = Callable[[str, np.ndarray, tuple[float, float] | None], np.ndarray]
 
 
 class RowRoundedWeights(np.ndarray):
-    """Weights whose products take the other matrix with each row rounded to 256 steps of its own."""
+    """Weights whose products round each row of the other matrix to 256 steps of its own range."""
 
     def __rmatmul__(self, other: Any) -> np.ndarray:
         from convert.reference.quantization_steps import round_to_steps
@@ -29,11 +29,11 @@ class RowRoundedWeights(np.ndarray):
 
 
 class StoredWeights(np.ndarray):
-    """Weights, and what a cell makes of them: every result goes through `store`, by its place in the step."""
+    """Weights of a cell, which pass every intermediate result through `store`, with its position in the step."""
 
     store: Store | None = None
     first = False
-    """Whether a product with this begins a step."""
+    """Whether a product with this array begins a step."""
     place: list[int]
 
     def __array_finalize__(self, other: Any) -> None:
@@ -56,7 +56,7 @@ class StoredWeights(np.ndarray):
 
 
 def cell_weights(w: np.ndarray, r: np.ndarray, store: Store) -> tuple[StoredWeights, StoredWeights]:
-    """The weights of a layer, for inputs and for states, that have `store` round what the cell computes."""
+    """Return the input and recurrent weights of a layer as arrays that have `store` round what the cell computes."""
     place = [0]
     both = w.view(StoredWeights), r.view(StoredWeights)
     for array, first in zip(both, (True, False), strict=True):

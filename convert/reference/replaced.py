@@ -1,4 +1,4 @@
-"""Runs a graph with other numbers in place of some of its values."""
+"""Runs a graph with replacements for some of its values."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from convert.reference.executor import Executor
 
 
 def run_replaced(model: ir.Model, feeds: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Outputs of a model of the canonical opset by name, where values of the outermost graph are those given by name.
+    """Return the outputs of a model by name, with values of the outermost graph replaced by the arrays in `values`.
 
-    values: of the shapes that they have there, whether they are inputs or what a node gives. Raises as `run` of the
-    executor does.
+    `model` must be at the canonical opset. An array must have the shape of the value that it replaces, which may be an
+    input or an output of a node. Raises as `run` of the executor does.
     """
     executor = _ReplacedExecutor(set(), every=False)
     executor.replaced = values

@@ -1,6 +1,6 @@
 """The table of the reference executor's own kernels: `kernel(outputs, *arrays, **attributes) -> array or arrays`.
 
-Users add what their operators compute, `@kernel("mine::Cube")`: it is what these are verified with.
+Users add kernels for their own operators with `@kernel("mine::Cube")`; verification compares with them.
 
 >>> import numpy as np
 >>> from convert.reference import kernel
@@ -24,16 +24,16 @@ from convert.rules.onnx_schemas import schema
 
 @cache
 def decimal_schema(operator: str) -> Schema | None:
-    """ONNX's schema with float defaults as the decimals they are written as: 0.01, not the float32 next to it.
+    """Return ONNX's schema with float defaults as written decimals: 0.01, not the nearest float32.
 
-    A framework in float64 computes with the decimal, and so has the float64 run to.
+    A framework in float64 computes with the decimal number, so the float64 run must do the same.
     """
     found = schema(operator)
     return None if found is None else replace(found, keyword=tuple(map(_decimal_default, found.keyword)))
 
 
 def shortest_decimal(number: float) -> float:
-    """The shortest decimal that rounds to the same float32."""
+    """Return the shortest decimal that rounds to the same float32."""
     return float(str(np.float32(number)))
 
 

@@ -1,4 +1,4 @@
-"""Evaluates single operators in long double, for constants that go into a file: `convert.long_double` says why."""
+"""Evaluates single operators in long double, for constants in files (`convert.long_double` explains why)."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _PRODUCTS = frozenset((
     "Gemm", "LSTM", "LinearAttention", "MatMul", "RNN", "Resize",
 ))  # fmt: skip
 PROCESSOR_DEPENDENT = _FUNCTIONS | _PRODUCTS
-"""Operators whose results in float32 or float64 are another processor's but for the last bits.
+"""Operators whose float32 or float64 results differ in the last bits between processors.
 
-All others move numbers, count, or are made of operations that are exact to the last bit, in one order.
+All other operators move numbers, count, or use operations that are exact to the last bit, in one order.
 """
 
 _FLOATS = (np.float16, np.float32, np.float64, ml_dtypes.bfloat16)
 
 
 def evaluate_for_file(node: ir.Node, opset: int = OPSET) -> list[Any]:
-    """Return the outputs of one node whose inputs are constants, the same on every processor.
+    """Return the outputs of one node with constant inputs, with the same bytes on every processor.
 
-    opset: of the default domain. Raises whatever a kernel raises.
+    `opset` is that of the default domain. Raises whatever a kernel raises.
     """
     dependent = node.op_type in PROCESSOR_DEPENDENT and not node.domain
     return evaluate_node(node, opset, WideExecutor(set(), False) if dependent else None)
 
 
 class WideExecutor(Executor):
-    """Computes each operator on long doubles, and rounds its results to the dtypes that the graph declares."""
+    """Computes each operator in long double, and rounds its results to the dtypes that the graph declares."""
 
     def get(self, value: ir.Value | None) -> Any:
         array = super().get(value)

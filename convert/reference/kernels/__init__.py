@@ -1,4 +1,4 @@
-"""The kernels of the reference executor, one module a topic; importing this package fills the table."""
+"""The kernels of the reference executor, one module per topic; importing this package fills the table."""
 
 from __future__ import annotations
 

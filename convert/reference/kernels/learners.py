@@ -1,4 +1,6 @@
-"""Reference kernels of ONNX-ML where ONNX's own do something else than ONNX Runtime, the only runtime of most files."""
+"""Reference kernels of ONNX-ML where ONNX's own kernels differ from ONNX Runtime, the only runtime for most such
+files.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ Array = Any
 
 @kernel("ai.onnx.ml::FeatureVectorizer")
 def feature_vectorizer(count: int, *inputs: Array, inputdimensions: Any) -> Array:
-    """The columns of all inputs side by side: of each as many as are asked for, with zeros where it has fewer.
+    """FeatureVectorizer-1 of ai.onnx.ml: the columns of all inputs, each cut or padded to its width.
 
-    ai.onnx.ml FeatureVectorizer-1; what an input of another width becomes is ONNX Runtime's.
+    The specification leaves inputs of another width open; they are treated as in ONNX Runtime.
     """
     parts = [np.asarray(x, np.result_type(x, np.float32)).reshape(len(x), -1) for x in inputs]
     widths = inputdimensions or [part.shape[1] for part in parts]
@@ -29,10 +31,10 @@ def _of_width(x: Array, width: int) -> Array:
 
 @kernel("ai.onnx.ml::Normalizer")
 def normalizer(count: int, x: Array, *, norm: str) -> Array:
-    """Each row by its largest element, the sum of its sizes, or its length; rows of which that is 0 stay.
+    """Normalizer-1 of ai.onnx.ml: each row divided by its maximum, L1 norm or L2 norm; rows where that is 0 stay.
 
-    ai.onnx.ml Normalizer-1. The largest is that of the elements themselves, which the specification leaves open, and
-    NaN is none, as ONNX Runtime has it.
+    The specification does not say whether the maximum is that of absolute elements. As in ONNX Runtime, it is that of
+    the signed elements, and ignores NaN.
     """
     x = np.asarray(x, np.result_type(x, np.float32))
     if norm == "MAX":
@@ -48,7 +50,7 @@ def normalizer(count: int, x: Array, *, norm: str) -> Array:
 def linear_regressor(
     count: int, x: Array, *, coefficients: Any, intercepts: Any, post_transform: str, targets: int
 ) -> Array:
-    """x · coefficientsᵀ + intercepts, [rows, targets] (ai.onnx.ml LinearRegressor-1)."""
+    """LinearRegressor-1 of ai.onnx.ml: x · coefficientsᵀ + intercepts, [rows, targets]."""
     return _transformed(_scores(x, coefficients, intercepts, targets), post_transform)
 
 
@@ -64,10 +66,10 @@ def linear_classifier(
     multi_class: int,
     post_transform: str,
 ) -> tuple[Array, Array]:
-    """Labels [rows] and scores [rows, classes] (ai.onnx.ml LinearClassifier-1).
+    """LinearClassifier-1 of ai.onnx.ml: labels [rows] and scores [rows, classes].
 
-    A single score is that of the second of two classes, and has its counterpart beside it, which the specification
-    leaves open; of its transformations ONNX Runtime applies LOGISTIC alone. multi_class changes nothing.
+    A single score belongs to the second of two classes; the first gets its complement, which the specification leaves
+    open. ONNX Runtime transforms a single score for LOGISTIC only. multi_class has no effect.
     """
     labels = np.array(classlabels_ints, np.int64) if classlabels_ints else _texts(classlabels_strings)
     scores = _scores(x, coefficients, intercepts, max(len(intercepts or ()), 1))
@@ -96,11 +98,12 @@ def support_vector_classifier(
     support_vectors: Any,
     vectors_per_class: Any,
 ) -> tuple[Array, Array]:
-    """As ONNX's own kernel has it, which fails for labels that are text (ai.onnx.ml SVMClassifier-1).
+    """SVMClassifier-1 of ai.onnx.ml, by ONNX's own kernel, which fails for labels that are strings.
 
-    Probabilities of several classes are not its own, whose matrix is another than that of the method.
+    Probabilities of several classes are computed here, because that kernel's matrix differs from the published method.
     """
-    from onnx.reference.ops.aionnxml.op_svm_classifier import SVMClassifier  # imports every kernel that ONNX has
+    # importing this module imports all of ONNX's kernels
+    from onnx.reference.ops.aionnxml.op_svm_classifier import SVMClassifier
 
     labels = np.array(classlabels_ints, np.int64) if classlabels_ints else _texts(classlabels_strings)
     if len(labels) < 2:
@@ -124,7 +127,7 @@ def support_vector_classifier(
 
 
 def _coupled(shares: Array, count: int) -> Array:
-    """Probabilities [rows, classes] from those of the first of each pair, [rows, pairs].
+    """Return probabilities [rows, classes], from the probabilities of the first class of each pair, [rows, pairs].
 
     Wu, Lin and Weng 2004, "Probability Estimates for Multi-class Classification by Pairwise Coupling", algorithm 2,
     with the tolerance and the number of steps of libsvm's `multiclass_probability`.
@@ -162,7 +165,9 @@ def _scores(x: Array, coefficients: Any, intercepts: Any, count: int) -> Array:
 
 
 def _first_largest(scores: Array) -> Array:
-    """The place of the largest in each row, of the first of equal ones; nothing is larger than NaN, nor NaN."""
+    """Return the index of the largest number in each row, and of equal numbers the first; comparisons with NaN are
+    false.
+    """
     best = np.zeros(len(scores), np.int64)
     rows = np.arange(len(scores))
     for place in range(1, scores.shape[1]):

@@ -1,4 +1,4 @@
-"""Reference kernels of functions of one element or one axis, where ONNX's own round to float32 or take their time."""
+"""Reference kernels of functions of one element or one axis, where ONNX's own round to float32 or are slow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = Any
 def erf(count: int, x: Array) -> Array:
     if x.dtype == long_double.WIDE:
         return long_double.erf(x)
-    from scipy import special  # a quarter of a second of CPU time, which most graphs need not wait for
+    from scipy import special  # importing scipy takes 0.25 s of CPU time, which most graphs need not pay
 
     return special.erf(x).astype(x.dtype, copy=False)
 
@@ -29,7 +29,7 @@ def det(count: int, x: Array) -> Array:
 @kernel("Sigmoid")
 def sigmoid(count: int, x: Array) -> Array:
     e = np.asarray(np.abs(x))
-    np.exp(np.negative(e, out=e), out=e)  # which overflows nowhere
+    np.exp(np.negative(e, out=e), out=e)  # never overflows
     y = np.where(x < 0, e, np.ones((), e.dtype))
     e += 1
     y /= e
@@ -43,7 +43,7 @@ def relu(count: int, x: Array) -> Array:
 
 @kernel("Clip")
 def clip(count: int, x: Array, low: Array = None, high: Array = None) -> Array:
-    """The upper bound where the two are crossed (ONNX Clip-13)."""
+    """Clip-13: the upper bound if the lower bound is above it."""
     return x if low is None and high is None else np.clip(x, low, high)
 
 
@@ -123,20 +123,20 @@ def reduce_log_sum_exp(count: int, x: Array, axes: Array = None, *, keepdims: in
 @kernel("Range")
 def number_range(count: int, start: Array, limit: Array, delta: Array) -> Array:
     start, limit, delta = (np.asarray(v).reshape(()) for v in (start, limit, delta))
-    steps = max(0, int(np.ceil(np.float64(limit - start) / np.float64(delta))))  # as onnxruntime counts them
+    steps = max(0, int(np.ceil(np.float64(limit - start) / np.float64(delta))))  # counted as in onnxruntime
     return (start + np.arange(steps, dtype=start.dtype) * delta).astype(start.dtype)
 
 
 @kernel("GatherElements")
 def gather_elements(count: int, x: Array, indices: Array, *, axis: int) -> Array:
-    """ONNX's own fails, or takes the first column for all of them, where the axis has more than 32 elements."""
+    """GatherElements: ONNX's own kernel fails, or repeats the first column, if the axis has more than 32 elements."""
     kept = tuple(slice(None) if d == axis % x.ndim else slice(n) for d, n in enumerate(indices.shape))
     return np.take_along_axis(x[kept], indices, axis)
 
 
 @kernel("Slice")
 def slices(count: int, x: Array, starts: Array, ends: Array, axes: Array | None, steps: Array | None) -> Array:
-    """ONNX's own gives nothing for a slice back from before the first element, which is to begin with that one."""
+    """Slice-13: a negative step from before the first element begins with it; ONNX's own kernel returns nothing."""
     numbers = range(len(starts)) if axes is None else axes.tolist()
     place = [slice(None)] * x.ndim
     by = [1] * len(starts) if steps is None else steps.tolist()
@@ -148,7 +148,7 @@ def slices(count: int, x: Array, starts: Array, ends: Array, axes: Array | None,
 
 @kernel("OneHot")
 def one_hot(count: int, indices: Array, depth: Array, values: Array, *, axis: int) -> Array:
-    """ONNX's own takes no depth that is a tensor of one element, as its specification allows."""
+    """OneHot: the depth may be a tensor of one element, which ONNX's own kernel rejects."""
     depth = int(np.asarray(depth).reshape(()))
     axis = axis % (indices.ndim + 1)
     places = np.expand_dims(np.where(indices < 0, indices + depth, indices), axis)
@@ -158,7 +158,7 @@ def one_hot(count: int, indices: Array, depth: Array, values: Array, *, axis: in
 
 @kernel("Pad")
 def pad(count: int, x: Array, pads: Array, value: Array | None, axes: Array | None, *, mode: Any) -> Array:
-    """ONNX's own takes no negative pads, which cut off before the others are put on."""
+    """Pad: negative pads, which ONNX's own kernel rejects, remove elements before the other pads are added."""
     numbers = list(range(x.ndim)) if axes is None else [int(a) % x.ndim for a in axes]
     before, after = np.zeros(x.ndim, np.int64), np.zeros(x.ndim, np.int64)
     before[numbers], after[numbers] = np.split(np.asarray(pads), 2)
@@ -181,5 +181,5 @@ def identity(count: int, x: Array) -> Array:
 
 @kernel("Optional")
 def optional(count: int, x: Any, *, type: Any) -> Any:
-    """ONNX's own makes a list of its element."""
+    """Optional: the element itself; ONNX's own kernel makes a list of it."""
     return x

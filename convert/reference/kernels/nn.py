@@ -12,11 +12,11 @@ from convert.reference.table import kernel
 
 Array = Any
 
-# Patches of a convolution are gathered into one matrix up to this many bytes; beyond, one kernel tap at a time.
+# Patches of a convolution are gathered into one matrix of at most this many bytes; larger ones run one tap at a time.
 _PATCHES = 1 << 28
 
 _CACHED = 1 << 18
-"""Bytes that a core keeps in its own cache while a depthwise convolution goes over them tap by tap."""
+"""Bytes that stay in a core's own cache while a depthwise convolution goes over them tap by tap."""
 
 
 @kernel("MatMul")
@@ -52,7 +52,7 @@ def conv(
     pads: Any,
     strides: Any,
 ) -> Array:
-    """y[n, o] = Σ w[o, c, k] · x[n, c, s·i + d·k − p], taken over the windows of the padded input (ONNX Conv-22)."""
+    """Conv-22: y[n, o] = Σ w[o, c, k] · x[n, c, s·i + d·k − p], over the windows of the padded input."""
     taps = w.shape[2:]
     rank = len(taps)
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
@@ -78,9 +78,9 @@ def conv(
 
 
 def _add_depthwise(out: Array, weights: Array, windows: Sequence[Array]) -> None:
-    """Add to `out` [group, each, pixels] what `weights` [group, each, taps] make of the windows [group, *sizes].
+    """Add to `out` [group, each, pixels] the products of `weights` [group, each, taps] and the windows [group, *sizes].
 
-    So many channels at a time as stay in a core's cache, because each tap goes over all of them.
+    Processes as many channels at a time as fit into a core's cache, because each tap goes over all of them.
     """
     group, each, pixels = out.shape
     at_once = max(1, _CACHED // max(1, each * pixels * out.itemsize))
@@ -96,8 +96,8 @@ def _add_depthwise(out: Array, weights: Array, windows: Sequence[Array]) -> None
 def _add_products(out: Array, weights: Array, windows: Sequence[Array]) -> None:
     """Add to `out` [images, group, each, pixels] the products of `weights` [group, each, channels, taps] and windows.
 
-    The windows are [images, group, channels, *sizes]; their patches are gathered into one matrix, which every image
-    uses again, unless it would be too large.
+    The windows are [images, group, channels, *sizes]. Their patches are gathered into one matrix, reused for every
+    image, unless it would be too large.
     """
     images, group, each, pixels = out.shape
     channels, taps = weights.shape[2:]
@@ -129,7 +129,7 @@ def conv_transpose(
     pads: Any,
     strides: Any,
 ) -> Array:
-    """The transpose of Conv: each input element adds w to the window that it came from (ONNX ConvTranspose-22)."""
+    """ConvTranspose-22, the transpose of Conv: each input element adds w to its window."""
     taps = w.shape[2:]
     rank = len(taps)
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
@@ -152,10 +152,32 @@ def conv_transpose(
     return y if b is None else y + b.reshape(-1, *[1] * rank)
 
 
+@kernel("Col2Im")
+def col2im(
+    count: int, x: Array, image_shape: Array, block_shape: Array, *, dilations: Any, pads: Any, strides: Any
+) -> Array:
+    """Return the sum of overlapping blocks [n, channels · elements of a block, blocks] at their positions (ONNX
+    Col2Im-18).
+    """
+    dims, taps = [int(n) for n in image_shape], [int(n) for n in block_shape]
+    rank = len(dims)
+    strides, dilations, pads = strides or [1] * rank, dilations or [1] * rank, pads or [0] * 2 * rank
+    padded = [a + n + b for a, n, b in _strict_zip(pads[:rank], dims, pads[rank:])]
+    sizes = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in _strict_zip(padded, taps, strides, dilations)]
+    blocks = x.reshape(x.shape[0], x.shape[1] // int(np.prod(taps)), int(np.prod(taps)), *sizes)
+    canvas: Array = np.zeros((*blocks.shape[:2], *padded), x.dtype)
+    for t, where in enumerate(_tap_slices(taps, sizes, strides, dilations)):
+        canvas[(..., *where)] += blocks[:, :, t]
+    return canvas[(..., *(slice(a, a + n) for a, n in zip(pads[:rank], dims, strict=True)))]
+
+
 def padding(
     dims: Sequence[int], taps: Sequence[int], strides: Sequence[int], dilations: Sequence[int], pads: Any, auto_pad: str
 ) -> tuple[list[int], list[int]]:
-    """Padding before and after each axis; SAME pads so that there are ⌈n/s⌉ windows, the odd one on the side named."""
+    """Return the padding before and after each axis.
+
+    SAME_* pads for ⌈n/s⌉ windows; an odd pad is after (SAME_UPPER) or before (SAME_LOWER).
+    """
     rank = len(taps)
     if auto_pad in ("NOTSET", "", None):
         pads = pads or [0] * 2 * rank
@@ -175,7 +197,7 @@ def _transposed_size(
     rank = len(dims)
     if output_shape or auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         wanted = [n * s for n, s in zip(dims, strides, strict=True)]
-        # SAME takes off, and adds nothing: ONNX's own inference, and onnxruntime.
+        # SAME removes elements and never adds any, as in ONNX's inference and onnxruntime.
         sizes = list(output_shape[-rank:]) if output_shape else list(map(min, full, wanted))
         total = [max(0, f - s) for f, s in zip(full, sizes, strict=True)]
         upper = auto_pad == "SAME_UPPER"
@@ -187,7 +209,7 @@ def _transposed_size(
 def _tap_slices(
     taps: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> Iterator[tuple[slice, ...]]:
-    """For each position in the kernel, the slice of the padded input that it meets."""
+    """Yield the slice of the padded input that each kernel position reads."""
     for position in itertools.product(*map(range, taps)):
         starts = [k * d for k, d in zip(position, dilations, strict=True)]
         yield tuple(slice(a, a + (n - 1) * s + 1, s) for a, n, s in _strict_zip(starts, sizes, strides))
@@ -224,7 +246,7 @@ def batch_normalization(
         mean, var = x.mean(axes), x.var(axes)
     factor = scale / np.sqrt(var + epsilon)
     y = x - mean.reshape(by_channel)
-    # In the wider dtype where the two are not the same, as the sum of both would be.
+    # If the dtypes differ, the result needs the wider one, as in a plain sum.
     y = np.multiply(y, factor.reshape(by_channel), out=y if y.dtype == factor.dtype else None)
     y = np.add(y, shift.reshape(by_channel), out=y if y.dtype == shift.dtype else None).astype(x.dtype, copy=False)
     if not training_mode or count == 1:
@@ -267,14 +289,14 @@ def group_normalization(
 @kernel("MeanVarianceNormalization")
 def mean_variance_normalization(count: int, x: Array, *, axes: Any) -> Array:
     axes = tuple(axes or (0, 2, 3))
-    # ONNX's function body adds 1e-9 to the deviation.
+    # ONNX's function body adds 1e-9 to the standard deviation.
     return (x - x.mean(axes, keepdims=True)) / (x.std(axes, keepdims=True) + 1e-9)
 
 
 @kernel("LRN")
 def lrn(count: int, x: Array, *, alpha: float, beta: float, bias: float, size: int) -> Array:
-    """x / (bias + alpha/size · Σ x²)^beta over `size` neighbouring channels (ONNX LRN-13)."""
-    most = max(x.shape[1] - 1, 0)  # channels that there are
+    """LRN-13: x / (bias + alpha/size · Σ x²)^beta over `size` neighbouring channels."""
+    most = max(x.shape[1] - 1, 0)  # no more than the existing channels
     before, after = min((size - 1) // 2, most), min(size - 1 - (size - 1) // 2, most)
     squares = np.pad(np.square(x), [(0, 0), (before, after)] + [(0, 0)] * (x.ndim - 2))
     total = sum(squares[:, i : i + x.shape[1]] for i in range(before + 1 + after))

@@ -1,4 +1,4 @@
-"""Reference kernel of ImageDecoder: ONNX's own gives a picture to whatever Pillow has for it, programs included."""
+"""Reference kernel of ImageDecoder. ONNX's own passes images to every plugin of Pillow, including external programs."""
 
 from __future__ import annotations
 
@@ -14,23 +14,29 @@ from convert.reference.table import kernel
 Array = Any
 
 FORMATS = ("BMP", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
-"""Those that the operator is specified for (ONNX-20), all of which Pillow decodes itself: for PostScript it starts
-Ghostscript, which executes what is in the file."""
+"""The formats in the operator's specification (ONNX-20), all of which Pillow decodes itself.
+
+For PostScript, Pillow would start Ghostscript, which executes what is in the file.
+"""
 
 
 @kernel("ImageDecoder")
 def image_decoder(count: int, encoded: Array, *, pixel_format: str) -> Array:
-    """Bytes [height, width, 3] of a picture, or [height, width, 1] for Grayscale. Raises `Unsupported`."""
+    """Return the pixels of an image as bytes [height, width, 3], or [height, width, 1] for Grayscale.
+
+    Raises `Unsupported` without Pillow, and for other formats.
+    """
     try:
         from PIL import Image
     except ImportError:
         raise Unsupported("ImageDecoder runs here with Pillow only") from None
     try:
         with warnings.catch_warnings(), Image.open(io.BytesIO(encoded.tobytes()), formats=FORMATS) as picture:
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # it is an error from twice as many pixels
+            # an image with twice as many pixels raises an error
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             pixels = np.asarray(picture.convert("L" if pixel_format == "Grayscale" else "RGB"))
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise Unsupported(f"ImageDecoder of what is no picture: {error}") from None
+        raise Unsupported(f"ImageDecoder of data that is not an image: {error}") from None
     if pixel_format == "Grayscale":
         return pixels[:, :, None]
     return pixels[:, :, ::-1] if pixel_format == "BGR" else pixels

@@ -37,7 +37,7 @@ def max_pool(
     where = np.broadcast_to(places[windows[0][2:]], y.shape).copy()
     for window in windows[1:]:
         candidate = padded[window]
-        better = (candidate > y) | (candidate != candidate)  # NaN is a maximum
+        better = (candidate > y) | (candidate != candidate)  # NaN counts as the maximum
         y = np.where(better, candidate, y)
         where = np.where(better, places[window[2:]], where)
     planes = np.arange(x.shape[0] * x.shape[1]).reshape(x.shape[0], x.shape[1], *[1] * (x.ndim - 2))
@@ -57,7 +57,7 @@ def average_pool(
     pads: Any,
     strides: Any,
 ) -> Array:
-    """The mean of each window: of what lies in the input, or with `count_include_pad` in the input and its padding."""
+    """Return the mean of the elements in each window; with `count_include_pad` the padding counts too."""
     padded, windows, (before, after) = _windows(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode, 0)
     counted = np.zeros(padded.shape[2:], x.dtype)
     inner = x.shape[2:]
@@ -105,10 +105,10 @@ def global_lp_pool(count: int, x: Array, *, p: int) -> Array:
 def _windows(
     x: Array, taps: Sequence[int], strides: Any, dilations: Any, pads: Any, auto_pad: str, ceil_mode: int, fill: Any
 ) -> tuple[Array, list[tuple[slice, ...]], tuple[list[int], list[int]]]:
-    """The padded input, the slice of it that each kernel tap meets, and the padding that was asked for.
+    """Return the padded input, the slice of it for each kernel tap, and the requested padding.
 
-    With `ceil_mode` a last window may hang over the end; one that would start in the padding after the input is left
-    out (ONNX MaxPool-22).
+    With `ceil_mode`, the last window may extend beyond the end; a window that would start in the padding after the
+    input is left out (ONNX MaxPool-22).
     """
     rank = len(taps)
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
@@ -137,7 +137,7 @@ def _flat_indices(
     auto_pad: str,
     storage_order: int,
 ) -> Array:
-    """For each element of the padded plane, its index in the plane of `x`, by rows or by columns."""
+    """Return, for each element of the padded plane, its index in the plane of `x`, in row or column order."""
     rank = len(taps)
     before, _ = padding(x.shape[2:], taps, strides or [1] * rank, dilations or [1] * rank, pads, auto_pad)
     dims = x.shape[2:]

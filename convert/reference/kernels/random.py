@@ -1,6 +1,7 @@
-"""Reference kernels of operators that draw: other numbers in each run, of the distribution that is asked for.
+"""Reference kernels of random operators: different numbers in each run, from the requested distribution.
 
-What depends on them is never compared by its numbers (`convert/parity/compare/randomness.py`); the rest is.
+Values that depend on random numbers are never compared by their numbers (`convert/parity/compare/randomness.py`); all
+other values are.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def bernoulli(count: int, x: Array, *, dtype: Any = None, seed: Any = None) -> A
 
 @kernel("Multinomial")
 def multinomial(count: int, x: Array, *, dtype: int, sample_size: int, seed: Any = None) -> Array:
-    """x: unnormalized log-probabilities [batch, class]. The largest of them plus Gumbel noise is such a draw."""
+    """Multinomial of unnormalized log-probabilities x [batch, class]: the argmax after Gumbel noise is added."""
     noise = np.random.default_rng().gumbel(size=(x.shape[0], sample_size, x.shape[1]))
     return (x[:, None, :].astype(np.float64) + noise).argmax(-1).astype(_dtype(dtype))
 

@@ -30,7 +30,7 @@ def resize(
     mode: str,
     nearest_mode: str,
 ) -> Array:
-    """ONNX Resize-19. Separable: every mode interpolates along one axis after the other."""
+    """Resize-19. Every mode is separable, so one axis is interpolated after the other."""
     chosen = [a % x.ndim for a in (axes or range(x.ndim))]
     lengths = [x.shape[a] for a in chosen]
     factors, targets = _target_sizes(lengths, scales, sizes, keep_aspect_ratio_policy)
@@ -41,7 +41,7 @@ def resize(
         span = (float(roi[i]), float(roi[i + len(chosen)])) if crop else (0.0, 1.0)
         if targets[i] == lengths[i] and factors[i] == 1 and not crop:
             continue
-        # A neighbor is a step, which runtimes take in float32: 3 / 0.6 is 5 there, and not 4.9999998.
+        # Selecting a neighbor is discontinuous, and runtimes do it in float32, where 3 / 0.6 is 5 and not 4.9999998.
         number = np.float32 if mode == "nearest" else getattr(x, "coordinates", np.float64)
         at = _coordinates(lengths[i], targets[i], number(factors[i]), coordinate_transformation_mode, span)
         if crop:
@@ -55,7 +55,7 @@ def resize(
         y = np.where(outside, extrapolation_value, y)
     if x.dtype.kind in "iu":
         limits = np.iinfo(x.dtype)
-        # As onnxruntime has it; a sum that is whole may lie below itself, rounded.
+        # As in onnxruntime. The rounding is needed because an integral sum may come out slightly below itself.
         y = np.clip(
             np.rint(y) if mode == "nearest" or antialias else np.trunc(y * (1 + 2.0**-40)), limits.min, limits.max
         )
@@ -63,10 +63,12 @@ def resize(
 
 
 def _weighted_sums(matrix: Array, signs: Array, y: Array) -> Array:
-    """Sums along the first axis; NaN and infinities reach those alone that read them, with a weight of 0 as well.
+    """Return the weighted sums along the first axis.
 
-    A sum of the whole axis would hand them on to every position: 0 · ∞ is NaN. signs: whether a position is read with a
-    weight below 0, of 0, or above, each [target, length].
+    NaN and infinities affect only sums that read them, even with weight 0.
+
+    A matrix product over the whole axis would spread them to every position, because 0 · ∞ is NaN. `signs` marks the
+    positions that are read with a negative, zero or positive weight, each [target, length].
     """
     finite = np.isfinite(y)
     if finite.all():
@@ -86,7 +88,7 @@ def _weighted_sums(matrix: Array, signs: Array, y: Array) -> Array:
 def _target_sizes(lengths: Sequence[int], scales: Array, sizes: Array, policy: str) -> tuple[list[float], list[int]]:
     if sizes is None or not len(sizes):
         factors = [float(s) for s in scales]
-        # In float32, as the scales are, and as onnxruntime multiplies: 5 × 2.6 is 13.
+        # The product is computed in float32, the dtype of scales, as in onnxruntime: 5 × 2.6 is 13.
         return factors, [int(np.floor(np.float32(n) * np.float32(s))) for n, s in zip(lengths, factors, strict=True)]
     targets = [int(s) for s in sizes]
     factors = [t / n for t, n in zip(targets, lengths, strict=True)]
@@ -98,9 +100,11 @@ def _target_sizes(lengths: Sequence[int], scales: Array, sizes: Array, policy: s
 
 
 def _coordinates(length: int, target: int, scale: Any, mode: str, span: tuple[float, float]) -> Array:
-    """Where in the input each output position lies (ONNX Resize, coordinate_transformation_mode), in the scale's dtype.
+    """Return the input coordinate of each output position, in the dtype of `scale`.
 
-    The length of the output is a whole number, as the text and onnxruntime have it, and not length · scale.
+    `mode` is ONNX's coordinate_transformation_mode.
+
+    The output length is the integral number of elements, as in the text and onnxruntime, and not length · scale.
     """
     number = type(scale)
     at = np.arange(target, dtype=number)
@@ -118,7 +122,7 @@ def _coordinates(length: int, target: int, scale: Any, mode: str, span: tuple[fl
         if target > 1:
             return start * (length - 1) + at * (end - start) * (length - 1) / (target - 1)
         return at * 0 + 0.5 * (start + end) * (length - 1)
-    if mode == "tf_half_pixel_for_nn":  # of opset 11
+    if mode == "tf_half_pixel_for_nn":  # from opset 11
         return (at + 0.5) / scale
     return (at + 0.5) / scale - 0.5
 
@@ -126,10 +130,10 @@ def _coordinates(length: int, target: int, scale: Any, mode: str, span: tuple[fl
 def _weight_matrix(
     at: Array, length: int, scale: float, mode: str, nearest_mode: str, coefficient: float, exclude: int, antialias: int
 ) -> tuple[Array, Array]:
-    """Weights [target, length]: what each input position gives to each output position; and the signs of what is read.
+    """Return the weights [target, length] of the inputs in each output, and the signs of the weights that are read.
 
-    Without antialiasing two (linear) or four positions are read, whatever their weights are, at a border one of them
-    more than once.
+    Without antialiasing, two (linear) or four positions are read, whatever their weights, at a border one of them
+    repeatedly.
     """
     matrix = np.zeros((len(at), length))
     rows = np.arange(len(at))
@@ -154,7 +158,8 @@ def _weight_matrix(
     return matrix / matrix.sum(1, keepdims=True) if exclude or antialias else matrix, signs
 
 
-_NEAR_THE_MIDDLE = 1e-6  # in which onnxruntime (1.32) prefers one of two, since what is the middle is computed too
+# onnxruntime (1.32) treats positions this close to the midpoint as ties, because the midpoint is computed, too
+_NEAR_THE_MIDDLE = 1e-6
 
 
 def _round_nearest(at: Array, mode: str) -> Array:
@@ -168,7 +173,7 @@ def _round_nearest(at: Array, mode: str) -> Array:
 
 
 def cubic(distance: Array, a: float) -> Array:
-    """Keys' cubic convolution kernel with parameter `a` (R. Keys, 1981)."""
+    """Return Keys' cubic convolution kernel with parameter `a` (R. Keys, 1981)."""
     near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
     far = a * (((distance - 5) * distance + 8) * distance - 4)
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0))

@@ -14,10 +14,12 @@ from convert.reference.table import kernel
 Array = Any
 Function = Callable[[Array], Array]
 Step = Callable[[Array, tuple[Array, ...]], tuple[Array, ...]]
-"""What the input gives at one time, x·Wᵀ of [batch, gates × hidden], and the states -> new states, the output first."""
+"""Maps the input product x·Wᵀ [batch, gates × hidden] of one time step and the states to new states, the output
+first.
+"""
 
 _PROJECTED = 1 << 26
-"""Bytes that the products of all times with the input's weights may take at once."""
+"""Largest size in bytes of the products of all time steps with the input's weights."""
 
 
 @kernel("RNN")
@@ -38,7 +40,7 @@ def rnn(
     hidden_size: Any,
     layout: int,
 ) -> Any:
-    """h' = f(x·Wᵀ + h·Rᵀ + Wb + Rb) (ONNX RNN-22)."""
+    """RNN-22: h' = f(x·Wᵀ + h·Rᵀ + Wb + Rb)."""
     functions = _activations(activations or ["Tanh"] * len(w), activation_alpha, activation_beta)
 
     def step(d: int) -> Step:
@@ -70,7 +72,7 @@ def gru(
     layout: int,
     linear_before_reset: int,
 ) -> Any:
-    """Gates in the order z, r, h (ONNX GRU-22)."""
+    """GRU-22, with gates in the order z, r, h."""
     functions = _activations(activations or ["Sigmoid", "Tanh"] * len(w), activation_alpha, activation_beta)
     size = r.shape[-1]
 
@@ -121,13 +123,13 @@ def lstm(
     input_forget: int,
     layout: int,
 ) -> Any:
-    """Gates in the order i, o, f, c; peepholes in the order i, o, f (ONNX LSTM-22)."""
+    """LSTM-22, with gates in the order i, o, f, c, and peepholes in the order i, o, f."""
     functions = _activations(activations or ["Sigmoid", "Tanh", "Tanh"] * len(w), activation_alpha, activation_beta)
     size = r.shape[-1]
 
     def step(d: int) -> Step:
         f, g, out = functions[3 * d : 3 * d + 3]
-        # None is no product with zeros, which an infinite state would make NaN of.
+        # None avoids a product with zeros, which turns an infinite state into NaN.
         peep_i, peep_o, peep_f = (None,) * 3 if p is None else np.split(p[d], 3)
 
         def advance(given: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -154,7 +156,7 @@ def _run_directions(
     size: int,
     layout: int,
 ) -> Any:
-    """Drive the steps of each direction over time; past a sequence's end states stay and outputs are zero."""
+    """Run the steps of each direction over time; beyond a sequence's end, states stay and outputs are zero."""
     if layout:
         x = np.swapaxes(x, 0, 1)
         initial = tuple(None if s is None else np.swapaxes(s, 0, 1) for s in initial)
@@ -167,7 +169,7 @@ def _run_directions(
         backwards = direction == "reverse" or d == 1
         project = _projection(x, w[d])
         for t in range(time):
-            # A reversed sequence starts at its own end, not at that of the longest.
+            # A reversed sequence starts at its own end, not at the end of the longest sequence.
             position = ends - 1 - t if backwards else np.full(batch, t)
             alive = (t < ends)[:, None]
             rows = np.arange(batch)
@@ -183,7 +185,10 @@ def _run_directions(
 
 
 def _projection(x: Array, w: Array) -> Callable[[Array, Array], Array]:
-    """x·Wᵀ at given times and rows: one product for all times, but for weights that round what is multiplied."""
+    """Return a function that gives x·Wᵀ at given times and rows.
+
+    One product serves all times, unless the weights are a class that rounds what is multiplied.
+    """
     if type(w) is np.ndarray and x.shape[0] * x.shape[1] * w.shape[0] * x.dtype.itemsize <= _PROJECTED:
         whole = x @ w.T
         return lambda times, rows: whole[times, rows]
@@ -206,7 +211,7 @@ _DEFAULTS = {
     "ScaledTanh": (1.0, 1.0),
     "Affine": (1.0, 0.0),
 }
-"""Alpha and beta where the node does not say (ONNX Operators.md, activations; those it leaves open are neutral)."""
+"""Alpha and beta if a node omits them (ONNX Operators.md, activations; those without a default are neutral)."""
 
 
 _NAMES = {n.lower(): n for n in (*_DEFAULTS, "Relu", "Tanh", "Sigmoid", "Softsign", "Softplus")}
@@ -230,7 +235,7 @@ def _expit(values: Array) -> Array:
         return sigmoid(1, values)
     from scipy import special
 
-    return special.expit(values)  # one function of numpy's kind, which weights that round what a cell computes see
+    return special.expit(values)  # a single ufunc: weights that round intermediate results must see one operation
 
 
 def _activation(name: str, alpha: float, beta: float) -> Function:

@@ -15,7 +15,7 @@ Array = Any
 
 @kernel("AffineGrid")
 def affine_grid(count: int, theta: Array, size: Array, *, align_corners: int) -> Array:
-    """theta [n, d, d + 1] applied to the positions of an output of `size` [n, c, …], last axis first (ONNX 20)."""
+    """AffineGrid-20: theta [n, d, d + 1] applied to the positions of an output of `size` [n, c, …], last axis first."""
     axes = []
     for length in (int(n) for n in size[2:]):
         steps = np.arange(length, dtype=theta.dtype)
@@ -27,7 +27,7 @@ def affine_grid(count: int, theta: Array, size: Array, *, align_corners: int) ->
 
 @kernel("GridSample")
 def grid_sample(count: int, x: Array, grid: Array, *, align_corners: int, mode: str, padding_mode: str) -> Array:
-    """x [n, c, …] at the positions of grid [n, …, d], which are in [-1, 1] and name the last axis first (ONNX 22)."""
+    """GridSample-22: x [n, c, …] at the positions of grid [n, …, d], which are in [-1, 1], last axis first."""
     dims = x.shape[2:]
     at = [_input_position(grid[..., len(dims) - 1 - i], n, align_corners) for i, n in enumerate(dims)]
     if mode != "cubic":
@@ -44,7 +44,7 @@ def grid_sample(count: int, x: Array, grid: Array, *, align_corners: int, mode: 
             if mode == "linear":
                 weight = weight * np.maximum(0, 1 - np.abs(a - column))
             elif mode == "cubic":
-                # PyTorch, whose operator this is, takes a = -0.75.
+                # The operator comes from PyTorch, which uses a = -0.75.
                 weight = weight * cubic(np.abs(a - column), -0.75)
                 column = _fold_into_input(column, n, padding_mode, align_corners)
                 column = np.rint(column)
@@ -61,7 +61,7 @@ def _input_position(grid: Array, length: int, align_corners: int) -> Array:
 
 
 def _fold_into_input(at: Array, length: int, padding_mode: str, align_corners: int) -> Array:
-    """Positions outside the input moved to its border, or mirrored at it; left where they are for zeros."""
+    """Return positions clipped to the border, or reflected at it; with padding by zeros, unchanged."""
     if padding_mode == "border":
         return np.clip(at, 0, length - 1)
     if padding_mode != "reflection":

@@ -1,4 +1,4 @@
-"""Reference kernels of writes to some places, where ONNX's own loses NaN among the larger or smaller of two."""
+"""Reference kernels of scatters, where ONNX's own lose NaN in max and min."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def scatter_nd(count: int, x: Array, indices: Array, updates: Array, *, reductio
 
 
 def _write(x: Array, places: tuple[Array, ...], updates: Array, reduction: str) -> Array:
-    """`x` with `updates` at `places`, in their order where some are the same."""
+    """Return `x` with `updates` written to `places`, in order if some places are equal."""
     out = np.array(x)
     if not updates.size:
         return out

@@ -1,4 +1,4 @@
-"""Reference kernels of Unique, CumSum, Trilu and NonMaxSuppression: ONNX's own are wrong about some of their forms."""
+"""Reference kernels of Unique, CumSum, Trilu and NonMaxSuppression, whose ONNX kernels are wrong in some cases."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Array = Any
 
 @kernel("Unique")
 def unique(count: int, x: Array, *, axis: int | None, sorted: int) -> tuple[Array, ...]:
-    """ONNX's own sorts in spite of sorted=0 where one output is asked for, and takes rows whatever the axis is."""
-    text = x.dtype.kind == "O"  # which numpy does not compare in slices
+    """Unique: ONNX's own kernel sorts despite sorted=0 if it has one output, and compares rows whatever the axis is."""
+    text = x.dtype.kind == "O"  # numpy cannot compare slices of objects
     x, along = (x.reshape(-1), 0) if axis is None else (x, axis % x.ndim)
     y, first, inverse, counts = np.unique(x.astype(str) if text else x, True, True, True, axis=along)
     inverse = inverse.reshape(-1)
@@ -28,7 +28,7 @@ def unique(count: int, x: Array, *, axis: int | None, sorted: int) -> tuple[Arra
 
 @kernel("CumSum")
 def cumulative_sum(count: int, x: Array, axis: Array, *, exclusive: int, reverse: int) -> Array:
-    """ONNX's own takes no axis that is a tensor of one element, as its specification allows."""
+    """CumSum: the axis may be a tensor of one element, which ONNX's own kernel rejects."""
     along = int(np.asarray(axis).reshape(()))
     x = np.flip(x, along) if reverse else x
     y = np.cumsum(x, along, x.dtype)
@@ -40,7 +40,7 @@ def cumulative_sum(count: int, x: Array, axis: Array, *, exclusive: int, reverse
 
 @kernel("Trilu")
 def trilu(count: int, x: Array, k: Array | None, *, upper: int) -> Array:
-    """ONNX's own takes no diagonal as far away as int64 reaches."""
+    """Trilu: `k` may be at the limits of int64, which ONNX's own kernel rejects."""
     rows, columns = x.shape[-2:]
     place = 0 if k is None else max(-rows, min(int(k.reshape(())), columns))
     return np.triu(x, place) if upper else np.tril(x, place)
@@ -57,7 +57,7 @@ def non_max_suppression(
     *,
     center_point_box: int,
 ) -> Array:
-    """ONNX's own takes no node without one of its limits, nor one with a limit of boxes below zero."""
+    """NonMaxSuppression: ONNX's own kernel rejects nodes without one of the limits, and a negative limit of boxes."""
     limit, threshold = (0 if given is None else given.reshape(())[()] for given in (most, overlap))
     one, other = boxes[..., :2], boxes[..., 2:]
     low, high = np.minimum(one, other), np.maximum(one, other)
@@ -67,21 +67,21 @@ def non_max_suppression(
     for image, kind in np.ndindex(*scores.shape[:2]):
         row = scores[image, kind]
         allowed = np.ones(row.shape, bool) if least is None else row > least.reshape(())
-        taken: list[int] = []
-        for box in np.argsort(-row, kind="stable"):
-            if len(taken) >= limit:
-                break
-            if allowed[box] and not (_overlaps(low[image], high[image], box, taken) > threshold).any():
-                taken.append(box)
-        rows += [(image, kind, box) for box in taken]
+        order = np.argsort(-row, kind="stable")
+        left = order[allowed[order]]
+        taken = 0
+        while left.size and taken < limit:
+            rows.append((image, kind, left[0]))
+            taken += 1
+            left = left[1:][~(_overlaps(low[image], high[image], left[0], left[1:]) > threshold)]
     return np.array(rows, np.int64).reshape(-1, 3)
 
 
-def _overlaps(low: Array, high: Array, box: int, taken: list[int]) -> Array:
-    """The intersection over the union of a box with each of those that are taken; 0 where an area is none."""
-    sides = np.minimum(high[box], high[taken]) - np.maximum(low[box], low[taken])
+def _overlaps(low: Array, high: Array, box: int, others: Array) -> Array:
+    """Return the intersection over union of a box with each of the others; 0 if an area is 0."""
+    sides = np.minimum(high[box], high[others]) - np.maximum(low[box], low[others])
     shared = np.prod(np.maximum(sides, 0), axis=-1)
-    own, others = np.prod(high[box] - low[box]), np.prod(high[taken] - low[taken], axis=-1)
-    whole = own + others - shared
-    there = (shared > 0) & (own > 0) & (others > 0) & (whole > 0)
+    own, areas = np.prod(high[box] - low[box]), np.prod(high[others] - low[others], axis=-1)
+    whole = own + areas - shared
+    there = (shared > 0) & (own > 0) & (areas > 0) & (whole > 0)
     return np.where(there, shared / np.where(there, whole, 1), 0)

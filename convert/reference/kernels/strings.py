@@ -1,4 +1,4 @@
-"""Reference kernels on strings, where ONNX's own leaves out empty ones."""
+"""Reference kernels on strings, where ONNX's own drop empty strings."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from convert.reference.table import kernel
 Array = Any
 
 _LONGEST = 1 << 24
-"""Ways to divide a text that a pattern may try."""
+"""Largest number of ways to split a text that a pattern may try."""
 
 
 @kernel("StringNormalizer")
 def string_normalizer(
     count: int, x: Array, *, case_change_action: str, is_case_sensitive: int, locale: str, stopwords: Any
 ) -> Array:
-    """A row of strings without the stop words, in another case; one empty string where none is left (ONNX-10).
+    """StringNormalizer-10: a row of strings without stop words, with changed case; one empty string if no word is left.
 
-    The locale decides on letters beyond ASCII alone, which a runtime may not have.
+    The locale matters only for letters beyond ASCII, and a runtime may not have it.
     """
     words = [w.decode() if isinstance(w, bytes) else str(w) for w in x.ravel()]
     given = [w.decode() if isinstance(w, bytes) else str(w) for w in stopwords or ()]
@@ -37,9 +37,11 @@ def string_normalizer(
 
 @kernel("RegexFullMatch")
 def regex_full_match(count: int, x: Array, *, pattern: str) -> Array:
-    """Whether the pattern takes each text as a whole (ONNX-20). Raises `Unsupported` where that could last for ever.
+    """RegexFullMatch-20: whether the pattern matches each text as a whole.
 
-    Runtimes have RE2, whose time is in proportion to the text; Python's matcher tries every way to divide it.
+    Raises `Unsupported` if that could take forever.
+
+    Runtimes use RE2, whose time is proportional to the text; Python's matcher tries every way to split it.
     """
     texts = [w.decode() if isinstance(w, bytes) else str(w) for w in x.ravel()]
     try:
@@ -56,7 +58,7 @@ def regex_full_match(count: int, x: Array, *, pattern: str) -> Array:
 
 
 def _choices(parsed: Any) -> tuple[int, int]:
-    """How many choices of a pattern lie inside of one another (repetitions, alternatives), and how many there are."""
+    """Return how deeply choices of a pattern (repetitions, alternatives) are nested, and how many there are."""
     depth = count = 0
     for code, argument in parsed:
         chosen = code in _CHOICES

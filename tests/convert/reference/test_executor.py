@@ -1,4 +1,4 @@
-"""The reference executor: what it frees, what it can be asked for, and how it fails."""
+"""The reference executor: when it frees values, which outputs can be requested, and how it fails."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_values_are_freed_after_their_last_use(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(executor.Executor, "_store", counted)
     run(chain(20).model(), {"x": np.ones(1000)})
     assert len(alive) == 21
-    # The feed itself, the value that is read and the one that is made.
+    # The feed itself, the value that is read, and the value that is computed.
     assert most <= 3
 
 
@@ -73,7 +73,7 @@ def test_wrong_inputs_and_operators_without_kernel() -> None:
         run(read(proto), {"x": np.ones(2, np.float32)})
 
 
-# Operator, its input, its attributes, then mean and standard deviation of what it draws.
+# Operator, its input, its attributes, then mean and standard deviation of its samples.
 DRAWN = [
     ("RandomNormal", None, {"shape": [40, 50], "mean": 2.0, "scale": 0.5}, 2, 0.5),
     ("RandomNormalLike", 0.0, {"mean": -1.0, "scale": 2.0}, -1, 2),
@@ -96,7 +96,7 @@ def test_random_numbers_are_of_their_distribution_and_new_in_each_run(
     first, second = (run(widen_model(read(graph)), {"x": x})["y"] for _ in range(2))
     assert first.size in (2000, 1600)
     assert not np.array_equal(first, second)
-    # Six standard errors of so many numbers.
+    # Six standard errors of this many numbers.
     assert abs(first.mean() - mean) < 6 * deviation / first.size**0.5
     assert abs(first.std() - deviation) < 0.15 * deviation
 

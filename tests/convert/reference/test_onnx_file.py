@@ -1,4 +1,4 @@
-"""ONNX files evaluated as they are, in float64, by onnxruntime; apart from the frontend that they judge."""
+"""ONNX files evaluated in float64 by this project, independently of the frontend that is compared with them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def close(got: Any, wanted: Any) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_functions_are_called_with_their_attributes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugin, "frontend_for", None)  # what judges the reader does not ask it
+    monkeypatch.setattr(plugin, "frontend_for", None)  # the evaluator that judges the frontend must not use it
     (found,) = evaluate_file(CASES[name], [{"x": X}])
     for got, wanted in zip(found.values(), run_ort(CASES[name], {"x": X}), strict=True):
         close(got, wanted)
@@ -39,7 +39,7 @@ def node(operator: str, *more: str, **attributes: Any) -> onnx.NodeProto:
 CONSTANTS = [array("s", [1.0, 2.0, 0.5]), array("v", [0.5, 1.5, 2.0]), array("two", 2.0), array("axes", [1], np.int64)]
 ROW = [array("w", np.random.default_rng(1).normal(size=(5, 3, 2, 2)))]
 
-# Operators that have changed since, at an opset before.
+# Operators that have changed since, at an earlier opset.
 OLD: list[tuple[onnx.NodeProto, int]] = [
     (node("Softmax"), 11),
     (node("Softmax", axis=2), 12),
@@ -108,7 +108,7 @@ def test_outputs_end_at_the_first_feed_that_cannot_be_evaluated() -> None:
 
 
 def test_inputs_with_default_values_and_constants_are_what_the_file_says(tmp_path: Path) -> None:
-    """Also weights beside the file, dtypes that are named, and a domain spelled out."""
+    """This includes weights beside the file, dtypes given by name, and a domain spelled out."""
     nodes = [
         helper.make_node("Constant", [], ["c"], value_float=0.1),
         helper.make_node("Cast", ["i"], ["f"], to=onnx.TensorProto.FLOAT, domain="ai.onnx"),

@@ -1,4 +1,4 @@
-"""Runs of a graph with other numbers in place of some of its values."""
+"""Runs of a graph in which some values are replaced by other numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One node with one output, by the reference executor and by onnxruntime."""
+"""Runs one node with one output in the reference executor and in onnxruntime."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def ort_case(
     constants: list[onnx.TensorProto],
     result: int = onnx.TensorProto.FLOAT,
 ) -> None:
-    """Assert that the reference executor gives for output `y` what onnxruntime gives."""
+    """Assert that the reference executor gives the same output `y` as onnxruntime."""
     inputs = [info(n, v.shape, helper.np_dtype_to_tensor_dtype(v.dtype)) for n, v in feeds.items()]
     proto = model(nodes, inputs, [info("y", None, result)], constants)
     assert_same(run(read(proto), feeds)["y"], run_ort(proto, feeds)[0], 2e-5)

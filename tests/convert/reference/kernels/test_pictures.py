@@ -1,4 +1,4 @@
-"""Pictures in the reference executor: of the formats that the operator has, and no program is started for another."""
+"""Images in the reference executor: the operator's formats are decoded, and no program is started for other formats."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def test_postscript_is_no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     from PIL import EpsImagePlugin
 
     monkeypatch.setattr(EpsImagePlugin, "Ghostscript", lambda *given, **more: pytest.fail("a program was started"))
-    with pytest.raises(Unsupported, match="no picture"):
+    with pytest.raises(Unsupported, match="not an image"):
         decoded(POSTSCRIPT)

@@ -33,7 +33,7 @@ def test_pools(operator: str, attributes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("places", [[0], [4], [1, 7], [3, 8]])
 def test_maxima_with_places_keep_nan(places: list[int]) -> None:
-    """NaN is the maximum, the last of several, as in PyTorch; the kernel without places has always had it."""
+    """NaN is the maximum, the last one of several, as in PyTorch and in the kernel without indices."""
     x = np.arange(9, dtype=np.float64)
     x[places] = np.nan
     settings = {"auto_pad": "NOTSET", "ceil_mode": 0, "dilations": None, "kernel_shape": [3, 3], "pads": None}

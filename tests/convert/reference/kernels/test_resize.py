@@ -1,4 +1,4 @@
-"""Resize of the reference executor against onnxruntime, and against PyTorch where numbers are not finite."""
+"""Resize of the reference executor against onnxruntime, and against PyTorch if numbers are not finite."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_coordinates_of_opset_11(rounding: str) -> None:
 @pytest.mark.parametrize(("mode", "theirs"), [("linear", "bilinear"), ("cubic", "bicubic")])
 @pytest.mark.parametrize("corners", [False, True])
 def test_nan_and_infinities_reach_what_reads_them(mode: str, theirs: str, corners: bool, size: tuple[int, int]) -> None:
-    """As PyTorch reads them: two or four neighbours along each axis, those of a weight of 0 among them."""
+    """As in PyTorch, two or four neighbours along each axis are read, including those with weight 0."""
     torch = pytest.importorskip("torch", reason="PyTorch is what is compared with")
     x = np.random.default_rng(0).standard_normal((1, 1, 8, 8))
     x[0, 0, [2, 5, 7], [3, 0, 7]] = np.inf, -np.inf, np.nan

@@ -40,7 +40,7 @@ def test_recurrent(operator: str, direction: str) -> None:
 
 
 def test_an_infinite_cell_without_peepholes() -> None:
-    """Gates that saturate let it through: no product with the weights of peepholes that there are none of."""
+    """Saturated gates let the infinite cell through: there is no product with missing peephole weights."""
     g = Graph()
     x = g.input("x", ir.DataType.FLOAT, [1, 1, 1])
     w, r = np.full((1, 4, 1), 1, np.float32), np.zeros((1, 4, 1), np.float32)

@@ -64,6 +64,6 @@ def test_boxes(most: int | None, overlap: float | None, least: float | None, cen
     node = helper.make_node("NonMaxSuppression", ["b", "s", *names], ["y"], center_point_box=center_point_box)
     boxes = RNG.uniform(0, 1, (2, 12, 4)).astype(np.float32)
     scores = RNG.uniform(0, 1, (2, 3, 12)).astype(np.float32)
-    scores[0, 0, 5:8] = 0.75  # ties
+    scores[0, 0, 5:8] = 0.75  # equal scores
     values = [array(name, [value], kind) for name, (value, kind) in given.items() if value is not None]
     ort_case([node], {"b": boxes, "s": scores}, values, TensorProto.INT64)
