@@ -1,1 +1,1 @@
-"""The parity method: is a target the same function as its source, up to the rounding that the source itself shows?"""
+"""Decide whether a target computes the same function as its source, up to the source's own rounding error."""

@@ -1,4 +1,4 @@
-"""The outputs of all runs on the same inputs, from which a verdict is made."""
+"""Outputs of all runs on the same inputs, on which a verdict is based."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from convert.errors import Unsupported
-from convert.notes import Note
+from convert.outcome.notes import Note
+from convert.outcome.verdict import Verdict
 from convert.parity.inputs.feeds import Feed
-from convert.runners.process import Outputs
-from convert.verdict import Verdict
+from convert.processes.process import Outputs
 
 if TYPE_CHECKING:
     from convert.parity.pairing.stored_weights import PlacedWeights
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOutputs:
-    """Outputs, one dict for each feed: of the source by precision, of the target, of the graph in float64.
+    """Outputs, one dict per feed: of the source by precision, of the target, and of the graph in float64.
 
-    narrowed: of a target with narrower numbers, what the graph computes with such: how far the rounded is from the
-    exact is the noise floor then. refused: how the target did not take special inputs, which are left out then.
+    narrowed: for a target with fewer bits, the graph's outputs with and without that rounding; their difference is the
+    noise floor. refused: the target's error on special inputs, which are then left out.
     """
 
     source: Mapping[str, Outputs | Unsupported]
@@ -30,23 +30,25 @@ class RunOutputs:
     graph_float64: Outputs | Unsupported
     narrowed: NarrowedOutputs | None = None
     use: str = ""
-    """The way of using the target that gave its outputs."""
+    """The way of running the target that gave `target`."""
     others: Mapping[str, Outputs] = field(default_factory=dict)
-    """Of the target by other ways of using it, on the first feeds or all."""
+    """Outputs of the target in other ways of running it, on the first feeds or on all."""
     refused: str = ""
     notes: Sequence[Note] = ()
-    """Which other runtimes do not take the target."""
+    """Other runtimes that do not accept the target."""
     stand_ins: int = 0
-    """On so many of the last feeds the source did not run in float64: the graph's outputs stand in for its own."""
+    """Number of the last feeds on which the source has no float64 run, so that the graph's outputs replace it."""
     placed: PlacedWeights | None = None
     """The graph with the weights of a target with narrower numbers, if all their places were found."""
     followed: Sequence[int] = ()
-    """The places of sets on which the target follows the source and nothing was run in float64: the source's own
-    outputs stand for the reference there."""
+    """Indices of sets on which the target follows the source and nothing ran in float64.
+
+    The source's own outputs are the reference there.
+    """
 
 
 def without_feed(runs: RunOutputs, at: int) -> RunOutputs:
-    """The outputs without those on one of the feeds."""
+    """Return the outputs without those on the feed at this index."""
     count = len(runs.target)
 
     def rest(outputs: Outputs) -> Outputs:
@@ -66,7 +68,7 @@ def without_feed(runs: RunOutputs, at: int) -> RunOutputs:
 
 
 def first_runs(runs: RunOutputs, count: int) -> RunOutputs:
-    """The outputs on the first feeds."""
+    """Return the outputs on the first `count` feeds."""
     source = {p: o if isinstance(o, Unsupported) else o[:count] for p, o in runs.source.items()}
     exact = runs.graph_float64
     narrowed = None if runs.narrowed is None else runs.narrowed.first(count)
@@ -76,14 +78,14 @@ def first_runs(runs: RunOutputs, count: int) -> RunOutputs:
 
 
 def outputs_of(found: Outputs | Unsupported) -> Outputs:
-    """Return the outputs of a run; raises why there are none."""
+    """Return the outputs of a run; raise its error if there are none."""
     if isinstance(found, Unsupported):
         raise found
     return found
 
 
 def reference_outputs(runs: RunOutputs) -> tuple[str, Outputs]:
-    """Return the name and the outputs of the run that others are compared with."""
+    """Return the name and the outputs of the reference run."""
     exact = runs.source["float64"]
     if not isinstance(exact, Unsupported):
         return "the source in float64", exact
@@ -92,15 +94,11 @@ def reference_outputs(runs: RunOutputs) -> tuple[str, Outputs]:
     return "the shared graph in float64", runs.graph_float64
 
 
-def note_stand_ins(verdict: Verdict, feeds: Sequence[Feed], runs: RunOutputs) -> None:
-    """Name, in place, the feeds on which the graph is its own reference: there the source has no float64 run."""
+def note_stand_ins(verdict: Verdict, feeds: Sequence[Feed], runs: RunOutputs) -> Verdict:
+    """Return the verdict with a note on sets without a float64 run of the source, where the graph is the reference."""
     if not runs.stand_ins or isinstance(runs.source["float64"], Unsupported):
-        return
+        return verdict
     labels = "; ".join(feed.label for feed in feeds[len(feeds) - runs.stand_ins :])
-    verdict.reference = f"{verdict.reference}; on {labels}: the shared graph in float64"
-    verdict.notes.append(
-        Note(
-            f"the source does not run in float64 on {labels}: there the graph is compared with itself",
-            code="float64-unavailable",
-        )
-    )
+    text = f"the source does not run in float64 on {labels}: there the graph is compared with itself"
+    reference = f"{verdict.reference}; on {labels}: the shared graph in float64"
+    return replace(verdict, reference=reference, notes=[*verdict.notes, Note(text, code="float64-unavailable")])

@@ -1,4 +1,4 @@
-"""Turns the outputs of source, shared graph and target on the same inputs into one verdict."""
+"""Make one verdict from the outputs of source, shared graph and target on the same inputs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import onnx_ir as ir
 from convert.errors import ResourceLimit, Unsupported
 from convert.graph.tensors import ROUNDOFF, dtype_name, widened_array
 from convert.graph.values import quantizes
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Finding, OutputVerdict, Verdict
 from convert.parity.compare.narrow import NarrowOutput, compare_narrow, judge_slices
 from convert.parity.compare.outputs import (
     FACTOR,
@@ -30,14 +31,14 @@ from convert.parity.compare.outputs import (
     vacuous_reason,
 )
 from convert.parity.compare.randomness import judge_random, random_outputs
+from convert.parity.compare.spread import spread_of
 from convert.parity.evidence import RunOutputs, first_runs, outputs_of, reference_outputs
 from convert.parity.explain.picks import picking_node, picks_explained, worst_elements
-from convert.parity.explain.rounding import FLOAT64, UNDECIDED, Estimates, Explained
+from convert.parity.explain.rounding import FLOAT64, UNDECIDED, Estimates, Explained, is_of_steps
 from convert.parity.inputs.feeds import Feed
 from convert.parity.magnitudes import rms
 from convert.parity.method import VerifyMethod
-from convert.runners.process import Outputs
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
+from convert.processes.process import Outputs
 
 if TYPE_CHECKING:
     from convert.reference.quantized import NarrowedOutputs
@@ -48,10 +49,10 @@ _NO_ROUNDING = f"in float64 the graph is {{:.1e}} away from the source (bound {F
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that a verdict is made from.
+    """Everything that a verdict is based on.
 
-    estimates: what rounding does to the graph on the feeds. steps: how the source stores its weights, one of
-    `STEPS_AT_RUN_TIME`, if it rounds what meets them to whole steps while it runs; the graph does not.
+    estimates: what rounding does to the graph on the feeds. steps: the storage format of the source's weights, one of
+    `STEPS_AT_RUN_TIME`, if the source rounds activations to integer steps at run time; the graph does not.
     """
 
     graph: ir.Model
@@ -61,23 +62,23 @@ class Evidence:
     estimates: Estimates
     steps: str = ""
     parts_of_narrow: bool = True
-    """Whether far smaller elements of a target with narrower numbers are held to a bound of their own."""
+    """Whether far smaller elements of a target with narrower numbers have a bound of their own."""
     stored_estimates: Estimates | None = None
-    """What rounding does to the graph with stored weights, where nothing but these is narrower."""
+    """What rounding does to the graph with stored weights, if only the weights are narrower."""
     followed_sources: Outputs = field(default_factory=list)
-    """The source's outputs on sets that the target follows it on, which need no reference (`compare/followed.py`)."""
+    """The source's outputs on sets on which the target follows it, which need no reference (`compare/followed.py`)."""
     slice_roundoff: float = LEAST
-    """The relative error that a slice of a target with narrower numbers may have as a whole, of `judge_slices`."""
+    """The relative error of a slice as a whole that `judge_slices` allows, for a target with narrower numbers."""
 
     @cached_property
     def in_steps(self) -> NarrowedOutputs:
-        """The outputs of the graph without and with the rounding that the source does as it runs."""
+        """Return the outputs of the graph with and without the rounding that the source does at run time."""
         from convert.reference.quantized import simulate
 
         return simulate(self.graph, [feed.arrays for feed in self.feeds], self.steps)
 
     def explanation(self, position: int) -> Explain:
-        """Return what says how far rounding explains differences of the output at a position."""
+        """Return a function that tells whether rounding explains differences of the output at this position."""
         output, estimates = self.graph.graph.outputs[position], self.estimates
 
         def explain(
@@ -92,43 +93,33 @@ class Evidence:
 
 
 def judge(evidence: Evidence) -> Verdict:
-    """Return the verdict on the plain outputs: the contract, each output, and every way of using the target.
+    """Return the verdict on the plain outputs: the contract, each output, and every way of running the target.
 
-    Outputs are matched by position with the source, whose framework may not name them, and by name with the graph,
-    whose names are the contract.
+    Outputs are matched with the source by position, because its framework may not name them, and with the graph by
+    name, because its names are the contract.
     """
     graph, feeds, runs = evidence.graph, evidence.feeds, evidence.runs
-    verdict = Verdict(PASS, feeds=[feed.label for feed in feeds])
     names = [str(v.name) for v in graph.graph.outputs]
-    verdict.reference, exact = reference_outputs(runs)
-    wrong = _contract_breach(graph, names, outputs_of(runs.source["float32"]), runs.target)
-    if wrong:
-        guilty, reason = wrong
-        verdict.lower(FAIL, reason, guilty)
-        return verdict
-    random = random_outputs(graph)
+    reference, exact = reference_outputs(runs)
+    verdict = Verdict(PASS, reference=reference, feeds=[feed.label for feed in feeds])
+    breach = _contract_breach(graph, names, outputs_of(runs.source["float32"]), runs.target)
+    if breach is not None:
+        return verdict.after(breach)
+    random, rows = random_outputs(graph), list[OutputVerdict]()
     for position, name in enumerate(names):
         if name in random:
             sources = [_output_at(o, position) for o in outputs_of(runs.source["float32"])]
-            row = judge_random(graph, name, random[name], sources, [o[name] for o in runs.target])
+            rows.append(judge_random(graph, name, random[name], sources, [o[name] for o in runs.target]))
         else:
-            row = _judge_output(evidence, position, exact)
-        if row.status == FAIL and not verdict.guilty:
-            verdict.guilty = row.guilty
-        verdict.outputs.append(row)
-    _judge_other_ways(evidence, verdict, exact, random)
-    _conclude(
-        verdict,
-        [[_output_at(o, p) for o in (*exact, *evidence.followed_sources)] for p in range(len(names))],
-        set(random),
-    )
-    if runs.placed is not None and runs.placed.wrong:
-        reason = f"stored weights are not the source's, rounded to the nearest step: {runs.placed.wrong[0]}"
-        if evidence.method.theirs:
-            verdict.lower(INCONCLUSIVE, reason)
-        else:
-            verdict.lower(FAIL, reason, "backend")
-    return verdict
+            rows.append(_judge_output(evidence, position, exact))
+    rows = _judge_other_ways(evidence, rows, exact, random)
+    references = [[_output_at(o, p) for o in (*exact, *evidence.followed_sources)] for p in range(len(names))]
+    verdict = replace(verdict, outputs=rows).after(_conclusion(rows, references, set(random)))
+    if runs.placed is None or not runs.placed.wrong:
+        return verdict
+    reason = f"stored weights are not the source's, rounded to the nearest step: {runs.placed.wrong[0]}"
+    theirs = evidence.method.theirs
+    return verdict.after(Finding(INCONCLUSIVE, reason) if theirs else Finding(FAIL, reason, "backend"))
 
 
 def _judge_output(evidence: Evidence, position: int, exact: Outputs) -> OutputVerdict:
@@ -136,28 +127,30 @@ def _judge_output(evidence: Evidence, position: int, exact: Outputs) -> OutputVe
     name = str(evidence.graph.graph.outputs[position].name)
     references, sources, targets = _output_columns(name, position, exact, runs)
     row = _compare_output(evidence, position, (references, sources, targets))
-    row.elements = worst_elements([_output_at(o, position) for o in exact], targets, [feed.label for feed in feeds])
+    elements = worst_elements([_output_at(o, position) for o in exact], targets, [feed.label for feed in feeds])
+    row = replace(row, elements=elements)
+    if method.profile:
+        given = [_output_at(o, position) for o in outputs_of(runs.source["float32"])]
+        row = replace(row, spread=spread_of([_output_at(o, position) for o in exact], given, targets))
     if runs.narrowed is not None and row.status != FAIL:
         output, arrays = evidence.graph.graph.outputs[position], [feed.arrays for feed in feeds]
         narrow = _narrow_output(runs, name, (references, sources, targets))
-        judge_slices(row, evidence.graph, output, arrays, narrow, roundoff=evidence.slice_roundoff)
-    row.agreement = None if runs.narrowed is None else argmax_agreement(references, targets, row.noise)
-    row.guilty = "backend" if row.status == FAIL and _has_twin(runs) else ""
+        row = judge_slices(row, evidence.graph, output, arrays, narrow, roundoff=evidence.slice_roundoff)
+    agreement = None if runs.narrowed is None else argmax_agreement(references, targets, row.noise)
+    row = replace(row, agreement=agreement, guilty="backend" if row.status == FAIL and _has_twin(runs) else "")
     if _has_twin(runs):
-        _judge_twin(evidence, position, exact, row)
+        row = _judge_twin(evidence, position, exact, row)
     if row.status != FAIL and not method.tolerant:
-        if runs.narrowed is not None:  # these columns have the simulated rounding in place of the source
+        if runs.narrowed is not None:  # here the simulated rounding stands in for the source
             references = [_output_at(o, position) for o in exact]
             sources = targets = [_output_at(o, position) for o in outputs_of(runs.source["float32"])]
         judge_own_error = _judge_steps if evidence.steps else _judge_source
-        judge_own_error(evidence, position, (references, sources, targets), row)
-    if row.undecided:
-        row.lower(INCONCLUSIVE, row.undecided)
-    return row
+        row = judge_own_error(evidence, position, (references, sources, targets), row)
+    return row.after(Finding(INCONCLUSIVE, row.undecided)) if row.undecided else row
 
 
 Columns = tuple[Sequence[np.ndarray], Sequence[np.ndarray], Sequence[np.ndarray]]
-"""Reference, source and target of one output on each feed; of narrower targets exact and rounded graph, and target."""
+"""Reference, source and target of one output per feed; for narrower targets, exact and rounded graph, and target."""
 
 
 def _compare_output(evidence: Evidence, position: int, columns: Columns) -> OutputVerdict:
@@ -169,7 +162,7 @@ def _compare_output(evidence: Evidence, position: int, columns: Columns) -> Outp
         narrow = _narrow_output(evidence.runs, name, columns)
         return compare_narrow(name, narrow, parts=evidence.parts_of_narrow, explain=explain)
     references, sources, targets = columns
-    if evidence.steps and not method.tolerant:  # the target does not round to steps: it gets no share of their error
+    if evidence.steps and not method.tolerant:  # the target does not round to steps: its bound excludes that error
         columns = references, [r.astype(s.dtype) for r, s in zip(references, sources, strict=True)], targets
     explain, others = evidence.explanation(position), [_output_at(o, position) for o in evidence.followed_sources]
     return compare(name, *columns, rtol=method.rtol, atol=method.atol, explain=explain, others=others)
@@ -187,19 +180,20 @@ def _has_twin(runs: RunOutputs) -> bool:
     return not isinstance(runs.graph_float64, Unsupported) and not isinstance(runs.source["float64"], Unsupported)
 
 
-def _judge_twin(evidence: Evidence, position: int, exact: Outputs, row: OutputVerdict) -> None:
-    """FAIL of the frontend, in place, where graph and source differ in float64 by more than rounding explains."""
+def _judge_twin(evidence: Evidence, position: int, exact: Outputs, row: OutputVerdict) -> OutputVerdict:
+    """Return the row: FAIL of the frontend if graph and source differ in float64 by more than rounding explains."""
     own, output = evidence.runs.graph_float64, evidence.graph.graph.outputs[position]
     assert not isinstance(own, Unsupported)
-    row.twin = 0.0
+    row = replace(row, twin=0.0)
     for place, outputs in enumerate(own):
         reference, found = _output_at(exact[place], position), outputs[row.name]
         error = float64_error(reference, found)
-        row.twin = max(row.twin, error)
+        row = replace(row, twin=max(row.twin or 0.0, error))
         if error <= FLOAT64_BOUND or _explains(evidence, place, output, reference, found):
             continue
-        row.lower(FAIL, f"{_NO_ROUNDING.format(error)}, on {evidence.feeds[place].label}")
-        row.guilty = "frontend"  # of two faults the reader's comes first
+        failed = Finding(FAIL, f"{_NO_ROUNDING.format(error)}, on {evidence.feeds[place].label}")
+        row = replace(row.after(failed), guilty="frontend")  # if both are wrong, the reader is named first
+    return row
 
 
 def _explains(evidence: Evidence, place: int, output: ir.Value, reference: np.ndarray, found: np.ndarray) -> bool:
@@ -217,14 +211,20 @@ def _explains(evidence: Evidence, place: int, output: ir.Value, reference: np.nd
         return False
 
 
-def _judge_source(evidence: Evidence, position: int, columns: Columns, row: OutputVerdict) -> None:
-    """Require that rounding explains the source's own error; an error of the reader or of a float64 run looks like it.
+def _judge_source(evidence: Evidence, position: int, columns: Columns, row: OutputVerdict) -> OutputVerdict:
+    """Return the row after checking that rounding explains the source's own error, which might be a misread source.
 
-    In place: where the graph is its own reference, a source that is further from it may have been read wrong. FAIL of
-    the frontend where rounding does not explain a large error, unless the graph quantizes.
+    An error of the reader or of a float64 run looks like rounding error of the source. If the graph is its own
+    reference, a source with a larger error than the target may have been read wrong. The result is FAIL of the frontend
+    if rounding does not explain a large error, unless the graph quantizes. Integers are checked only if they are
+    quantization steps.
     """
-    if columns[0][0].dtype.kind in "OUSbiu":
-        return
+    kind = columns[0][0].dtype.kind
+    if kind in "OUSb" or (kind in "iu" and not is_of_steps(evidence.graph.graph.outputs[position])):
+        return row
+    if kind in "iu":
+        references, sources, targets = ([array.astype(np.float64) for array in column] for column in columns)
+        columns = references, sources, targets
     alone = evidence.runs.source["float64"] is not reference_outputs(evidence.runs)[1]
     own_run = 0 if alone else len(columns[0]) - evidence.runs.stand_ins
     explain = evidence.explanation(position)
@@ -245,45 +245,43 @@ def _judge_source(evidence: Evidence, position: int, columns: Columns, row: Outp
             decisive = part is None and together >= UNDECIDED
             follows = not alone and not decisive and rms(theirs - ours) <= OUTLIER * least
             if follows or not (large or far):
-                continue  # what follows the source takes its decisions too
+                continue  # a target that follows the source takes the same decisions as the source
             found = _explained(explain, place, reference, source, part)
             text = (
                 f"the source as deployed is {own / (size or 1.0):.1e} away from {reference_outputs(evidence.runs)[0]}"
             )
             if found is not None and not found.reason:
-                row.rounding = max(row.rounding, found.share)
-                if decisive:
-                    row.undecided = f"rounding alone moves the output by {together:.0%} of its size"
+                undecided = f"rounding alone moves the output by {together:.0%} of its size"
+                row = replace(row, rounding=max(row.rounding, found.share))
+                row = replace(row, undecided=undecided) if decisive else row
             elif found is not None and large and alone and not quantizes(evidence.graph):
-                row.lower(FAIL, f"{text}, which rounding does not explain: {found.reason}", "frontend")
-                return
+                return row.after(Finding(FAIL, f"{text}, which rounding does not explain: {found.reason}", "frontend"))
             else:
                 why = found.reason if found is not None else "what rounding does is not known"
-                row.undecided = row.undecided or (
-                    f"{text} and the target {error / (size or 1.0):.1e}; rounding does not explain that: {why}"
-                )
+                differs = f"{text} and the target {error / (size or 1.0):.1e}; rounding does not explain that: {why}"
+                row = replace(row, undecided=row.undecided or differs)
+    return row
 
 
-def _judge_steps(evidence: Evidence, position: int, columns: Columns, row: OutputVerdict) -> None:
-    """Hold the error of a source that rounds activations as it runs to what the same rounding does to the graph.
+def _judge_steps(evidence: Evidence, position: int, columns: Columns, row: OutputVerdict) -> OutputVerdict:
+    """Compare the error of a source that rounds activations at run time with the effect of that rounding on the graph.
 
-    In place. FAIL of the frontend where the source is much further away than that, INCONCLUSIVE where it is further.
+    The result is FAIL of the frontend if the source's error is much larger, INCONCLUSIVE if it is larger.
     """
     if columns[0][0].dtype.kind in "OUSbiu" or isinstance(evidence.runs.graph_float64, Unsupported):
-        return
+        return row
     steps, sources = evidence.in_steps, columns[1]
     rounded = [o[row.name].astype(s.dtype) for o, s in zip(steps.rounded, sources, strict=True)]
     found = compare(row.name, [o[row.name] for o in steps.exact], rounded, sources, parts=False)
     least = min((s.floor for s in found.sets), default=0.0)
     if found.status == PASS and FACTOR * least >= 1:
-        found.status, found.reason = INCONCLUSIVE, f"steps alone move the output by {least:.0%} of its size"
+        found = found.after(Finding(INCONCLUSIVE, f"steps alone move the output by {least:.0%} of its size"))
     reason = (
         f"the source rounds activations as it runs, which does not explain how far it is from the graph: {found.reason}"
     )
     if found.status == FAIL and found.error > OUTLIER * max(found.floor, ROUNDINGS * 2.0**-24):
-        row.lower(FAIL, reason, "frontend")
-    elif found.status != PASS:
-        row.undecided = row.undecided or reason
+        return row.after(Finding(FAIL, reason, "frontend"))
+    return row if found.status == PASS else replace(row, undecided=row.undecided or reason)
 
 
 def _explained(
@@ -295,39 +293,37 @@ def _explained(
         return None
 
 
-def _judge_other_ways(evidence: Evidence, verdict: Verdict, exact: Outputs, random: Mapping[str, str]) -> None:
-    """Hold the other ways of using the target to the same bound, in place; a failure in one way names it."""
-    runs, failed = evidence.runs, any(row.status == FAIL for row in verdict.outputs)
+def _judge_other_ways(
+    evidence: Evidence, rows: Sequence[OutputVerdict], exact: Outputs, random: Mapping[str, str]
+) -> list[OutputVerdict]:
+    """Return the rows after comparing the other ways of running the target; a failure in one way alone names it."""
+    runs, rows, failed = evidence.runs, list(rows), any(row.status == FAIL for row in rows)
+    guilty = "backend" if _has_twin(runs) else ""
     for way, outputs in runs.others.items():
         part = replace(evidence, runs=first_runs(replace(runs, target=outputs, others={}), len(outputs)))
-        wrong = None
-        for position, row in enumerate(verdict.outputs):
+        wrong = False
+        for position, row in enumerate(rows):
             if row.name in random:
                 continue
-            found = _compare_output(
-                part, position, _output_columns(row.name, position, exact[: len(outputs)], part.runs)
-            )
-            if found.status == FAIL and wrong is None:
-                wrong = found
-                if not failed:
-                    row.lower(FAIL, f"{way}: {found.reason}")
-                    verdict.guilty = "backend" if _has_twin(runs) else ""
-            elif found.undecided:
-                row.lower(INCONCLUSIVE, f"{way}: {found.undecided}")
-        if wrong is not None and not failed:
-            return
-        if wrong is None and failed and len(outputs) == len(runs.target):
-            for row in verdict.outputs:
-                if row.status == FAIL:
-                    row.reason = f"{runs.use}: {row.reason}"
-            return
+            columns = _output_columns(row.name, position, exact[: len(outputs)], part.runs)
+            found = _compare_output(part, position, columns)
+            wrong |= found.status == FAIL
+            if found.status == FAIL and not failed:
+                rows[position] = row.after(Finding(FAIL, f"{way}: {found.reason}", guilty))
+            elif found.status != FAIL and found.undecided:
+                rows[position] = row.after(Finding(INCONCLUSIVE, f"{way}: {found.undecided}"))
+        if wrong and not failed:
+            break
+        if failed and not wrong and len(outputs) == len(runs.target):
+            return [replace(r, reason=f"{runs.use}: {r.reason}") if r.status == FAIL else r for r in rows]
+    return rows
 
 
 def without_foreign_float64(graph: ir.Model, runs: RunOutputs) -> RunOutputs:
-    """Return the runs without that of the source in float64, if this is another function than the source as deployed.
+    """Return the runs without the source's float64 run if that computes another function than the deployed source.
 
-    A program may ask for the dtype of its tensors, and an evaluator of files may be wrong. The run proves nothing if
-    the graph in float64 is much nearer to the source as deployed.
+    A program may depend on the dtype of its tensors, and an evaluator of files may be wrong. The float64 run proves
+    nothing if the graph in float64 is much nearer to the deployed source than it is.
     """
     double, single, own = runs.source["float64"], runs.source["float32"], runs.graph_float64
     if isinstance(double, Unsupported) or isinstance(single, Unsupported) or isinstance(own, Unsupported):
@@ -344,10 +340,8 @@ def without_foreign_float64(graph: ir.Model, runs: RunOutputs) -> RunOutputs:
     return runs
 
 
-def _output_columns(
-    name: str, position: int, exact: Outputs, runs: RunOutputs
-) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
-    """Reference, source and target of one output on each feed; of narrower targets exact and rounded graph, target."""
+def _output_columns(name: str, position: int, exact: Outputs, runs: RunOutputs) -> Columns:
+    """Return the columns of one output: reference, source and target, as described at `Columns`."""
     targets = [o[name] for o in runs.target]
     sources = [_output_at(o, position) for o in outputs_of(runs.source["float32"])]
     if runs.narrowed is None:
@@ -356,43 +350,40 @@ def _output_columns(
     return [o[name] for o in runs.narrowed.exact], rounded, targets
 
 
-def _conclude(verdict: Verdict, references: Sequence[Sequence[np.ndarray]], random: Set[str]) -> None:
-    failed = [r for r in verdict.outputs if r.status == FAIL]
+def _conclusion(rows: Sequence[OutputVerdict], references: Sequence[Sequence[np.ndarray]], random: Set[str]) -> Finding:
+    """Return the finding on all outputs together. references: by output, on all sets. random: random outputs."""
+    failed = [r for r in rows if r.status == FAIL]
     if failed:
-        verdict.lower(FAIL, f"{failed[0].name}: {failed[0].reason}", verdict.guilty)
-        return
-    unsure = [r for r in verdict.outputs if r.status == INCONCLUSIVE]
-    vacuous = [
-        row.name not in random and bool(vacuous_reason(r)) for row, r in zip(verdict.outputs, references, strict=True)
-    ]
+        guilty = next((r.guilty for r in failed if r.guilty), "")
+        return Finding(FAIL, f"{failed[0].name}: {failed[0].reason}", guilty)
+    unsure = [r for r in rows if r.status == INCONCLUSIVE]
+    vacuous = [row.name not in random and bool(vacuous_reason(r)) for row, r in zip(rows, references, strict=True)]
     filled = [any(array.size for array in arrays) for arrays in references]
-    # One constant output beside outputs that move is a property of the model; nothing that moves proves nothing, and
-    # an output that never had an element was not compared at all.
+    # A constant output next to outputs that vary is a property of the model. If no output varies, agreement proves
+    # nothing. An output that never had an element was not compared at all.
     other = [
-        row
-        for row, v, f in zip(verdict.outputs, vacuous, filled, strict=True)
-        if row.status == INCONCLUSIVE and not (v and f)
+        row for row, v, f in zip(rows, vacuous, filled, strict=True) if row.status == INCONCLUSIVE and not (v and f)
     ]
-    if other or (unsure and all(vacuous)):
-        unsure = other or unsure
-        verdict.lower(INCONCLUSIVE, f"{unsure[0].name}: {unsure[0].reason}, so agreement proves nothing")
+    if not other and not (unsure and all(vacuous)):
+        return Finding()
+    first = (other or unsure)[0]
+    return Finding(INCONCLUSIVE, f"{first.name}: {first.reason}, so agreement proves nothing")
 
 
-def _contract_breach(graph: ir.Model, names: list[str], source: Outputs, target: Outputs) -> tuple[str, str] | None:
-    """Structure first: number, names and dtypes of outputs, exactly; who broke it, and how."""
+def _contract_breach(graph: ir.Model, names: list[str], source: Outputs, target: Outputs) -> Finding | None:
+    """Return FAIL if number, names or dtypes of outputs are wrong, with the side at fault; None if all are right."""
     if counts := [len(o) for o in source if len(o) != len(names)]:
-        return "frontend", f"the source has {counts[0]} outputs, the graph {len(names)}"
+        return Finding(FAIL, f"the source has {counts[0]} outputs, the graph {len(names)}", "frontend")
     for position, value in enumerate(graph.graph.outputs):
         actual = _output_at(source[0], position)
         declared = dtype_name(value.dtype)
         if value.dtype is not None and declared != _dtype_name(actual):
-            return (
-                "frontend",
-                f"output {value.name!r} is {declared} in the graph and {_dtype_name(actual)} in the source",
-            )
+            reason = f"output {value.name!r} is {declared} in the graph and {_dtype_name(actual)} in the source"
+            return Finding(FAIL, reason, "frontend")
     for outputs in target:
         if set(outputs) != set(names):
-            return "backend", f"the outputs of the target are {list(outputs)}, those of the source {names}"
+            reason = f"the outputs of the target are {list(outputs)}, those of the source {names}"
+            return Finding(FAIL, reason, "backend")
     return None
 
 

@@ -1,4 +1,4 @@
-"""Which elements of an array are so much smaller than the others that an error of them does not show beside these."""
+"""Find elements of an array that are so small that their errors do not show next to the other elements."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ import numpy as np
 from convert.graph.tensors import widened_array
 
 GAP = 1e4
-"""An element so many times as large as the root mean square of all smaller ones begins another magnitude: masks
-(-1e4, -1e9, the least number of float32), time stamps beside scores, winners beside the tails of a softmax."""
+"""Smallest ratio of an element to the rms of all smaller ones that separates two magnitudes.
+
+Examples of larger elements: masks (-1e4, -1e9, the least float32), time stamps next to scores, and winners next to the
+tails of a softmax.
+"""
 COLUMNS = 64.0
-"""A column that is so many times smaller than the whole has errors of its own: it was computed by itself."""
+"""A column smaller than the whole by this factor was computed by itself, so its errors are judged by themselves."""
 _FEWEST = 8
-_FLUSHED = float(np.finfo(np.float32).tiny)  # what lies below is 0 to some runtimes
-_EXTREME = 1e140  # squares of what lies beyond it are out of range
+_FLUSHED = float(np.finfo(np.float32).tiny)  # some runtimes flush smaller numbers to 0
+_EXTREME = 1e140  # squares of larger numbers overflow
 
 
 def smaller_parts(array: np.ndarray) -> list[np.ndarray]:
-    """Masks of the elements below each wide gap of magnitudes, the one with most elements first.
+    """Return masks of the elements below each wide gap of magnitudes, the mask with most elements first.
 
-    Empty where there is no gap, as in most arrays. Infinities and NaN are in no mask; zeros are in all, and have one of
-    their own where all others are `GAP` or more, because they have no magnitude to compare with.
+    The result is [] without a gap, as for most arrays. Infinities and NaN are in no mask. Zeros have no magnitude to
+    compare and are in all masks. If all other elements are `GAP` or more, zeros have a mask of their own.
     """
     if array.dtype.kind in "OUSbiu" or array.size < 2:
         return []
@@ -39,9 +42,9 @@ def smaller_parts(array: np.ndarray) -> list[np.ndarray]:
 
 
 def _may_have_gap(sizes: np.ndarray) -> bool:
-    """Whether there may be one, by powers of two alone, because few arrays have one and sorting costs more."""
+    """Return whether there may be a gap, by powers of two only; few arrays have one, and sorting costs more."""
     exponents = np.frexp(sizes)[1]
-    mean_square, count = 0.0, 0  # of all smaller ones at the least; the next power of two is 1
+    mean_square, count = 0.0, 0  # lower bound for all smaller numbers; the next power of two is 1
     for found in np.bincount(exponents - exponents.min()).tolist():
         if found and count and GAP**2 * mean_square <= 1:
             return True
@@ -51,9 +54,9 @@ def _may_have_gap(sizes: np.ndarray) -> bool:
 
 
 def smaller_columns(array: np.ndarray) -> list[np.ndarray]:
-    """Masks of columns that are far smaller than the whole, along the second and the last axis: scores beside boxes.
+    """Return masks of columns far smaller than the whole, along the second and the last axis, e.g. scores with boxes.
 
-    Empty where there are none. Infinities and NaN are in no mask.
+    The result is [] without such columns. Infinities and NaN are in no mask.
     """
     if array.dtype.kind in "OUSbiu" or array.ndim < 2 or not array.size:
         return []
@@ -72,7 +75,7 @@ def smaller_columns(array: np.ndarray) -> list[np.ndarray]:
 
 
 def rms(array: np.ndarray) -> float:
-    """Root mean square, 0 for an empty array; right also where squares of its elements are 0 or infinite."""
+    """Return the root mean square, 0 for an empty array; correct even if squares underflow or overflow."""
     sizes = np.abs(array)
     with np.errstate(over="ignore", under="ignore"):
         found = float(np.sqrt(np.mean(sizes**2))) if array.size else 0.0

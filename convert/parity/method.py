@@ -1,4 +1,4 @@
-"""How a pair is verified."""
+"""Options of a verification."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convert.differences import Difference
-from convert.naming import Names
-from convert.options import Options
-from convert.runners.process import Limits
+from convert.processes.process import Limits
+from convert.request.naming import Names
+from convert.request.options import Options
+from convert.runtimes.differences import Difference
 
 if TYPE_CHECKING:
     from convert.parity.pairing.counterparts import Counterparts
@@ -20,29 +20,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class VerifyMethod:
-    """How to verify."""
+    """How to verify a pair."""
 
     arrays: Mapping[Any, np.ndarray] | None = None
-    """The user's inputs by name or place; None to draw `seeds` sets."""
+    """The user's inputs by name or index; None to generate `seeds` sets."""
     seeds: int = 3
     rtol: float | None = None
     atol: float | None = None
-    """Tolerances in place of the bound."""
+    """Tolerances that replace the bound."""
     limits: Limits = field(default_factory=Limits)
     profile: bool = False
     """Whether to measure the errors along the network too."""
     time: bool = False
-    """Whether to measure how long runs of both take too."""
+    """Whether to measure the latency of both sides too."""
     save: Path | None = None
-    """The `.npz` file that the inputs are written to."""
+    """The `.npz` file to write the inputs to."""
+    reduce: Path | None = None
+    """The `.onnx` file to write the smallest failing part to."""
     target: Options = field(default_factory=Options)
-    """The options to read the target with."""
+    """The options for reading the target."""
     pairs: Mapping[str, str] = field(default_factory=dict)
-    """Names that belong together in two artefacts of the user's, source to target."""
+    """Pairs of names from the user, source to target, for two given artefacts."""
     counterparts: Counterparts | None = None
-    """What was made of these names."""
+    """The inputs and outputs that were paired with the help of `pairs`."""
     names: Names | None = None
-    """What the target calls the ends of the graph, if it has no counterparts; None for the names of its format."""
+    """The target's names of the graph's inputs and outputs, without counterparts; None for those of its format."""
     theirs: bool = False
     """Whether the target is a file of the user's, which may be broken."""
     declared: Sequence[Difference] = ()
@@ -50,10 +52,10 @@ class VerifyMethod:
 
     @property
     def ends(self) -> Counterparts | Names:
-        """The names that the ends of the graph have in the target."""
+        """Return the target's names of the graph's inputs and outputs."""
         return self.counterparts or self.names or Names()
 
     @property
     def tolerant(self) -> bool:
-        """Whether tolerances replace the bound."""
+        """Return whether tolerances replace the bound."""
         return self.rtol is not None or self.atol is not None

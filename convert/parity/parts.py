@@ -1,27 +1,27 @@
-"""Compares a model that is several files with its source: each file by itself, then what they generate together."""
+"""Compare a model of several files with its source: each file by itself, then the tokens that they generate."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from convert import plugin
 from convert.errors import BadInput, UsageError
-from convert.options import Options
+from convert.outcome.part_reports import sum_up
+from convert.outcome.report import Report
+from convert.outcome.verdict import FAIL, Finding
 from convert.parity.generation.encoders import STEMS, verify_encoder_generation
 from convert.parity.method import VerifyMethod
-from convert.part_reports import sum_up
 from convert.plugin import Format
-from convert.report import Report
-from convert.source import Source
-from convert.verdict import FAIL
+from convert.request.options import Options
+from convert.request.source import Source
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A folder with the files of an encoder with a decoder, by their stems."""
+    """A folder with the files of an encoder-decoder model, by their stems."""
 
     folder: Path
     form: Format
@@ -29,17 +29,17 @@ class Parts:
 
     @property
     def label(self) -> str:
-        """How messages call it."""
+        """Name for messages."""
         return str(self.folder)
 
     @property
     def kind(self) -> str:
-        """What each file is."""
+        """Kind of each file."""
         return self.form.kind
 
 
 def parts_in(path: Any) -> Parts | None:
-    """The parts in a folder, if there are any. Raises `UsageError` where those of several formats are in it."""
+    """Return the parts in a folder, or None. Raises `UsageError` if it has parts of several formats."""
     if not isinstance(path, (str, Path)) or not Path(path).is_dir():
         return None
     folder = Path(path)
@@ -55,9 +55,9 @@ def parts_in(path: Any) -> Parts | None:
 
 
 def open_side(thing: Any, opened: Callable[[Any], Source]) -> Source | Parts:
-    """What a side of a comparison is: a model, as `opened` (`convert.api.open_source`) tells, else parts in a folder.
+    """Return a side of a comparison: the model that `opened` (`convert.api.open_source`) finds, else parts in a folder.
 
-    Raises as that does.
+    Raises like `opened`.
     """
     try:
         return opened(thing)
@@ -77,13 +77,14 @@ def verify_parts(
     method: VerifyMethod | None,
     report: Report,
 ) -> Report:
-    """Compare the parts one by one and together; `report` gets what each has found, and one verdict of all.
+    """Compare the parts one by one and together; add the results and one verdict to `report`.
 
-    verify: `convert.verify`. chosen: the options of the source, `given` as keywords. Raises as it does, `UsageError`
-    where the sides do not belong together or what is asked for is for one model, and `BadInput` for a lacking part.
+    verify: `convert.verify`. chosen: the options of the source; `given`: the same as keywords. Raises like `verify`,
+    `UsageError` if the sides do not match or an option is for single models only, and `BadInput` if a part is missing.
     """
     method = method or VerifyMethod()
     asked: dict[str, Any] = {"--inputs": method.arrays, "--map": method.pairs, "--save-inputs": method.save}
+    asked["--reduce"] = method.reduce
     asked["--input"] = chosen.inputs or chosen.examples
     for name, value in asked.items():
         if value:
@@ -110,14 +111,13 @@ def verify_parts(
         if isinstance(made, str):
             report.note(made, code="not-compared")
         else:
-            verdict.generation = made
-            if made.status == FAIL:
-                verdict.lower(FAIL, made.reason)
+            failed = Finding(FAIL, made.reason) if made.status == FAIL else Finding()
+            report.verdict = replace(verdict, generation=made).after(failed)
     return report
 
 
 def _options_of_parts(source: Source | Parts, target: Source | Parts, chosen: Options) -> dict[str, dict[str, Any]]:
-    """The options that choose each part of the source, by its stem; one for each file of the target that has to be."""
+    """Return the options that select each part of the source, by stem; one for each file that the target must have."""
     if not isinstance(target, Parts):
         turned = isinstance(source, Parts) and bool(plugin.parts_of(target, chosen))
         hint = f"the source comes first: convert verify {target.label} {source.label}" if turned else "name one of them"
@@ -138,5 +138,5 @@ def _options_of_parts(source: Source | Parts, target: Source | Parts, chosen: Op
 
 
 def _models(parts: Parts) -> set[str]:
-    """What in the folder is called as a model of this format."""
+    """Return the names of files in the folder with the suffix of this format."""
     return {file.name for file in parts.folder.iterdir() if file.name.endswith(parts.form.suffix)}

@@ -1,8 +1,8 @@
-"""Runs source, shared graph and target on the same inputs, has them judged, and looks for the place of a defect."""
+"""Run source, shared graph and target on the same inputs, judge the outputs, and locate defects."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,6 @@ import numpy as np
 import onnx_ir as ir
 
 from convert import plugin
-from convert import stored as stored_as
 from convert.activity import doing, limited_time
 from convert.errors import BadInput, BrokenPackage, ConvertError, ResourceLimit, Unsupported, UsageError
 from convert.graph.metadata import MODE_KEY
@@ -19,8 +18,8 @@ from convert.graph.mismatches import first_mismatch
 from convert.graph.names import names_in_target
 from convert.graph.tensors import ROUNDOFF, dtype_name
 from convert.graph.values import inverse_permutation, quantizes
-from convert.notes import Note
-from convert.options import Options
+from convert.outcome.notes import Note
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Divergence, Finding, Verdict
 from convert.parity.compare.declared_ends import hold_declared_ends
 from convert.parity.compare.followed import FollowedSets, followed_sets, later_sets, take_followed
 from convert.parity.compare.outputs import FACTOR, LEAST
@@ -41,7 +40,7 @@ from convert.parity.judge import Evidence, judge, without_foreign_float64
 from convert.parity.locate.places import locate, locate_source
 from convert.parity.method import VerifyMethod
 from convert.parity.runs.as_used import start
-from convert.parity.runs.latency import add_latency
+from convert.parity.runs.latency import measure_latency
 from convert.parity.runs.memory import is_scarce
 from convert.parity.runs.repeats import (
     child_results,
@@ -52,21 +51,24 @@ from convert.parity.runs.repeats import (
 )
 from convert.parity.runs.source_runs import RunFailure, run_where_it_runs
 from convert.passes.layout.boundary import Moves, boundary_permutations
-from convert.runners.process import Outputs, execute, run_all, with_stand_ins
-from convert.source import Source
+from convert.processes.process import Outputs, execute, run_all, with_stand_ins
+from convert.request import stored as stored_as
+from convert.request.calibration import parse_method
+from convert.request.options import Options
+from convert.request.source import Source
+from convert.request.storage import CALIBRATION_METHOD
 from convert.text import counted
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, Divergence, Verdict
 
 if TYPE_CHECKING:
     from convert.parity.pairing.stored_weights import PlacedWeights
     from convert.reference.quantized import NarrowedOutputs
 
 _TURNS = 20
-"""A verification may take so many times in this process what one run of a model may take in its own."""
+"""Time limit of a verification in this process, as a multiple of the limit of one run in its own process."""
 
 
 def unavailable_reason(*kinds: str) -> str:
-    """Why artefacts of these kinds cannot be run here, or an empty string."""
+    """Return why artefacts of these kinds cannot be run here, or an empty string."""
     for kind in kinds:
         runner = plugin.runner_for(kind)
         missing = f"no runner executes a {kind}" if runner is None else runner.available()
@@ -78,10 +80,10 @@ def unavailable_reason(*kinds: str) -> str:
 def verify(
     source: Source, target: Source, graph: ir.Model, options: Options, method: VerifyMethod | None = None
 ) -> Verdict:
-    """Judge whether `target` computes what `source` does. `graph` is the shared graph that was read from `source`.
+    """Judge whether `target` computes the same as `source`. graph: the shared graph that was read from `source`.
 
-    Both are run as deployed and the source also in float64, each in a child process, while the graph is evaluated in
-    float64 here. Raises `ConvertError` where the source cannot be run at all, `BadInput` where the user's target is
+    Both are run as deployed, and the source also in float64, each in a child process. The graph is evaluated in float64
+    in this process. Raises `ConvertError` if the source cannot be run at all, `BadInput` if the user's target is
     broken.
     """
     if nested := [str(v.name) for v in (*graph.graph.inputs, *graph.graph.outputs) if not _is_tensor(v)]:
@@ -94,7 +96,7 @@ def verify(
             return verdict
 
         def judge_at(sizes: Sequence[Mapping[str, int]], spans: inputs.Spans) -> Verdict:
-            plain = replace(method, profile=False, time=False, save=None, seeds=len(sizes))
+            plain = replace(method, profile=False, time=False, save=None, reduce=None, seeds=len(sizes))
             return _verify(source, target, graph, options, plain, sizes, spans)
 
         return compare_beyond_claims(verdict, graph, judge_at)
@@ -113,13 +115,18 @@ class _Pair:
 
     @cached_property
     def steps(self) -> str:
-        """How the source stores its weights, if it rounds what meets them to whole steps while it runs."""
+        """The storage format of the source's weights if it rounds activations to integer steps at run time, else ''."""
         stored = _storage_format(self.source, self.graph)
         return stored if stored in stored_as.STEPS_AT_RUN_TIME else ""
 
     @cached_property
+    def integers(self) -> bool:
+        """Return whether one of the two has integer kernels for what the graph quantizes."""
+        return quantizes(self.graph) and any(_computes_with_integers(side) for side in (self.source, self.target))
+
+    @cached_property
     def permutations(self) -> Moves:
-        """The permutation of each end whose layout the user has chosen."""
+        """The permutation of each input and output whose layout the user has chosen."""
         return boundary_permutations(self.graph, self.options.layout)
 
 
@@ -132,7 +139,7 @@ def _verify(
     sizes: Sequence[Mapping[str, int]] = (),
     spans: inputs.Spans = inputs.NO_SPANS,
 ) -> Verdict:
-    """Judge the pair on the usual inputs, or on inputs of these sizes and integers alone."""
+    """Judge the pair on the usual inputs, or only on inputs with these sizes and integers."""
     method = replace(method, target=replace(method.target, rules=method.target.rules or options.rules))
     names = method.names or names_in_target(graph, plugin.names_of_kind(target.kind))
     of_target, of_source = plugin.target_differences(target.kind), plugin.source_differences(source.kind)
@@ -142,7 +149,7 @@ def _verify(
     feeds = default_feeds(graph, options, method, denormals, sizes, spans, large=not stored)
     if method.save is not None:
         save_feeds(method.save, [f for f in feeds if not f.edge])
-    feeds = [f for f in feeds if not (f.special and stored)]  # no scale is fit for an infinity
+    feeds = [f for f in feeds if not (f.special and stored)]  # no scale fits an infinity
     if stored in stored_as.CALIBRATED and method.arrays is None:
         reason = "activations are in 8 bits, in ranges that were calibrated: give inputs that are like those (--inputs)"
         return Verdict(INCONCLUSIVE, reason, stored=stored)
@@ -158,7 +165,7 @@ def _verify(
     except RunFailure as failed:
         if method.theirs and failed.guilty == "backend" and isinstance(failed.error, BadInput):
             raise failed.error from None
-        return failed_run_verdict(failed.error, graph, feeds, failed.guilty)
+        return _reduced(pair, failed_run_verdict(failed.error, graph, feeds, failed.guilty), feeds)
     feeds, runs, followed = take_followed(feeds, runs)
     feeds, runs, special = take_special(feeds, runs)
     feeds, runs, remarks = without_overflow(graph, feeds, without_foreign_float64(graph, runs))
@@ -166,26 +173,28 @@ def _verify(
     if method.save is not None:
         save_feeds(method.save, every)
     verdict = judge(_evidence(pair, feeds, runs, followed))
-    verdict.feeds += [feed.label for feed in followed.feeds]
-    verdict.stored, verdict.covered, verdict.sets = stored, describe_coverage(graph, every), describe_sets(graph, every)
-    verdict.limit = 0.0 if method.tolerant or stored else FACTOR
-    verdict.notes += [*notes, *remarks, *runs.notes]
-    note_stand_ins(verdict, feeds, runs)
-    if followed.feeds:
-        verdict.covered += f"; in float64 on {len(feeds)} of the sets"
-    judged = replace(runs, target=[*runs.target, *followed.target])
-    _judge_further(pair, verdict, every, judged, special, drawn=method.arrays is None and not sizes)
-    _locate_defects(pair, verdict, feeds)
-    if method.time and feeds:
-        arrays = feeds[0].arrays
-        theirs = method.ends.feed(transpose_arrays(arrays, pair.permutations))
-        sides = (source, arrays, options), (target, theirs, method.target)
-        add_latency(verdict, *sides, feeds[0], method.limits)
+    verdict = replace(
+        verdict,
+        feeds=[*verdict.feeds, *(feed.label for feed in followed.feeds)],
+        stored=stored,
+        covered=describe_coverage(graph, every)
+        + (f"; in float64 on {len(feeds)} of the sets" if followed.feeds else ""),
+        sets=describe_sets(graph, every),
+        limit=0.0 if method.tolerant or stored else FACTOR,
+        notes=[*verdict.notes, *notes, *remarks, *runs.notes],
+    )
+    verdict = note_stand_ins(verdict, feeds, runs)
+    outputs = replace(runs, target=[*runs.target, *followed.target])
+    compared = Compared(pair, every, outputs, special, drawn=method.arrays is None and not sizes)
+    for check in CHECKS:
+        verdict = check(compared, verdict)
+    for step in (_located, _with_narrow_layers, _timed, _reduced):
+        verdict = step(pair, verdict, feeds)
     return verdict
 
 
 def _evidence(pair: _Pair, feeds: Sequence[Feed], runs: RunOutputs, followed: FollowedSets) -> Evidence:
-    """Return what `judge` needs of the runs, with what is known of how source and target store numbers."""
+    """Return the evidence for `judge`: the runs, and how source and target store numbers."""
     stored = pair.stored
     form, slice_roundoff, stored_estimates = _simulated_form(stored, runs.placed), LEAST, None
     if form in stored_as.VALUES:
@@ -197,7 +206,7 @@ def _evidence(pair: _Pair, feeds: Sequence[Feed], runs: RunOutputs, followed: Fo
         feeds,
         runs,
         pair.method,
-        Estimates(pair.graph, feeds),
+        Estimates(pair.graph, feeds, integers=pair.integers),
         steps=pair.steps,
         parts_of_narrow=stored not in (*stored_as.CALIBRATED, *stored_as.STEPS_AT_RUN_TIME),
         stored_estimates=stored_estimates,
@@ -206,48 +215,134 @@ def _evidence(pair: _Pair, feeds: Sequence[Feed], runs: RunOutputs, followed: Fo
     )
 
 
-def _judge_further(
-    pair: _Pair,
-    verdict: Verdict,
-    feeds: Sequence[Feed],
-    runs: RunOutputs,
-    special: SpecialRun | None,
-    *,
-    drawn: bool,
-) -> None:
-    """Lower the verdict, in place, by all that is looked at besides the numbers on the usual inputs.
+@dataclass(frozen=True)
+class Compared:
+    """Data for the further checks: a pair, its inputs with the outputs of all runs, and the run on special inputs.
 
     drawn: whether the inputs are the usual ones.
     """
-    source, target, graph, options, method = pair.source, pair.target, pair.graph, pair.options, pair.method
-    if drawn and verdict.status == PASS and (unreached := unreached_branches(graph, feeds)):
-        verdict.lower(INCONCLUSIVE, f"no input reached {unreached[0]}")
-    hold_declared_ends(verdict, source, target, graph, runs.target, options.layout, method)
-    if special is not None and verdict.status != FAIL:
-        if is_float64_needed(special, graph):
-            special = _with_float64(special, source, graph, runs, options, method)
-        of_target, of_source = plugin.target_differences(target.kind), plugin.source_differences(source.kind)
-        judge_special(verdict, graph, special, of_target, of_source)
-    if verdict.status != FAIL and verdict.outputs and not method.tolerant and random_outputs(graph):
-        compare_draws(verdict, source, target, graph, feeds, options, method)
-    hold_generation(verdict, source, target, graph, options, method)
-    mode = graph.metadata_props.get(MODE_KEY)
-    if mode:
-        verdict.lower(INCONCLUSIVE, mode)
+
+    pair: _Pair
+    feeds: Sequence[Feed]
+    runs: RunOutputs
+    special: SpecialRun | None
+    drawn: bool
 
 
-def _locate_defects(pair: _Pair, verdict: Verdict, feeds: Sequence[Feed]) -> None:
-    """Add, in place, where a failure begins, and the errors along the network if they are asked for."""
+def reaches_branches(compared: Compared, verdict: Verdict) -> Verdict:
+    """Return the verdict: INCONCLUSIVE if no input takes one side of a branch that depends on numbers."""
+    if not compared.drawn or verdict.status != PASS:
+        return verdict
+    unreached = unreached_branches(compared.pair.graph, compared.feeds)
+    return verdict.after(Finding(INCONCLUSIVE, f"no input reached {unreached[0]}")) if unreached else verdict
+
+
+def declares_its_ends(compared: Compared, verdict: Verdict) -> Verdict:
+    """Return the verdict: FAIL if a target that convert made declares other inputs or outputs than it has."""
+    if not verdict.outputs:
+        return verdict
+    pair = compared.pair
+    sides, outputs = (pair.source, pair.target, pair.graph), compared.runs.target
+    dtypes = not verdict.stored
+    return verdict.after(hold_declared_ends(*sides, outputs, pair.options.layout, pair.method, dtypes=dtypes))
+
+
+def keeps_special_values(compared: Compared, verdict: Verdict) -> Verdict:
+    """Return the verdict: FAIL if NaN or infinities differ, unless a declared difference or a kernel explains it."""
+    pair, special = compared.pair, compared.special
+    if special is None or verdict.status == FAIL:
+        return verdict
+    if is_float64_needed(special, pair.graph):
+        special = _with_float64(special, pair.source, pair.graph, compared.runs, pair.options, pair.method)
+    of_target, of_source = plugin.target_differences(pair.target.kind), plugin.source_differences(pair.source.kind)
+    found = judge_special(pair.graph, special, of_target, of_source)
+    verdict = verdict if special.refused else replace(verdict, feeds=[*verdict.feeds, special.label])
+    # Outputs that prove nothing, such as random ones, do not prove a failure on special values either.
+    return verdict.after(found if verdict.status == PASS else Finding(notes=found.notes))
+
+
+def draws_alike(compared: Compared, verdict: Verdict) -> Verdict:
+    """Return the verdict: FAIL if random outputs of source and target have different distributions."""
+    pair = compared.pair
+    if verdict.status == FAIL or not verdict.outputs or pair.method.tolerant or not random_outputs(pair.graph):
+        return verdict
+    return compare_draws(verdict, pair.source, pair.target, pair.graph, compared.feeds, pair.options, pair.method)
+
+
+def generates_alike(compared: Compared, verdict: Verdict) -> Verdict:
+    """Return the verdict: FAIL if a decoder with a cache generates other tokens than its source."""
+    pair = compared.pair
+    return hold_generation(verdict, pair.source, pair.target, pair.graph, pair.options, pair.method)
+
+
+def is_in_eval_mode(compared: Compared, verdict: Verdict) -> Verdict:
+    """Return the verdict: INCONCLUSIVE if the source was saved in training mode."""
+    mode = compared.pair.graph.metadata_props.get(MODE_KEY)
+    return verdict.after(Finding(INCONCLUSIVE, mode)) if mode else verdict
+
+
+CHECKS: tuple[Callable[[Compared, Verdict], Verdict], ...] = (
+    reaches_branches,
+    declares_its_ends,
+    keeps_special_values,
+    draws_alike,
+    generates_alike,
+    is_in_eval_mode,
+)
+"""Checks besides the numbers on the usual inputs. Expensive ones are skipped if the verdict is FAIL already."""
+
+
+def _located(pair: _Pair, verdict: Verdict, feeds: Sequence[Feed]) -> Verdict:
+    """Return the verdict with the place where a failure begins, and with errors along the network on request."""
     source, target, graph, options, method = pair.source, pair.target, pair.graph, pair.options, pair.method
     if verdict.status == FAIL or any(row.undecided for row in verdict.outputs):
         found = unrepeatable_sides(source, target, graph, _worst_feed(verdict, feeds), options, method)
-        verdict.notes += [Note(text, code="unrepeatable") for text in found]
+        verdict = verdict.after(Finding(notes=tuple(Note(text, code="unrepeatable") for text in found)))
     if verdict.status == FAIL and verdict.outputs:
-        verdict.divergence = _divergence_place(pair, verdict, feeds)
+        verdict = replace(verdict, divergence=_divergence_place(pair, verdict, feeds))
     if method.profile and verdict.outputs and not pair.permutations:
         from convert.parity.locate.profile import profile_errors
 
-        verdict.profile = profile_errors(graph, target, _worst_feed(verdict, feeds), method.target, method.ends)
+        profile = profile_errors(graph, target, _worst_feed(verdict, feeds), method.target, method.ends)
+        verdict = replace(verdict, profile=profile)
+    return verdict
+
+
+def _timed(pair: _Pair, verdict: Verdict, feeds: Sequence[Feed]) -> Verdict:
+    """Return the verdict with the latency of both sides, on request."""
+    method = pair.method
+    if not method.time or not feeds:
+        return verdict
+    arrays = feeds[0].arrays
+    theirs = method.ends.feed(transpose_arrays(arrays, pair.permutations))
+    sides = (pair.source, arrays, pair.options), (pair.target, theirs, method.target)
+    found = measure_latency(*sides, feeds[0], method.limits)
+    return verdict.after(Finding(notes=(found,))) if isinstance(found, Note) else replace(verdict, latency=found)
+
+
+def _with_narrow_layers(pair: _Pair, verdict: Verdict, feeds: Sequence[Feed]) -> Verdict:
+    """Return the verdict with the layers that lose most if activations are in 8 bits, and notes on mixed ranges."""
+    if pair.stored not in stored_as.CALIBRATED or not verdict.outputs:
+        return verdict
+    from convert.parity.locate.narrow_layers import layers_of_narrow
+
+    arrays, method = _worst_feed(verdict, feeds).arrays, pair.method
+    with doing("comparing layers"), limited_time(method.limits.seconds):
+        found = layers_of_narrow(pair.graph, pair.target, arrays, pair.permutations, method.target, method.ends)
+    return replace(verdict, layers=found[0]).after(Finding(notes=tuple(found[1])))
+
+
+def _reduced(pair: _Pair, verdict: Verdict, feeds: Sequence[Feed]) -> Verdict:
+    """Return the verdict; on request, a failure gets the smallest part that still fails."""
+    method = pair.method
+    if method.reduce is None or verdict.status != FAIL or not feeds:
+        return verdict
+    from convert.parity.locate.reduce import Failure, reduce_failure
+
+    feed = _worst_feed(verdict, feeds)
+    failure = Failure(pair.graph, pair.target, pair.options, method.target, method.ends, feed, verdict, method.limits)
+    with doing("reducing the failure"):
+        return replace(verdict, reduced=reduce_failure(failure, method.reduce, verify))
 
 
 def _is_tensor(value: ir.Value) -> bool:
@@ -255,23 +350,23 @@ def _is_tensor(value: ir.Value) -> bool:
 
 
 def runs_of_every_feed(uses: Mapping[str, Outputs]) -> list[Outputs]:
-    """The outputs of those ways to run the target that are run on more than the first feed; the first way always is."""
+    """Return the outputs of the first way of running the target, and of others that ran on more than the first feed."""
     return [outputs for place, outputs in enumerate(uses.values()) if len(outputs) > 1 or place == 0]
 
 
 def _run_everything(pair: _Pair, feeds: Sequence[Feed]) -> RunOutputs:
-    """Everything on the same inputs; not on those at the edge, which come last, where the source does not take them.
+    """Return the outputs of all runs on the same inputs, without edge sets (which come last) that the source rejects.
 
-    Raises `ConvertError` where the source does not run, `RunFailure` where it does and something else does not.
+    Raises `ConvertError` if the source does not run, `RunFailure` if it does and the graph or the target does not.
     """
     special = next((i for i, f in enumerate(feeds) if f.special), None)
     later = [] if pair.stored or pair.steps or pair.method.tolerant else later_sets(pair.graph, feeds)
     deployed = [*later, *([] if special is None else [special])]
     expected, graph_outputs, got, notes = _run_sides(pair, feeds, deployed)
     edges = any(f.edge for f in feeds)
-    # A runtime that lacks a kernel lacks it on both sides: what that means, the target's error tells.
+    # If the runtimes of both sides lack a kernel, the target's error decides what follows.
     if isinstance(expected, ConvertError) and not (isinstance(expected, Unsupported) and isinstance(got, Unsupported)):
-        if edges:  # which may have taken the whole process with it
+        if edges:  # an edge set may have ended the whole process
             return _run_everything(pair, feeds[:-1])
         raise expected
     if not isinstance(expected, ConvertError) and not isinstance(graph_outputs, ConvertError):
@@ -287,7 +382,7 @@ def _run_everything(pair: _Pair, feeds: Sequence[Feed]) -> RunOutputs:
     if isinstance(graph_outputs, ConvertError) and not isinstance(graph_outputs, Unsupported):
         raise RunFailure("frontend", graph_outputs)
     if isinstance(got, (UsageError, BrokenPackage)):
-        raise got  # what is lacking is no difference between two models
+        raise got  # missing packages or options are no difference between models
     if isinstance(got, ConvertError):
         raise RunFailure("backend", got)
     assert isinstance(expected, dict)
@@ -296,16 +391,16 @@ def _run_everything(pair: _Pair, feeds: Sequence[Feed]) -> RunOutputs:
 
 
 Expected = dict[str, Outputs | Unsupported]
-"""The outputs of a source by precision."""
+"""Outputs of a source by precision."""
 
 
 def _run_sides(
     pair: _Pair, feeds: Sequence[Feed], deployed: Sequence[int]
 ) -> tuple[Expected | ConvertError, Outputs | ConvertError, dict[str, Outputs] | ConvertError, list[Note]]:
-    """Return the outputs of source, graph and target on the feeds, or why there are none; and notes on the target.
+    """Return the outputs of source, graph and target on the feeds, or their errors, and notes on the target.
 
-    Source and target run in processes of their own, both beside the graph if memory holds them. deployed: the places of
-    feeds on which nothing runs in float64.
+    Source and target run in processes of their own, at the same time as the graph if memory suffices. deployed: indices
+    of feeds that do not run in float64.
     """
     method, arrays, edges = pair.method, [f.arrays for f in feeds], sum(f.edge for f in feeds)
     theirs = execute(pair.source, arrays, ("float32", "float64"), pair.options, method.limits, edges, deployed=deployed)
@@ -335,9 +430,9 @@ def _collected(
     got: Mapping[str, Outputs],
     notes: Sequence[Note],
 ) -> RunOutputs:
-    """Return the outputs of all runs under the names and in the layout of the graph, on the feeds that the source took.
+    """Return the outputs of all runs with the graph's names and layout, on the feeds that the source accepted.
 
-    Raises `RunFailure` where graph or target did not take one of these.
+    Raises `RunFailure` if graph or target rejected one of these.
     """
     graph, method, stored = pair.graph, pair.method, pair.stored
     back = {n: inverse_permutation(p) for n, p in pair.permutations.items()}
@@ -363,7 +458,9 @@ def _collected(
         kept,
         target_outputs[:count],
         graph_outputs,
-        _narrowed_outputs(graph, [f.arrays for f in feeds[:count]], stored, placed),
+        _narrowed_outputs(
+            graph, [f.arrays for f in feeds[:count]], stored, placed, CALIBRATION_METHOD.of(pair.options)
+        ),
         use,
         {way: o[:count] for way, o in list(uses.items())[1:]},
         notes=notes,
@@ -375,12 +472,12 @@ def _collected(
 def _with_float64_where_it_decides(
     pair: _Pair, feeds: Sequence[Feed], runs: RunOutputs, later: Sequence[int]
 ) -> RunOutputs:
-    """Return the runs with source and graph in float64 on those of the sets `later` that the target does not follow on.
+    """Return the runs with float64 runs of source and graph added on the sets of `later` where the target departs.
 
-    Raises as `_with_float64_on` does.
+    Raises like `_with_float64_on`.
     """
     if isinstance(runs.source["float64"], Unsupported) and isinstance(runs.graph_float64, Unsupported):
-        return runs  # there is no reference on any set
+        return runs  # no set has a reference
     later = [place for place in later if place < len(runs.target)]
     followed = followed_sets(runs, later)
     places = [place for place in later if place not in followed]
@@ -389,10 +486,10 @@ def _with_float64_where_it_decides(
 
 
 def _with_float64_on(pair: _Pair, feeds: Sequence[Feed], places: Sequence[int], runs: RunOutputs) -> RunOutputs:
-    """Return the runs with those in float64 on the sets of these places, as far as there are such on others.
+    """Return the runs with float64 runs added on the sets at these indices, for each side that runs in float64.
 
-    The graph stands in for sets at the edge that the source does not take in float64. Raises `RunFailure` if the graph
-    does not run, and what the source says if it does not.
+    The graph's outputs replace the source's on edge sets that the source rejects in float64. Raises `RunFailure` if the
+    graph does not run, and the source's error if the source does not.
     """
     exact, own, limits = runs.source["float64"], runs.graph_float64, pair.method.limits
     arrays, edges = [feeds[place].arrays for place in places], sum(feeds[place].edge for place in places)
@@ -414,7 +511,7 @@ def _with_float64_on(pair: _Pair, feeds: Sequence[Feed], places: Sequence[int], 
 
 
 def _put(outputs: Outputs, places: Sequence[int], others: Outputs) -> Outputs:
-    """Return outputs with others at these places, as many as there are."""
+    """Return `outputs` with `others` at these indices, as many as there are."""
     found = dict(zip(places, others, strict=False))
     return [found.get(place, each) for place, each in enumerate(outputs)]
 
@@ -422,7 +519,10 @@ def _put(outputs: Outputs, places: Sequence[int], others: Outputs) -> Outputs:
 def _with_float64(
     special: SpecialRun, source: Source, graph: ir.Model, runs: RunOutputs, options: Options, method: VerifyMethod
 ) -> SpecialRun:
-    """With what source and graph make of the special inputs in float64, where they have it and take them."""
+    """Return the special run with the outputs of source and graph in float64, as far as they run there.
+
+    If the graph rejects the inputs, `refused` says so.
+    """
     arrays = [special.arrays or {}]
     if not isinstance(runs.graph_float64, Unsupported):
         found = _graph_outputs(graph, arrays, 0, method.limits.seconds)
@@ -438,11 +538,11 @@ def _with_float64(
 
 
 def _takes_all(source: Any, others: Sequence[Any]) -> bool:
-    """Whether the others ran on all feeds that the source ran on; a lacking kernel or precision does not count."""
+    """Return whether the others ran on all feeds that the source ran on, ignoring missing kernels and precisions."""
     if isinstance(source, ConvertError):
         return True
     taken: list[Any] = []
-    for other in others:  # a target has several ways of use, some of them on one feed only
+    for other in others:  # a target has several ways, some of them with one feed only
         ways = list(other.values()) if isinstance(other, dict) else [other]
         taken += [ways[0], *(o for o in ways[1:] if len(o) > 1)]
     if any(isinstance(o, ConvertError) and not isinstance(o, Unsupported) for o in taken):
@@ -452,7 +552,7 @@ def _takes_all(source: Any, others: Sequence[Any]) -> bool:
 
 
 def _completed(found: Outputs, graph_outputs: Outputs | Unsupported, count: int) -> Outputs | Unsupported:
-    """Outputs for `count` feeds: a run in float64 may have ended early, and the graph stands in for the rest."""
+    """Return outputs for `count` feeds; if a float64 run ended early, the graph's outputs fill the rest."""
     if len(found) >= count:
         return found[:count]
     if isinstance(graph_outputs, Unsupported):
@@ -461,7 +561,7 @@ def _completed(found: Outputs, graph_outputs: Outputs | Unsupported, count: int)
 
 
 def failed_run_verdict(error: ConvertError, graph: ir.Model, feeds: Sequence[Feed], guilty: str = "backend") -> Verdict:
-    """What does not run is a failure, unless the target's runtime lacks kernels for the dtypes that the model has."""
+    """Return FAIL for a run that failed; INCONCLUSIVE if the target's runtime lacks kernels for the model's dtypes."""
     floats = {v.dtype for n in graph.graph.all_nodes() for v in n.outputs if v.dtype is not None}
     unusual = sorted(dtype_name(d) for d in floats if d.is_floating_point() and d != ir.DataType.FLOAT)
     labels = [f.label for f in feeds]
@@ -475,7 +575,7 @@ def failed_run_verdict(error: ConvertError, graph: ir.Model, feeds: Sequence[Fee
 
 
 def _worst_feed(verdict: Verdict, feeds: Sequence[Feed]) -> Feed:
-    """The inputs on which a failure is worst; without one the smallest, which will do."""
+    """Return the feed with the largest error of a failure; without a failure, the smallest feed."""
     worst = [e for row in verdict.outputs if row.status == FAIL for e in row.elements]
     label = max(worst, key=lambda e: e.error).feed if worst else ""
     smallest = min(feeds, key=lambda f: sum(a.size for a in f.arrays.values()))
@@ -483,7 +583,7 @@ def _worst_feed(verdict: Verdict, feeds: Sequence[Feed]) -> Feed:
 
 
 def _divergence_place(pair: _Pair, verdict: Verdict, feeds: Sequence[Feed]) -> Divergence | str:
-    """Return the first difference: of the target from the graph, or of the graph from the source if it is at fault."""
+    """Return where the target departs from the graph, or the graph from the source if the frontend is at fault."""
     feed, method = _worst_feed(verdict, feeds), pair.method
     if pair.permutations and verdict.guilty != "frontend":
         return "the target has another layout than the graph: without --layout the place is found"
@@ -496,7 +596,9 @@ def _divergence_place(pair: _Pair, verdict: Verdict, feeds: Sequence[Feed]) -> D
 def _graph_outputs(
     graph: ir.Model, arrays: Sequence[Mapping[str, np.ndarray]], edges: int, seconds: float
 ) -> Outputs | ConvertError:
-    """The shared graph in float64, by the ONNX runner's reference executor, in this process: it is our own code."""
+    """Return the outputs of the shared graph in float64; it runs in this process, because the executor is our
+    own code.
+    """
     runner = plugin.runners().get("onnx")
     if runner is None:
         return Unsupported("no ONNX runner is installed")
@@ -510,21 +612,27 @@ def _graph_outputs(
 
 
 def _storage_format(target: Source, graph: ir.Model) -> str:
-    """How the target says that it stores numbers narrower than the graph; what the graph has itself does not count."""
+    """Return the storage format of the target if it is narrower than the graph's own numbers, else ''."""
     tell = getattr(plugin.runner_for(target.kind), "stored", None)
     if tell is None or target.path is None or quantizes(graph):
         return ""
     own: set[str] = set()
     if {v.dtype for v in graph.graph.initializers.values()} & {ir.DataType.FLOAT16, ir.DataType.BFLOAT16}:
-        own |= {stored_as.HALF_VALUES, stored_as.BRAIN, stored_as.BRAIN_VALUES}
+        own |= {stored_as.HALF, stored_as.HALF_VALUES, stored_as.BRAIN, stored_as.BRAIN_VALUES}
     if any(node.op_type == "DequantizeLinear" for node in graph.graph.all_nodes()):
         own.add(stored_as.WEIGHT_STEPS)
     stored = str(tell(target))
     return "" if stored in own else stored
 
 
+def _computes_with_integers(side: Source) -> bool:
+    """Return whether a model has kernels on quantized integers, which its runner reads from the file."""
+    tell = getattr(plugin.runner_for(side.kind), "computes_with_integers", None)
+    return tell is not None and side.path is not None and bool(tell(side))
+
+
 def _in_dtypes_of(graph: ir.Model, outputs: Outputs) -> Outputs:
-    """Outputs that half precision has made narrower, in the dtypes that they have in the graph."""
+    """Return outputs with float16 ones cast to float32 if they are float32 in the graph."""
     floats = {str(v.name) for v in graph.graph.outputs if v.dtype == ir.DataType.FLOAT}
 
     def widen(name: str, array: np.ndarray) -> np.ndarray:
@@ -534,7 +642,7 @@ def _in_dtypes_of(graph: ir.Model, outputs: Outputs) -> Outputs:
 
 
 def _placed_weights(graph: ir.Model, target: Source, stored: str) -> PlacedWeights | None:
-    """The graph with the weights that a narrow target stores; None where they are not known or not all have a place."""
+    """Return the graph with the weights that a narrow target stores; None if some have no place or are not known."""
     read = getattr(plugin.runner_for(target.kind), "stored_weights", None)
     if not stored or read is None:
         return None
@@ -546,16 +654,22 @@ def _placed_weights(graph: ir.Model, target: Source, stored: str) -> PlacedWeigh
 
 
 def _simulated_form(stored: str, placed: PlacedWeights | None) -> str:
-    """The form in which the graph is simulated: narrow constants of an operator round its values."""
+    """Return the format in which to simulate the graph: narrow constants of an operator round its values."""
     values = {stored_as.HALF: stored_as.HALF_VALUES, stored_as.BRAIN: stored_as.BRAIN_VALUES}
     return values.get(stored, stored) if placed is not None and placed.scalars else stored
 
 
 def _narrowed_outputs(
-    graph: ir.Model, arrays: Sequence[Mapping[str, np.ndarray]], stored: str, placed: PlacedWeights | None = None
+    graph: ir.Model,
+    arrays: Sequence[Mapping[str, np.ndarray]],
+    stored: str,
+    placed: PlacedWeights | None,
+    ranges: str = CALIBRATION_METHOD.default,
 ) -> NarrowedOutputs | None:
+    """Return what the graph computes with its numbers stored as `stored`; None if they are not narrower."""
     if not stored:
         return None
     from convert.reference.quantized import simulate
 
-    return simulate(graph, arrays, _simulated_form(stored, placed), None if placed is None else placed.model)
+    form, weights = _simulated_form(stored, placed), None if placed is None else placed.model
+    return simulate(graph, arrays, form, weights, parse_method(ranges))

@@ -1,1 +1,1 @@
-"""Comparisons of outputs, and what they prove."""
+"""Compare outputs, and decide what a comparison proves."""

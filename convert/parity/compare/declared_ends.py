@@ -1,4 +1,4 @@
-"""Holds an artefact to what it says of its own inputs and outputs: order, dtypes and dims that others build upon."""
+"""Check the inputs and outputs that an artefact declares: order, dtypes and dims that callers depend on."""
 
 from __future__ import annotations
 
@@ -8,49 +8,51 @@ import numpy as np
 import onnx_ir as ir
 
 from convert import plugin
-from convert.declared_ends import DeclaredEnd, DeclaredEnds
 from convert.graph.values import inverse_permutation
-from convert.naming import Names
-from convert.notes import Note
+from convert.outcome.notes import Note
+from convert.outcome.verdict import FAIL, Finding
 from convert.parity.method import VerifyMethod
 from convert.parity.pairing.counterparts import Counterparts
 from convert.passes.layout.boundary import boundary_permutations
-from convert.runners.process import Outputs
-from convert.source import Source
-from convert.verdict import FAIL, Verdict
+from convert.processes.process import Outputs
+from convert.request.naming import Names
+from convert.request.source import Source
+from convert.request.storage import REAL_ENDS
+from convert.runtimes.declared_ends import DeclaredEnd, DeclaredEnds
 
 
 def hold_declared_ends(
-    verdict: Verdict,
     source: Source,
     target: Source,
     graph: ir.Model,
     outputs: Outputs,
     layout: str,
     method: VerifyMethod,
-) -> None:
-    """FAIL, in place, where what convert has made declares other ends than it has; a note on a file of the user's.
+    *,
+    dtypes: bool,
+) -> Finding:
+    """Return FAIL if a target made by convert declares other inputs or outputs than it has; notes for a user's file.
 
-    Runtimes that only warn, as onnxruntime does of dims, are not the only ones: others allocate by what is declared,
-    and callers go by place. Sizes of outputs that the source's own file is wrong about in the same words are a note
-    too, because nothing but a run tells them. outputs: of the target by the graph's names and in its layout, for each
-    set of inputs.
+    Some runtimes, such as onnxruntime for dims, only warn about a wrong declaration. Others allocate memory by it, and
+    callers rely on the order. If the source's own file makes the same wrong declaration about an output, the result is
+    a note too, because only a run shows it.
+
+    outputs: the target's outputs for each set of inputs, with the graph's names and layout. dtypes: whether inputs must
+    be declared with the dtypes of the graph.
     """
-    declared = _declared(target) if verdict.outputs else None
+    declared = _declared(target)
     if declared is None:
-        return
-    wrong = contradictions(declared, graph, outputs, layout, method.ends, dtypes=not (verdict.stored or method.theirs))
-    own = _declared(source) if wrong and not method.theirs else None
-    if own is not None:
-        inherited = set(wrong) & set(contradictions(own, graph, outputs, "", Names(), dtypes=False))
-        wrong = [each for each in wrong if each not in inherited]
-        verdict.notes += [
-            Note(f"the target {each}, as the source does", code="contradiction") for each in sorted(inherited)
-        ]
+        return Finding()
+    dtypes = dtypes and not (method.theirs or method.target.extra.get(REAL_ENDS))
+    wrong = contradictions(declared, graph, outputs, layout, method.ends, dtypes=dtypes)
     if method.theirs:
-        verdict.notes += [Note(f"the target {each}", code="contradiction") for each in wrong]
-    elif wrong:
-        verdict.lower(FAIL, f"the target {wrong[0]}", "backend")
+        return Finding(notes=tuple(Note(f"the target {each}", code="contradiction") for each in wrong))
+    own = _declared(source) if wrong else None
+    inherited = set(wrong) & set(contradictions(own, graph, outputs, "", Names(), dtypes=False)) if own else set()
+    texts = (f"the target {each}, as the source does" for each in sorted(inherited))
+    notes = tuple(Note(text, code="contradiction") for text in texts)
+    rest = [each for each in wrong if each not in inherited]
+    return Finding(FAIL, f"the target {rest[0]}", "backend", notes) if rest else Finding(notes=notes)
 
 
 def _declared(artefact: Source) -> DeclaredEnds | None:
@@ -68,7 +70,7 @@ def contradictions(
     *,
     dtypes: bool,
 ) -> list[str]:
-    """What of the declaration is not so, as ends of sentences. dtypes: whether inputs have to be of the graph's."""
+    """Return the wrong declarations as predicates without a subject. dtypes: whether to compare dtypes of inputs."""
     moved = boundary_permutations(graph, layout)
     found = [
         *_order("inputs", [ends.inputs.get(str(v.name), str(v.name)) for v in graph.graph.inputs], declared.inputs),

@@ -1,41 +1,42 @@
-"""Whether two sides draw an output from one distribution, told from many runs of each on the same inputs.
+"""Test whether source and target sample an output from one distribution, by many runs of each on the same inputs.
 
-The runs are paired in the order that they were made. Where both sides draw from one distribution, the difference of
-any function of a pair is symmetric about 0, whatever the distribution and however elements of one run depend on each
-other; then its sum is beyond x root sums of squares with a probability of 2·exp(−x²/2) at the most (Efron 1969). Such
-functions are chosen on the first runs and tested on the others.
+The runs are paired in the order in which they were made. If both sides sample from one distribution, the difference of
+any function of a pair is symmetric about 0. This is true for every distribution, and however the elements of one run
+depend on each other. The sum of these differences then exceeds x times the root of their sum of squares with a
+probability of at most 2·exp(−x²/2) (Efron 1969). The functions are chosen on the first runs and tested on the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
 
 from convert.graph.tensors import widened_array
-from convert.notes import Note
+from convert.outcome.notes import Note
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, Finding, Verdict
 from convert.parity.compare.randomness import random_outputs
 from convert.parity.magnitudes import rms
-from convert.runners.process import Outputs
-from convert.verdict import FAIL, INCONCLUSIVE, Verdict
+from convert.processes.process import Outputs
 
 DRAWS = 256
-"""Runs of each side."""
+"""Number of runs of each side."""
 LEARNED = 64
-"""How many of them choose what is tested."""
+"""Number of these runs that choose the functions to test."""
 FALSE_ALARMS = 1e-6
-"""How often an output whose two sides draw alike is called different, at the most."""
+"""Upper bound on the probability of a false alarm for an output with the same distribution on both sides."""
 _TESTS = 4
 BOUND = float(np.sqrt(2 * np.log(2 * _TESTS / FALSE_ALARMS)))
 LEAST = 1e-3
-"""Differences up to here, of the output's size, may be rounding, which goes one way."""
+"""Differences up to this share of the output's size may be systematic rounding error."""
 
 
 def distribution_difference(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]) -> str:
-    """How the draws of two sides differ beyond what chance explains, or nothing.
+    """Return how the samples of two sides differ beyond chance, or ''.
 
-    Arrays of one shape, one for each run. Elements that are not finite in every run are left out.
+    Each side has one array per run, all of one shape. Elements that are not finite in every run are left out.
     """
     ours, theirs = (
         np.stack([widened_array(a).astype(np.float64).ravel() for a in side]) for side in (sources, targets)
@@ -61,13 +62,13 @@ def distribution_difference(sources: Sequence[np.ndarray], targets: Sequence[np.
     return ""
 
 
-def hold_draws(verdict: Verdict, graph: ir.Model, ours: Outputs, theirs: Outputs) -> None:
-    """FAIL, in place, where a random output has another distribution in the target; a note where it has not.
+def hold_draws(verdict: Verdict, graph: ir.Model, ours: Outputs, theirs: Outputs) -> Verdict:
+    """Return the verdict after comparing random outputs: FAIL if the distributions differ, else a note.
 
-    ours and theirs are the outputs of source and target in many runs on one set of inputs. What agrees stays
-    INCONCLUSIVE: an error may be smaller than many draws show.
+    ours, theirs: outputs of source and target in many runs on one set of inputs. Outputs that agree stay INCONCLUSIVE,
+    because an error may be smaller than so many samples show.
     """
-    random = random_outputs(graph)
+    random, rows, findings = random_outputs(graph), list(verdict.outputs), []
     for place, row in enumerate(verdict.outputs):
         if row.name not in random or row.status != INCONCLUSIVE:
             continue
@@ -76,29 +77,26 @@ def hold_draws(verdict: Verdict, graph: ir.Model, ours: Outputs, theirs: Outputs
             continue
         drawing = [who for who, runs in (("source", a), ("target", b)) if redraws(runs)]
         if len(drawing) == 1:
-            verdict.notes.append(
-                Note(
-                    f"output {row.name!r}: in {len(a)} runs only the {drawing[0]} gives other numbers",
-                    code="random-differs",
-                )
-            )
+            text = f"output {row.name!r}: in {len(a)} runs only the {drawing[0]} gives other numbers"
+            findings.append(Finding(notes=(Note(text, code="random-differs"),)))
         if len(drawing) < 2:
             continue
         found = distribution_difference(a, b)
         if found:
-            row.lower(FAIL, f"{found}, which chance does once in {1 / FALSE_ALARMS:,.0f} cases at the most")
-            verdict.lower(FAIL, f"{row.name}: {row.reason}")
+            reason = f"{found}, which chance does once in {1 / FALSE_ALARMS:,.0f} cases at the most"
+            rows[place] = row.after(Finding(FAIL, reason))
+            findings.append(Finding(FAIL, f"{row.name}: {reason}"))
         else:
-            verdict.notes.append(
-                Note(
-                    f"output {row.name!r}: {len(a)} draws of source and target have one mean and spread",
-                    code="random-output",
-                )
-            )
+            text = f"output {row.name!r}: {len(a)} draws of source and target have one mean and spread"
+            findings.append(Finding(notes=(Note(text, code="random-output"),)))
+    verdict = replace(verdict, outputs=rows)
+    for finding in findings:
+        verdict = verdict.after(finding)
+    return verdict
 
 
 def redraws(arrays: Sequence[np.ndarray]) -> bool:
-    """Whether the runs of one side give different numbers, of one shape."""
+    """Return whether the runs of one side give different numbers in one shape."""
     first = arrays[0]
     alike = all(a.shape == first.shape for a in arrays)
     return alike and not all(np.array_equal(a, first, equal_nan=a.dtype.kind in "fc") for a in arrays[1:9])
@@ -109,6 +107,6 @@ def _unit(direction: np.ndarray) -> np.ndarray:
 
 
 def _projected(runs: np.ndarray, center: np.ndarray, direction: np.ndarray, what: str) -> np.ndarray:
-    """One number for each run: along a direction, of the elements or of their squared distances from the center."""
+    """Return one number per run: the elements, or their squared distances from the center, projected on a direction."""
     found: np.ndarray = (runs if what == "mean" else (runs - center) ** 2) @ direction
     return found

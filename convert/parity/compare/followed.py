@@ -1,11 +1,11 @@
-"""Finds sets of inputs on which the target follows the source so closely that float64 would decide nothing.
+"""Find sets of inputs on which the target is so close to the source that a float64 run would not change the verdict.
 
-The target is right if its error is at most four noise floors (`outputs.py`). If it is within three of the source, whose
-own error is at most one, it is right whatever the reference says. So large models run in float64 on one set, and on
-those where the target does not follow.
+The target is right if its error is at most four noise floors (`outputs.py`). The source's own error is at most one. A
+target within three noise floors of the source is therefore right whatever the reference is. Large models run in float64
+on one set only, and on the sets where the target is further away.
 
-The noise floor is that of the one set: a set with a smaller one is held to a bound that is wider in proportion. Floors
-above `SUSPICIOUS`, which rounding has to explain set by set, are not lent to others.
+The relative noise floor is that of the one set: a set with a smaller one gets a bound that is wider in proportion.
+Floors above `SUSPICIOUS`, which rounding must explain set by set, are not used for other sets.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from convert.parity.evidence import RunOutputs, outputs_of, reference_outputs, w
 from convert.parity.inputs.cost import is_small
 from convert.parity.inputs.feeds import Feed
 from convert.parity.magnitudes import rms
-from convert.runners.process import Outputs
+from convert.processes.process import Outputs
 
 
 def later_sets(graph: ir.Model, feeds: Sequence[Feed]) -> list[int]:
-    """Return the places of the sets that are run in float64 only if the target does not follow the source there.
+    """Return the indices of the sets that run in float64 only if the target does not follow the source there.
 
-    These are all but the smallest one of the usual sets, of models that are not small. Random outputs are judged by
-    themselves, so that nothing follows.
+    For models that are not small, these are all sets but the smallest of the usual ones. The result is [] for models
+    with random outputs, which are judged by other rules.
     """
     usual = [i for i, feed in enumerate(feeds) if not (feed.edge or feed.special or feed.uneven)]
     if not usual or random_outputs(graph):
@@ -48,9 +48,9 @@ def later_sets(graph: ir.Model, feeds: Sequence[Feed]) -> list[int]:
 
 
 def followed_sets(runs: RunOutputs, later: Sequence[int]) -> list[int]:
-    """Return the sets of `later` on which the target follows the source, by every way to run it.
+    """Return the sets in `later` on which the target follows the source, in every way of running it.
 
-    All other sets have a reference, from which the noise floor is taken.
+    All other sets must have a reference, from which the noise floor is computed.
     """
     sources, (_, references) = outputs_of(runs.source["float32"]), reference_outputs(runs)
     known = [place for place in range(len(sources)) if place not in later]
@@ -68,7 +68,7 @@ def followed_sets(runs: RunOutputs, later: Sequence[int]) -> list[int]:
 def _relative_floors(
     references: Sequence[Mapping[str, np.ndarray]], sources: Sequence[Mapping[str, np.ndarray]]
 ) -> list[float]:
-    """Return the noise floor of each output on these sets, relative to its root mean square."""
+    """Return the noise floor of each output on these sets, relative to the root mean square of the reference."""
     floors = [
         [*map(_relative_floor, exact.values(), given.values())]
         for exact, given in zip(references, sources, strict=True)
@@ -93,9 +93,9 @@ def _follow(source: Mapping[str, np.ndarray], target: Mapping[str, np.ndarray], 
 
 
 def _follows(source: np.ndarray, target: np.ndarray, floor: float) -> bool:
-    """Return whether the target is as near to the source as its error may exceed the source's.
+    """Return whether the target differs from the source by at most `FACTOR` - 1 noise floors.
 
-    floor: relative to the root mean square. Far smaller elements, whose floor is not known, have that of roundings.
+    floor: relative to the rms. Far smaller elements have no known floor, and get one of a few roundings.
     """
     if source.dtype != target.dtype or source.shape != target.shape:
         return False
@@ -118,7 +118,7 @@ def _follows(source: np.ndarray, target: np.ndarray, floor: float) -> bool:
 
 @dataclass(frozen=True)
 class FollowedSets:
-    """Sets of inputs on which the target follows the source, and the outputs of both."""
+    """Sets of inputs on which the target follows the source, with the outputs of both."""
 
     feeds: Sequence[Feed] = ()
     source: Outputs = field(default_factory=list)
@@ -126,11 +126,11 @@ class FollowedSets:
 
 
 def take_followed(feeds: Sequence[Feed], runs: RunOutputs) -> tuple[list[Feed], RunOutputs, FollowedSets]:
-    """Return feeds and runs without the followed sets, and these."""
+    """Return feeds and runs without the followed sets, and the followed sets."""
     places, single = list(runs.followed), outputs_of(runs.source["float32"])
     apart = FollowedSets([feeds[i] for i in places], [single[i] for i in places], [runs.target[i] for i in places])
     rest = replace(runs, followed=())
     for place in sorted(places, reverse=True):
         rest = without_feed(rest, place)
-    # The source has no run in float64 on sets at the edge, which are last; none of these is followed.
+    # The source has no float64 run on edge sets, which come last; none of them is a followed set.
     return [feed for i, feed in enumerate(feeds) if i not in places], replace(rest, stand_ins=runs.stand_ins), apart

@@ -1,7 +1,7 @@
-"""The parts that a graph joins to one output, such as the boxes and the probabilities of a detector.
+"""Find the parts that a graph joins to one output, such as the boxes and the probabilities of a detector.
 
-In a tensor of 8 bits all parts share one scale. Beside boxes of hundreds of pixels, probabilities between 0 and 1
-become one value; the boxes dominate every number about the whole tensor, so each part is looked at by itself.
+In an 8-bit tensor all parts share one scale. Next to boxes of hundreds of pixels, probabilities between 0 and 1 become
+one value. The boxes dominate every measure of the whole tensor, so each part is judged by itself.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ _ELEMENTWISE = frozenset(
         "Sigmoid", "Tanh",
     )
 )  # fmt: skip
-"""Operators that compute each element from the element of their first input at the same place."""
+"""Operators that compute each element from the element of their first input at the same index."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A value that is joined to others: a place among the labels, and what it is called."""
+    """A value that is joined to others, and its number in the labels of `label_parts`."""
 
     number: int
     value: ir.Value
 
 
 def find_parts(output: ir.Value) -> list[Part]:
-    """Return the values that Concat nodes behind `output` join, in their order, once each; [] without a Concat."""
+    """Return the distinct values that Concat nodes before `output` join, in the order of the Concat; [] if there is
+    none.
+    """
     found: list[ir.Value] = []
     _collect(output, found, joined=False)
     return [Part(number, value) for number, value in enumerate(dict.fromkeys(found))]
@@ -53,7 +55,7 @@ def _collect(value: ir.Value, found: list[ir.Value], *, joined: bool) -> None:
 
 
 def _has_parts(value: ir.Value | None) -> bool:
-    """Return whether a Concat is reached through operators that keep elements apart."""
+    """Return whether a Concat is reached through operators that do not mix elements."""
     while value is not None and (node := value.producer()) is not None and not node.domain:
         if node.op_type == "Concat" and len(node.inputs) > 1:
             return True
@@ -68,7 +70,7 @@ def label_parts(
 ) -> np.ndarray:
     """Return, for each element of `output` on these inputs, the number of the part that it comes from.
 
-    int64, of the shape of the output. Raises `ConvertError` where the graph does not run.
+    The result is int64 in the shape of the output. Raises `ConvertError` if the graph does not run.
     """
     from convert.reference.executor import Executor, run
 
@@ -97,7 +99,7 @@ def label_parts(
 
 
 def _moving_inputs(value: ir.Value) -> set[str]:
-    """Names of the computed values that say how elements move between `value` and its parts, such as target shapes."""
+    """Return the names of computed values that control how elements move from parts to `value`, e.g. target shapes."""
     node = value.producer()
     if node is None or node.domain or not _has_parts(value):
         return set()

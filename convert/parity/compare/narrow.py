@@ -1,16 +1,18 @@
-"""Judges outputs of a target with narrower numbers, as a whole and slice by slice.
+"""Judge outputs of a target with fewer bits, as a whole and slice by slice.
 
-Where only weights are narrow, the target agrees with the graph on the stored weights to the rounding of float32. Where
-activations are rounded as well, an error of 8 bits is allowed, and four times that hides an output that is a twentieth
-too large. But rounding has no direction: it cancels in the mean of a slice, and in its regression on the reference. So
-the offset and scale of each slice may differ by what the same rounding does to them. Slices are the parts that the
-graph joins (`joined_parts.py`), since boxes of hundreds of pixels hide probabilities, and the channels.
+If only weights are narrow, the target agrees with the graph on the stored weights to the rounding of float32. If
+activations are rounded too, an error of 8 bits is allowed. But a bound of four times that error would hide an output
+that is 5 % too large.
+
+Rounding has no direction, so it cancels in the mean of a slice and in its regression on the reference. The offset and
+scale of each slice may therefore differ only by the effect of rounding on them. Slices are the channels, and the parts
+that the graph joins (`joined_parts.py`), since boxes of hundreds of pixels hide probabilities.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -18,51 +20,59 @@ import onnx_ir as ir
 from convert.errors import ConvertError
 from convert.graph.tensors import widened_array
 from convert.graph.values import known_dims
+from convert.outcome.verdict import INCONCLUSIVE, Finding, OutputVerdict, Slice
 from convert.parity.compare.joined_parts import find_parts, label_parts
-from convert.parity.compare.outputs import FACTOR, Explain, compare
-from convert.verdict import INCONCLUSIVE, OutputVerdict, Slice
+from convert.parity.compare.outputs import BY_CHANCE, FACTOR, Explain, compare
 
 _FACTOR = 6.0
-"""So many standard deviations of what rounding does to a slice's offset and scale are allowed."""
+"""Allowed offset and scale of a slice, in standard deviations of what rounding does to them."""
 _VARIES = 1e-6
-"""A slice varies if its elements spread by more than this, relative to the largest of them."""
+"""A slice varies if its elements spread by more than this, relative to its largest element."""
 _SCARCE = 16
-"""The noise of fewer samples is not known well."""
+"""With fewer samples than this, the estimate of the noise is inaccurate."""
 _FEW = 16
-"""So many channels are listed."""
+"""At most this many channels are listed."""
 
 Arrays = Sequence[np.ndarray]
 
 
 @dataclass(frozen=True)
 class NarrowOutput:
-    """One output on each feed."""
+    """One output on each set of inputs."""
 
     exact: Arrays
-    """Of the graph in float64."""
+    """The graph's output in float64."""
     rounded: Arrays
-    """Of the graph with the weights and values of the target's format, in the dtype of the source."""
+    """The graph's output with the weights and values of the target's format, in the dtype of the source."""
     targets: Arrays
-    """Of the target."""
+    """The target's output."""
     stored: Arrays | None = None
-    """Of the graph in float64 with the weights that the target stores, if their places are known."""
+    """The graph's output in float64 with the weights that the target stores; None if their places are not known."""
 
 
 def compare_narrow(
     name: str, output: NarrowOutput, *, parts: bool = True, explain: Explain | None = None
 ) -> OutputVerdict:
-    """Return the verdict on an output as a whole; its numbers are relative to the graph with none rounded.
+    """Return the verdict on an output as a whole, with errors relative to the graph without rounding.
 
-    parts: as of `compare`. explain: what rounding does to the graph with the stored weights, where only those are
-    narrow. INCONCLUSIVE where the bound is the output itself, so that agreement proves nothing.
+    parts: as in `compare`. explain: estimates what rounding does to the graph with the stored weights, if only weights
+    are narrow. The verdict is INCONCLUSIVE if the bound is as large as the output, or if all sets together have a few
+    numbers only, because agreement then proves nothing.
     """
-    result = compare(name, output.exact, output.rounded, output.targets, parts=parts)
+    result = compare(name, output.exact, output.rounded, output.targets, parts=parts, share_noise=True)
     if output.stored is not None:
-        found = compare(name, output.stored, output.rounded, output.targets, parts=parts, explain=explain)
-        result.status, result.rounding, result.undecided = found.status, found.rounding, found.undecided
-        result.reason = f"with the weights that the target stores, {found.reason}" if found.reason else ""
+        sides = output.stored, output.rounded, output.targets
+        found = compare(name, *sides, parts=parts, explain=explain, share_noise=explain is None)
+        reason = f"with the weights that the target stores, {found.reason}" if found.reason else ""
+        judged = replace(result, status=found.status, reason=reason)
+        result = replace(judged, rounding=found.rounding, undecided=found.undecided)
     if FACTOR * result.noise >= 1:
-        result.lower(INCONCLUSIVE, f"narrower numbers alone move the output by {result.noise:.0%} of its size")
+        reason = f"narrower numbers alone move the output by {result.noise:.0%} of its size"
+        return result.after(Finding(INCONCLUSIVE, reason))
+    count = sum(array.size for array in output.exact if array.dtype.kind not in "OUSbiu")
+    if explain is None and 0 < count <= BY_CHANCE:
+        reason = f"{count} numbers in all are too few to tell rounding from a defect: give more samples or inputs"
+        return result.after(Finding(INCONCLUSIVE, reason))
     return result
 
 
@@ -74,16 +84,16 @@ def judge_slices(
     output: NarrowOutput,
     *,
     roundoff: float,
-) -> None:
-    """Note the slices of an output in its verdict, in place, which is INCONCLUSIVE if one of them is wrong or lost.
+) -> OutputVerdict:
+    """Return the verdict on an output with its slices: INCONCLUSIVE if one of them is wrong or became constant.
 
-    feeds: the inputs. roundoff: the relative error that a slice may have as a whole; with 0, scales and offsets are
-    not looked at, since each element is.
+    feeds: the sets of inputs. roundoff: the relative error that a slice may have as a whole; with 0, scales and offsets
+    are not checked, because each element is.
     """
     arrays = [output.exact, output.stored or output.exact, output.rounded, output.targets]
     sides = [[widened_array(a) for a in each] for each in zip(*arrays, strict=True)]
     if any(a.dtype.kind != "f" or not a.ndim or a.shape != each[0].shape for each in sides for a in each):
-        return
+        return row
     sides = [_finite(each) for each in sides]
     reasons: list[str] = []
     families = [([""], [_sums(each) for each in sides])]
@@ -98,18 +108,18 @@ def judge_slices(
         if axis and isinstance(size, int) and size > 1 and output.stored is not None:
             names = [f"channel {i} of axis {axis}" for i in range(size)]
             families.append((names, [_sums(each, axis=axis) for each in sides]))
-    wrong: list[tuple[float, str]] = []
+    wrong, slices = list[tuple[float, str]](), list(row.slices)
     for names, sums in families:
         found = _Sums(*np.concatenate(sums, 1))
-        row.slices += found.measured(names) if names[0] and len(names) <= _FEW else []
+        slices += found.measured(names) if names[0] and len(names) <= _FEW else []
         wrong += found.systematic(names, roundoff, weights_known=output.stored is not None) if roundoff else []
     reasons += [max(wrong)[1]] if wrong else []
-    if reasons:
-        row.lower(INCONCLUSIVE, reasons[0])
+    row = replace(row, slices=slices)
+    return row.after(Finding(INCONCLUSIVE, reasons[0])) if reasons else row
 
 
 def _finite(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return arrays with 0 wherever one of them is not finite."""
+    """Return the arrays with 0 at every place where one of them is not finite."""
     finite = np.all([np.isfinite(a) for a in arrays], 0)
     return [a if finite.all() else np.where(finite, a, 0) for a in arrays]
 
@@ -117,7 +127,7 @@ def _finite(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 def _parts(
     model: ir.Model, value: ir.Value, feeds: Sequence[Mapping[str, np.ndarray]]
 ) -> Iterator[tuple[str, list[np.ndarray]]]:
-    """Yield each part that the graph joins to a value: what it is called, and a mask of its elements on each feed."""
+    """Yield each part that the graph joins to a value: its description, and a mask of its elements for each feed."""
     parts = find_parts(value)
     if len(parts) > 1:
         labels = [label_parts(model, value, parts, arrays) for arrays in feeds]
@@ -126,18 +136,19 @@ def _parts(
 
 
 def _lost(name: str, exact: np.ndarray, got: np.ndarray) -> Iterator[str]:
-    """Say so where the target made a part one value that varies in the source."""
+    """Yield a message if a part has one value in the target and varies in the source."""
     if exact.size > 1 and (got == got[0]).all() and np.ptp(exact) > _VARIES * np.abs(exact).max():
         yield (
             f"{name}, {exact.size:,} elements, is {got[0]:.3g} everywhere in the target, and between {exact.min():.3g} "
-            f"and {exact.max():.3g} in the source: one scale for all is too coarse for it; give it an output of its own"
+            f"and {exact.max():.3g} in the source: one scale for all is too coarse for it; give it its own output, "
+            "or compute what joins the parts in floats (tflite: --keep-float Concat)"
         )
 
 
 def _sums(sides: Sequence[np.ndarray], *, axis: int | None = None, mask: np.ndarray | None = None) -> list[np.ndarray]:
-    """Return sums over the elements of each sample, [samples, slices] each, in the order of `_Sums`.
+    """Return sums over the elements of each sample, each [samples, slices], in the order of the fields of `_Sums`.
 
-    sides: exact, stored, rounded and target on one feed. axis: that of the channels. mask: elements of a part.
+    sides: exact, stored, rounded and target output on one feed. axis: axis of the channels. mask: elements of a part.
     """
     exact, stored, rounded, got = sides
     over = tuple(i for i in range(1, exact.ndim) if i != axis)
@@ -164,9 +175,9 @@ def _sums(sides: Sequence[np.ndarray], *, axis: int | None = None, mask: np.ndar
 
 @dataclass(frozen=True)
 class _Sums:
-    """Sums [samples, slices] of slices that are alike.
+    """Sums [samples, slices] of slices of the same kind.
 
-    drawn is what the simulated rounding does to the graph, apart how far the target is from that.
+    `drawn` is what the simulated rounding changes in the graph; `apart` is the target's distance from that result.
     """
 
     count: np.ndarray
@@ -181,7 +192,7 @@ class _Sums:
     apart_stored: np.ndarray
 
     def measured(self, names: Sequence[str]) -> list[Slice]:
-        """Return what is told of the slices."""
+        """Return size, SQNR, scale and offset of each slice."""
         sums = {name: array.sum(0) for name, array in vars(self).items()}
         with np.errstate(divide="ignore", invalid="ignore"):
             sqnr = 10 * np.log10(np.where(sums["error2"] > 0, sums["exact2"] / sums["error2"], np.inf))
@@ -193,10 +204,11 @@ class _Sums:
         return [Slice(name, int(size), *map(float, rest)) for name, size, *rest in rows]
 
     def systematic(self, names: Sequence[str], roundoff: float, *, weights_known: bool) -> Iterator[tuple[float, str]]:
-        """Yield how the scale or offset of a slice differs by more than rounding explains, and how many times.
+        """Yield the ratio to the bound, and a text, for scales and offsets that differ by more than rounding explains.
 
-        Rounded values err independently in each sample, rounded weights alike in all. If the weights are not known, the
-        noise is therefore taken from the elements of a sample. What rounding does to all slices together is a floor.
+        Rounding errors of values are independent between samples; rounding errors of weights are the same in all
+        samples. If the weights are not known, the noise is therefore estimated from the elements of a sample. The noise
+        is never below the effect of rounding on all slices together.
         """
         samples, size = len(self.count), np.sqrt(self.stored2.sum(0) / self.count.sum(0))
         tiny = np.finfo(float).tiny
@@ -215,11 +227,10 @@ class _Sums:
             found = apart.sum(0) / total * unit
             worst = int(np.argmax((np.abs(found) - allowed) * (size > 0)))
             if size[worst] and abs(found[worst]) > allowed[worst]:
-                yield (
-                    abs(found[worst]) / allowed[worst],
-                    (
-                        f"the {what} of {names[worst] or 'it'} differs by {found[worst]:+.2%} of its size, where "
-                        f"rounding explains {allowed[worst]:.2%}: a scale or zero point is wrong, values are clipped, "
-                        "or the steps are too coarse"
-                    ),
+                where = f"the {what} of {names[worst]}" if names[worst] else f"the {what}"
+                of_what = "" if what == "scale" else " of the output's size"
+                text = (
+                    f"{where} is off by {found[worst]:+.2%}{of_what}, and rounding explains {allowed[worst]:.2%}: "
+                    "a scale or zero point is wrong, values are clipped, or the steps are too coarse"
                 )
+                yield abs(found[worst]) / allowed[worst], text

@@ -1,54 +1,61 @@
-"""How two sets of outputs are compared.
+"""Compare the outputs of two artefacts.
 
 The bound is not a fixed tolerance. The source run in float64 is the reference; the source run in float32 shows how far
-rounding alone moves an output. A target that is a small factor further away, not more, is right. Any other has to be
+rounding alone moves an output. A target passes if its error is at most a small factor larger. Any larger error must be
 explained, element by element, by what rounding does to the graph (`rounding.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
 
 from convert.errors import ResourceLimit
 from convert.graph.tensors import ROUNDOFF, widened_array
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, SetErrors
 from convert.parity.explain.picks import count_flips
 from convert.parity.explain.rounding import Explained
 from convert.parity.magnitudes import rms, smaller_columns, smaller_parts
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, SetErrors
 
 # A correct target may round worse than the source: another summation order, a Winograd convolution, a fused kernel.
 FACTOR = 4.0
-# The floor when the source happens to be exact: a few roundings of float32 (unit roundoff 2⁻²⁴) for each output.
+# Least noise floor, for a source that happens to be exact: a few roundings of float32 (unit roundoff 2⁻²⁴) per output.
 ROUNDINGS = 4.0
-# An error up to here passes, however exact the source is.
+# Errors up to this pass, however exact the source is.
 LEAST = FACTOR * ROUNDINGS * 2.0**-24
-# How far beyond the source's own worst element the target's worst may lie. Rounding errors have tails, and the worst
-# element varies more than the mean square; defects of single elements (borders, paddings) are far beyond this.
+# Bound on the target's worst element, as a multiple of the source's worst. Rounding errors have tails, and the worst
+# element varies more than the mean square. Defects of single elements (borders, paddings) are far beyond this.
 OUTLIER = 16.0
-# Two float64 evaluations of one function differ by 2⁻⁵³ times its conditioning; an operator that is another
-# function (an epsilon, a tanh Gelu) differs by far more.
+# Two float64 evaluations of one function differ by 2⁻⁵³ times its condition number. An operator that computes another
+# function (another epsilon, the tanh approximation of Gelu) differs by far more.
 FLOAT64_BOUND = 1e-9
-# Rounding has to explain larger errors of the source. No model of the zoo is as noisy in float32.
+# Source errors above this must be explained by rounding. No model of the zoo is as noisy in float32.
 SUSPICIOUS = 1e-3
-# How far apart numbers may be of which the source has none in float64, relative to its output.
+# Largest distance of elements that are not finite in the float64 source, relative to the source's rms.
 _NEAR = 1e-3
-# Elements of outputs up to this size may be off by roundings of the whole, where what rounding does is not known.
+# Without an estimate of rounding, far smaller elements may be off by roundings of the whole, with an rms up to this.
 _BOUNDED = 32.0
-# An error so many times the noise floor is wrong unless an estimate of rounding shows that it may be right.
+# Errors above this many noise floors count as wrong unless an estimate of rounding explains them.
 GROSS = 1000.0
-# So few elements have no noise floor of their own.
+# With at most this many elements, an output has no noise floor of its own.
 _SCARCE = 2
-# In outputs of at least so many elements, the best half of the target is compared with the best three quarters of the
+# The rms error of at most this many numbers can be a quarter of that of other numbers by chance.
+BY_CHANCE = 4
+# Sets of inputs for which an output has at most this many numbers share their noise.
+_FEW = 8
+# In outputs of at least this many elements, the best half of the target is compared with the best three quarters of the
 # source.
 _MANY, _OF_SOURCE, _OF_TARGET = 64, 0.75, 0.5
 
 
 Explain = Callable[[int, np.ndarray, np.ndarray, np.ndarray, "np.ndarray | None"], "Explained | None"]
-"""Of a place among the feeds, reference, target and source of one output and a mask: what rounding explains of it; None
-where nothing is known."""
+"""Return whether rounding explains the difference of an output, or None if nothing is known about rounding.
+
+Arguments: the index of the feed; reference, target and source of the output; a mask of its elements, or None.
+"""
 
 
 def compare(
@@ -62,40 +69,58 @@ def compare(
     explain: Explain | None = None,
     parts: bool = True,
     others: Sequence[np.ndarray] = (),
+    share_noise: bool = False,
 ) -> OutputVerdict:
-    """Judge one output over several feeds (one array of each sequence a feed).
+    """Judge one output over several sets of inputs; each sequence has one array per set.
 
-    references are the source in float64, sources the source as deployed, targets the target as deployed. The output
-    FAILs if its dtype or shape is another, or if it differs by more than the source's own error and `explain` cover. It
-    is INCONCLUSIVE if it is constant, NaN everywhere, or decided by rounding. With `rtol` and `atol` the bound is
-    |target − source| ≤ atol + rtol·|source| instead. parts: whether elements that are far smaller than others have a
-    bound of their own. others: of the source on further feeds, which show whether the output is constant.
+    references: the source in float64. sources: the source as deployed. targets: the target as deployed. parts: whether
+    elements that are far smaller than others have a bound of their own. others: references on further sets, which only
+    help to tell whether the output is constant. share_noise: all sets of few numbers have one noise floor, because the
+    error of a few numbers can be small by chance. It is for errors that no `explain` estimates.
+
+    The verdict is FAIL if dtype or shape differs, or if the difference exceeds both the bound from the source's own
+    error and what `explain` covers. It is INCONCLUSIVE if the output is constant, NaN everywhere, or decided by
+    rounding. With `rtol` or `atol`, the bound is |target − source| ≤ atol + rtol·|source| instead.
     """
-    result = OutputVerdict(name)
+    measured, status, reason = _Measured(), PASS, ""
+    shared: Sequence[float | None] = [None] * len(references)
+    if share_noise:
+        shared = _shared_noise(references, sources)
     for place, (reference, source, target) in enumerate(zip(references, sources, targets, strict=True)):
-        known = len(result.sets)
+        known = len(measured.sets)
         if rtol is not None or atol is not None:
             reason = structure_difference(source, target) or _tolerance_failure(source, target, rtol, atol)
         else:
-            reason = _judge_set(reference, source, target, result, place, explain, parts)
+            reason = _judge_set(reference, source, target, measured, place, explain, parts, shared[place])
         if reason:
-            result.lower(FAIL, reason)
+            status = FAIL
             break
-    if result.sets:
-        failed = result.sets[known:] if result.status == FAIL else []
-        shown = max(failed or result.sets, key=lambda s: (s.ratio, s.error))
-        result.error, result.floor, result.worst = shown.error, shown.floor, shown.worst
-    if result.status == PASS:
-        reason = vacuous_reason([*references, *others]) or _undecided_reason(references, sources, targets)
-        if reason:
-            result.lower(INCONCLUSIVE, reason)
-    return result
+    if status == PASS and (
+        reason := vacuous_reason([*references, *others]) or _undecided_reason(references, sources, targets)
+    ):
+        status = INCONCLUSIVE
+    row = OutputVerdict(name, status, reason, **vars(measured))
+    if not measured.sets:
+        return row
+    failed = measured.sets[known:] if status == FAIL else []
+    shown = max(failed or measured.sets, key=lambda s: (s.ratio, s.error))
+    return replace(row, error=shown.error, floor=shown.floor, worst=shown.worst)
+
+
+@dataclass
+class _Measured:
+    """Measurements of an output, added set by set; the fields are those of `OutputVerdict`."""
+
+    sets: list[SetErrors] = field(default_factory=list)
+    small_floor: float = 0.0
+    rounding: float = 0.0
+    undecided: str = ""
 
 
 def float64_error(reference: np.ndarray, graph: np.ndarray) -> float:
-    """Largest distance of the graph in float64 from the source in float64, relative to the reference's rms.
+    """Return the largest distance between source and graph in float64, relative to the reference's rms.
 
-    Infinite where shapes, NaNs or infinities differ; integers and booleans count as 0 or infinity.
+    The result is infinite if shapes, NaNs or infinities differ. Integers and booleans give 0 or infinity.
     """
     if reference.shape != graph.shape:
         return np.inf
@@ -113,10 +138,10 @@ def float64_error(reference: np.ndarray, graph: np.ndarray) -> float:
 def argmax_agreement(
     references: Sequence[np.ndarray], targets: Sequence[np.ndarray], floor: float = 0.0
 ) -> float | None:
-    """The share of rows (along the last axis) whose largest element is at the same place; None without rows.
+    """Return the share of rows (along the last axis) with the same argmax on both sides; None without rows.
 
-    floor: the noise floor relative to the reference's root mean square. Another place counts only where the reference
-    tells the two elements apart by more than `FACTOR` times that. Arrays of another shape have no rows to compare.
+    floor: the noise floor relative to the reference's rms. A different argmax counts only if the two elements differ by
+    more than `FACTOR` times that in the reference. Pairs of different shapes are skipped.
     """
     pairs = [
         (r, t)
@@ -130,7 +155,7 @@ def argmax_agreement(
 
 
 def vacuous_reason(references: Sequence[np.ndarray]) -> str:
-    """Why agreement on this output would prove nothing, or an empty string."""
+    """Return why agreement on this output would prove nothing, or an empty string."""
     if not any(r.size for r in references):
         return "the output is empty"
     if references[0].dtype.kind in "OUS":
@@ -152,10 +177,10 @@ def vacuous_reason(references: Sequence[np.ndarray]) -> str:
 
 
 def _is_independent(arrays: Sequence[np.ndarray]) -> bool:
-    """Whether arrays of several sets of inputs are the same up to a rounding, or all their rows are.
+    """Return whether the arrays of several sets of inputs are equal up to a rounding, or all their rows are.
 
-    Rows lie along the first dim that has several sizes in the sets, which usually is the batch. Along other such dims
-    two sets are compared up to the smaller size, because elements may depend on their place.
+    Rows lie along the first dim whose size varies between the sets, usually the batch. Along the other varying dims,
+    two sets are compared up to the smaller size, because elements may depend on their position.
     """
     first = arrays[0]
     same = [a for a in arrays if a.shape == first.shape]
@@ -170,18 +195,18 @@ def _is_independent(arrays: Sequence[np.ndarray]) -> bool:
 
 
 def _rows(array: np.ndarray, other: np.ndarray, varying: Sequence[int]) -> np.ndarray:
-    """The slices of an array along the first varying dim; of other such dims, as much as the other array has."""
+    """Return an array with its first varying dim in front; other varying dims are cut to the sizes of `other`."""
     kept = [slice(other.shape[n] if n in varying[1:] else None) for n in range(array.ndim)]
     return np.moveaxis(array[tuple(kept)], varying[0], 0)
 
 
 def _is_alike(rows: np.ndarray) -> bool:
-    """Whether rows are what the first is, up to a rounding of its size, and of the size of its smaller elements."""
+    """Return whether all rows equal the first up to a rounding of its size, and of the size of its smaller elements."""
     rows = rows.reshape(len(rows), -1)
     first = rows[0]
     if (np.isnan(rows) != np.isnan(first)).any():
         return False
-    with np.errstate(invalid="ignore"):  # of infinities at one place there is no difference to see
+    with np.errstate(invalid="ignore"):  # infinities of the same sign subtract to NaN
         apart = np.abs(rows - first)
     if np.isinf(apart).any():
         return False
@@ -214,7 +239,7 @@ def _undecided_reason(
 def _differences_of_float32(
     references: Sequence[np.ndarray], sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
 ) -> str:
-    """Return how target and source differ in elements that are numbers in float32 and NaN or infinite in float64."""
+    """Return how target and source differ in elements that are finite in float32 but not in float64, or ''."""
     for reference, source, target in zip(references, sources, targets, strict=True):
         if source.dtype.kind in "OUSbiu" or np.isfinite(exact := widened_array(reference)).all():
             continue
@@ -229,17 +254,18 @@ def _judge_set(
     reference: np.ndarray,
     source: np.ndarray,
     target: np.ndarray,
-    result: OutputVerdict,
+    result: _Measured,
     place: int,
     explain: Explain | None,
     parts: bool,
+    shared: float | None,
 ) -> str:
-    """Return why the target is wrong on one set of inputs, or ''. `result` gets what rounding decides."""
+    """Return why the target is wrong on one set of inputs, or ''. Adds measurements and open decisions to `result`."""
 
     known = len(result.sets)
 
     def explained(why: str, part: np.ndarray | None = None) -> str:
-        """Return `why` unless rounding explains it, or may explain it where the estimate takes too long."""
+        """Return '' if rounding explains `why`, or if that cannot be decided in time; else return the reason."""
         if explain is None or source.dtype != target.dtype or source.dtype.kind in "OUS":
             return why
         try:
@@ -260,33 +286,36 @@ def _judge_set(
     if reference.shape != source.shape and not whole:
         return ""
     for part in parts_of(reference) if parts and not whole else (None,):
-        wrong = near_source(reference, source, target, part, result, exactly=explain is not None)
+        common = shared if part is None else None
+        wrong = _near_source(reference, source, target, part, result, exactly=explain is not None, shared=common)
         if wrong and (why := explained(wrong, part)):
             return why
     return ""
 
 
 def parts_of(reference: np.ndarray) -> list[np.ndarray | None]:
-    """Return masks of the elements that share a bound: None for all, and one for those that are far smaller.
+    """Return masks of the elements that share a bound: None for all, and masks of far smaller elements.
 
-    Beside a mask of -1e9 or boxes of hundreds of pixels, an error of the smaller elements does not show.
+    Next to a mask of -1e9 or boxes of hundreds of pixels, an error of the smaller elements would not show.
     """
     return [None, *smaller_parts(reference), *smaller_columns(reference)]
 
 
-def near_source(
+def _near_source(
     reference: np.ndarray,
     source: np.ndarray,
     target: np.ndarray,
     part: np.ndarray | None,
-    result: OutputVerdict,
+    result: _Measured,
     *,
     exactly: bool = True,
+    shared: float | None = None,
 ) -> str:
-    """Return why some elements of the target are further from the reference than the source's own error allows, or ''.
+    """Return why elements of the target are further from the reference than the source's error allows, or ''.
 
-    The numbers of the whole output (no `part`) go to `result`. Unless `exactly`, elements of a part may also be off by
-    some roundings of the whole: kernels of a softmax are exact to roundings of 1.
+    Measurements of the whole output (without `part`) are added to `result`. Unless `exactly`, elements of a part may
+    also be off by some roundings of the whole, because kernels of a softmax are exact to roundings of 1. shared: the
+    least noise; if None, the noise of one or two numbers is a rounding of their dtype.
     """
     if source.dtype.kind in "OUSbiu":
         wrong = _count_wrong(reference, source, target)
@@ -306,9 +335,9 @@ def near_source(
     scale = rms(exact)
     least = ROUNDINGS * roundoff * scale
     own, error = rms(given - exact), rms(got - exact)
-    # The error of one or two numbers may be large or small by chance.
-    noise = least if exact.size <= _SCARCE else max(own, least)
-    largest = max(float(np.abs(given - exact).max()), ROUNDINGS * roundoff * float(np.abs(exact).max()))
+    # The error of one or two numbers can be large or small by chance.
+    noise = least if exact.size <= _SCARCE and shared is None else max(own, least, shared or 0.0)
+    largest = max(noise, float(np.abs(given - exact).max()), ROUNDINGS * roundoff * float(np.abs(exact).max()))
     worst = float(np.abs(got - exact).max())
     unit, factor = scale or 1.0, FACTOR
     if part is not None:
@@ -327,8 +356,8 @@ def near_source(
         return f"error {error / unit:.2e}{which} is {ratio} (relative to rms)"
     if worst > OUTLIER * largest:
         return f"an element{which} is off by {worst / unit:.2e}, against {largest / unit:.2e} in the source"
-    if part is None and exact.size >= _MANY and error > OUTLIER * least:  # else its better half is within that as well
-        # A decision that float32 takes otherwise makes a floor in which an error of all the others does not show.
+    if part is None and exact.size >= _MANY and error > OUTLIER * least:  # else the better half is within it too
+        # If float32 takes a decision the other way, the noise floor grows and hides errors of all other elements.
         calm = max(_rms_of_smallest(given - exact, _OF_SOURCE), least)
         better = _rms_of_smallest(got - exact, _OF_TARGET)
         if better > OUTLIER * calm:
@@ -339,23 +368,49 @@ def near_source(
     return ""
 
 
+def _shared_noise(references: Sequence[np.ndarray], sources: Sequence[np.ndarray]) -> list[float | None]:
+    """Return the least noise of each set of few numbers, from all such sets; None for other sets.
+
+    The noise is relative to the size of a set: the rms of its reference, but at least the median of all sets, because a
+    few numbers can be near 0 by chance. They can also be exact by chance. So if all sets together have at most
+    `BY_CHANCE` numbers, the noise is multiplied by `OUTLIER / FACTOR`.
+    """
+    found = [_finite_errors(reference, source) for reference, source in zip(references, sources, strict=True)]
+    few = [error.size <= _FEW for error, _ in found]
+    middle = float(np.median([size for (_, size), some in zip(found, few, strict=True) if some] or [0.0]))
+    sizes = [max(size, middle, np.finfo(np.float64).tiny) for _, size in found]
+    relative = [error / size for (error, _), size, some in zip(found, sizes, few, strict=True) if some]
+    errors = np.concatenate([*relative, np.empty(0)])
+    noise = rms(errors) * (OUTLIER / FACTOR if errors.size <= BY_CHANCE else 1)
+    return [noise * size if some else None for size, some in zip(sizes, few, strict=True)]
+
+
+def _finite_errors(reference: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the errors of the source where both are finite, and the rms of the reference there."""
+    if reference.shape != source.shape or source.dtype.kind in "OUSbiu":
+        return np.empty(0), 0.0
+    exact, given = widened_array(reference), widened_array(source)
+    finite = np.isfinite(exact) & np.isfinite(given)
+    return np.abs(given[finite] - exact[finite]), rms(exact[finite])
+
+
 def typical_error(errors: np.ndarray) -> float:
-    """Root mean square of errors, or twice that of all but the largest quarter if a few elements make it larger."""
+    """Return the rms of errors, or twice the rms without the largest quarter if a few elements make it larger."""
     found = rms(errors)
     return min(found, 2 * _rms_of_smallest(errors, _OF_SOURCE)) if errors.size >= _MANY else found
 
 
 def _rms_of_smallest(errors: np.ndarray, share: float) -> float:
-    """Root mean square of the smallest errors, so large a share of all."""
+    """Return the rms of the given share of the errors, the smallest ones."""
     count = int(errors.size * share)
     return rms(np.partition(np.abs(errors), count - 1)[:count])
 
 
 def _count_wrong(reference: np.ndarray, source: np.ndarray, target: np.ndarray) -> int:
-    """How many integers, booleans or strings are not the source's.
+    """Count the integers, booleans or strings that differ from the source's.
 
-    If the source differs in float32 and float64, either is right. Such an integer may be off by as much as these two
-    differ, or by `FACTOR` times the root mean square of these differences.
+    If the source differs between float32 and float64, either value is right. An integer may then also be off by as much
+    as these two differ, or by `FACTOR` times the rms of these differences.
     """
     if source.shape != reference.shape:
         return int(np.count_nonzero(source != target))
@@ -389,7 +444,9 @@ def _count_nonfinite(a: np.ndarray) -> int:
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:
-    """Root mean square of the difference relative to that of `b`, where both are finite; infinite for another shape."""
+    """Return the rms of the difference, relative to the rms of `b`, over elements that are finite in both; inf if the
+    shapes differ.
+    """
     if a.shape != b.shape:
         return np.inf
     x, y = (w.astype(np.float64) if w.dtype.kind == "b" else w for w in (widened_array(a), widened_array(b)))

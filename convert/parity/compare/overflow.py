@@ -1,4 +1,4 @@
-"""Sets of larger numbers on which the source overflows or only rounds: they are left out, and noted."""
+"""Leave out sets of larger numbers on which the source overflows or consists of rounding error, and note them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from convert.errors import Unsupported
 from convert.graph.tensors import ROUNDOFF, widened_array
-from convert.notes import Note
+from convert.outcome.notes import Note
 from convert.parity.compare.outputs import FACTOR, distance
 from convert.parity.evidence import RunOutputs, reference_outputs, without_feed
 from convert.parity.explain.rounding import UNDECIDED
@@ -20,15 +20,16 @@ from convert.parity.magnitudes import rms
 def without_overflow(
     graph: ir.Model, feeds: Sequence[Feed], runs: RunOutputs
 ) -> tuple[list[Feed], RunOutputs, list[Note]]:
-    """Return feeds and outputs without the sets of larger numbers that show nothing, and notes on these.
+    """Return feeds and outputs without the sets of larger numbers that prove nothing, and notes on these sets.
 
-    A set is left out if
+    A set is left out in four cases:
 
-    - the source is infinite or NaN in float32 and a number in float64: the order of operations decides where;
-    - the source has no number in float64 either, and the target has one, as for the logarithm of a softmax;
-    - rounding alone moves the source by more than `UNDECIDED`, as in saturated gates, and the target no further;
-    - an output is smaller than a rounding of what it is on usual sets, as derivatives of saturated functions are: only
-      some kernels keep its digits.
+    - The source is infinite or NaN in float32 and finite in float64, so that the order of operations decides where.
+    - The source is not finite in float64 either, and the target is, as with the logarithm of a softmax.
+    - Rounding alone moves the source by more than `UNDECIDED`, as in saturated gates, and the target is within
+      `FACTOR` times its noise.
+    - An output is smaller than one rounding of its size on usual sets, as derivatives of saturated functions are, so
+      that only some kernels keep its digits.
     """
     single = runs.source["float32"]
     if isinstance(single, Unsupported) or runs.narrowed is not None:
@@ -58,7 +59,7 @@ def without_overflow(
 
 
 def _overflow_reason(source: list[np.ndarray], exact: list[np.ndarray], target: list[np.ndarray]) -> str:
-    """Why outputs on larger numbers are not compared, or nothing."""
+    """Return why outputs on larger numbers are not compared, or ''."""
     pairs = [(a, b, c) for a, b, c in zip(source, exact, target, strict=False) if a.dtype.kind not in "OUSbiu"]
     finite = [tuple(np.isfinite(widened_array(x)) for x in each) for each in pairs]
     if any(a.shape == b.shape and bool((~a & b).any()) for a, b, _ in finite):
@@ -74,12 +75,12 @@ def _overflow_reason(source: list[np.ndarray], exact: list[np.ndarray], target: 
     return ""
 
 
-_ROUNDOFF = ROUNDOFF["float32"]  # in which kernels compute numbers that are narrower, too
+_ROUNDOFF = ROUNDOFF["float32"]  # unit roundoff of float32, in which kernels compute narrower numbers too
 _DIGITS_LOST = 2.0**-18
 
 
 def _least_sizes(outputs: list[list[np.ndarray]]) -> list[float]:
-    """Return the least root mean square of each output over the sets; 0 if it has none or is no float."""
+    """Return the smallest rms of each output over the sets; 0 for empty and non-floating outputs."""
     columns = zip(*outputs, strict=False)
     return [min((_size(a) for a in column if a.size), default=0.0) for column in columns]
 
@@ -95,9 +96,10 @@ def _size(array: np.ndarray) -> float:
 def _vanishing_reason(
     source: list[np.ndarray], exact: list[np.ndarray], target: list[np.ndarray], usual: list[float]
 ) -> str:
-    """Return why outputs are not compared that have next to no size on larger numbers, or ''.
+    """Return why outputs that almost vanish on larger numbers are not compared, or ''.
 
-    Source or target has lost digits of such an output, and neither is off by a rounding of its size on usual sets.
+    This is the case if source or target has lost digits of such an output, and neither error exceeds a rounding of its
+    size on usual sets.
     """
     for a, b, c, size in zip(source, exact, target, usual, strict=False):
         if not size or not a.shape == b.shape == c.shape or not 0 < _size(b) <= _ROUNDOFF * size:

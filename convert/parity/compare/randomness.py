@@ -1,7 +1,8 @@
-"""Which values of a shared graph depend on random numbers: nothing can be compared with them number by number.
+"""Find the values of a shared graph that depend on random numbers and cannot be compared number by number.
 
-A source and a target draw from generators of their own. A source's noise would be taken for its rounding error, and
-would cover any defect of the target that is smaller; so an output that depends on it is never judged by its numbers.
+Source and target use random generators of their own. Randomness in the source would count as its rounding error and
+hide any smaller defect of the target. An output that depends on random numbers is therefore never judged by its
+numbers.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from convert.graph import location_of
 from convert.graph.shape_inference import subgraphs
 from convert.graph.tensors import widened_array
 from convert.graph.values import draws_numbers
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, Finding, OutputVerdict
 from convert.parity.magnitudes import rms
-from convert.verdict import FAIL, INCONCLUSIVE, OutputVerdict
 
-# What these give depends on the shape of their input only.
+# The outputs of these operators depend only on the shape of their input.
 _SHAPE_ONLY = frozenset({"Shape", "Size", "EyeLike"})
 
 Origins = dict[ir.Value, Location]
-"""The values that depend on random numbers, each with the first operator that draws them."""
+"""Values that depend on random numbers, each with the first operator that generates them."""
 
 
 def random_values(model: ir.Model) -> Origins:
-    """Every value that depends on random numbers, those of subgraphs among them."""
+    """Return every value that depends on random numbers, including values in subgraphs."""
     drawing = {
         (f.domain, f.name): at
         for f in model.functions.values()
@@ -39,13 +40,13 @@ def random_values(model: ir.Model) -> Origins:
 
 
 def random_outputs(model: ir.Model) -> dict[str, str]:
-    """The outputs that depend on random numbers, each with the operator that draws them, for people."""
+    """Return the outputs that depend on random numbers: name to a description of the operator that generates them."""
     found = random_values(model)
     return {str(v.name): str(found[v]) for v in model.graph.outputs if v in found}
 
 
 def describe_randomness(model: ir.Model) -> list[str]:
-    """A sentence for each random output: what it depends on, and that no other runtime draws the same."""
+    """Return a sentence for each random output: its random operator, and that every runtime has other numbers."""
     seeded = any(draws_numbers(n) and n.attributes.get("seed") is not None for n in model.graph.all_nodes())
     seed = "; a seed in the source is one of its own generator, other runtimes draw others from it" if seeded else ""
     return [
@@ -58,9 +59,9 @@ def describe_randomness(model: ir.Model) -> list[str]:
 def judge_random(
     graph: ir.Model, name: str, at: str, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
 ) -> OutputVerdict:
-    """An output that depends on random numbers: FAIL for another dtype, rank or size, else INCONCLUSIVE.
+    """Judge an output that depends on random numbers: FAIL for another dtype, rank or size, else INCONCLUSIVE.
 
-    Sizes that are computed at run time may depend on the numbers drawn, and are left alone.
+    Sizes that are computed at run time may depend on the random numbers, and are not compared.
     """
     why = f"it depends on random numbers ({at}), which source and target draw each for itself"
     row = OutputVerdict(name, INCONCLUSIVE, why)
@@ -69,24 +70,24 @@ def judge_random(
     for source, target in zip(sources, targets, strict=True):
         fixed = [isinstance(d, int) or d.value in named for d in value.shape or ()]
         if source.dtype != target.dtype:
-            row.lower(FAIL, f"dtype {target.dtype} where the source has {source.dtype}")
+            row = row.after(Finding(FAIL, f"dtype {target.dtype} where the source has {source.dtype}"))
         elif source.ndim != target.ndim or any(
             known and a != b for known, a, b in zip(fixed, source.shape, target.shape, strict=False)
         ):
-            row.lower(FAIL, f"shape {list(target.shape)} where the source has {list(source.shape)}")
+            row = row.after(Finding(FAIL, f"shape {list(target.shape)} where the source has {list(source.shape)}"))
     return row
 
 
-# Two runs of one artefact may add in another order; noise is larger than that.
+# Two runs of one artefact may add in another order, which gives a smaller difference than random numbers do.
 _REPEATED = 1e-4
 
 
 def describe_repeats(
     first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray], known: Sequence[int] = ()
 ) -> list[str]:
-    """Outputs that two runs on the same inputs gave differently: with random numbers that the graph does not show.
+    """Describe the outputs that differ between two runs on the same inputs, because of randomness not in the graph.
 
-    known: places of the outputs of which the graph shows it.
+    known: indices of the outputs that are random according to the graph; these are skipped.
     """
     found = []
     for i, ((name, a), b) in enumerate(zip(first.items(), second.values(), strict=True)):
@@ -103,7 +104,7 @@ def describe_repeats(
 
 
 def _spread(graph: ir.Graph, found: Origins, drawing: Mapping[tuple[str, str], Location]) -> None:
-    """Add to `found` the values of a graph, and of the graphs inside it, that depend on drawn or found values."""
+    """Add to `found` the values of a graph and its subgraphs that depend on random values or on values in `found`."""
     for node in graph:
         if draws_numbers(node):
             found.update({v: location_of(node) for v in node.outputs})
@@ -139,7 +140,7 @@ _Spread = Callable[[ir.Graph], None]
 
 
 def _spread_if(node: ir.Node, found: Origins, spread: _Spread) -> None:
-    """Each output depends on the condition and on its own value in either branch."""
+    """Mark each output that depends on a random condition, or whose value in either branch is random."""
     branches = [node.attributes[name].as_graph() for name in ("then_branch", "else_branch")]
     for branch in branches:
         spread(branch)
@@ -166,7 +167,7 @@ def _spread_scan(node: ir.Node, found: Origins, spread: _Spread) -> None:
 
 
 def _with_initial(made: Sequence[ir.Value], initial: Sequence[ir.Value | None]) -> list[tuple[ir.Value | None, ...]]:
-    """Each value that a body makes, with what it starts as: that is what no round gives."""
+    """Pair each value that a body computes with its initial value, which is the result if the body runs zero times."""
     return list(zip(made, [*initial, *[None] * (len(made) - len(initial))], strict=True))
 
 
@@ -178,7 +179,9 @@ def _spread_rounds(
     found: Origins,
     spread: _Spread,
 ) -> None:
-    """Round by round until nothing is added: a carried value passes on what an earlier round gave it."""
+    """Spread through the iterations of a loop until nothing is added: carried values take over random values of the
+    iteration before.
+    """
     _mark(carried, [_first([v], found) for v in initial], found)
     before = -1
     while len(found) != before:

@@ -1,22 +1,22 @@
-"""What the outputs on special inputs add to a verdict: FAIL for a difference, a note where one is declared."""
+"""Add the outputs on special inputs to a verdict: FAIL for a difference, or a note if it is declared."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
 
-from convert.differences import Difference
 from convert.errors import ConvertError, Unsupported
 from convert.graph.shape_inference import subgraphs
 from convert.graph.tensors import widened_array
-from convert.notes import Note
+from convert.outcome.notes import Note
+from convert.outcome.verdict import FAIL, PASS, Finding
 from convert.parity.evidence import RunOutputs, without_feed
 from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.special import ROWS, TINY, special_difference
-from convert.verdict import FAIL, PASS, Verdict
+from convert.runtimes.differences import Difference
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -25,7 +25,7 @@ Arrays = Mapping[str, np.ndarray]
 class SpecialRun:
     """Outputs on the special inputs: the source's in float32 and float64, the graph's in float64, the target's.
 
-    refused: how the target did not take them; there are no outputs then.
+    refused: the target's error if it rejected the inputs. In that case there are no outputs.
     """
 
     label: str
@@ -39,7 +39,10 @@ class SpecialRun:
 
 
 def take_special(feeds: Sequence[Feed], runs: RunOutputs) -> tuple[list[Feed], RunOutputs, SpecialRun | None]:
-    """The plain feeds and what became of them, and of the special one, where it was run: in float32 alone so far."""
+    """Return feeds and runs without the special set, and the special run, which is in float32 only; None without one.
+
+    If the target rejected the inputs, the special run has no outputs and says so in `refused`.
+    """
     at = next((i for i, feed in enumerate(feeds) if feed.special), None)
     if at is None:
         empty = SpecialRun("", {}, None, None, {}, runs.refused) if runs.refused else None
@@ -52,35 +55,45 @@ def take_special(feeds: Sequence[Feed], runs: RunOutputs) -> tuple[list[Feed], R
 
 
 def is_float64_needed(run: SpecialRun, graph: ir.Model) -> bool:
-    """Whether source and target differ, in float32: more runs to hold them to only ever excuse a difference."""
+    """Return whether source and target differ in float32; otherwise runs in float64 are not needed.
+
+    Runs in float64 can only excuse a difference.
+    """
     pairs = zip(run.source.values(), graph.graph.outputs, strict=False)
     return not run.refused and any(special_difference(s, None, None, run.target[str(v.name)]) for s, v in pairs)
 
 
 def judge_special(
-    verdict: Verdict,
     graph: ir.Model,
     run: SpecialRun,
     of_target: Sequence[Difference] = (),
     of_source: Sequence[Difference] = (),
-) -> None:
-    """Lower the verdict, in place, if NaN, infinities or the numbers between them are not those of the source.
+) -> Finding:
+    """Return FAIL if NaN, infinities or the numbers between them differ from the source's.
 
-    Notes say what is no failure: a target that refuses the inputs; a declared difference of an operator that the output
-    depends on, of the source's runtime if the graph is what differs, else of the target's; a target that has numbers in
-    place of NaN, or takes denormals for 0, while the graph is right; NaN that spread inside of their row, unless the
-    model looks for them. A stretched picture that is written as matrix products has NaN in whole rows and columns.
+    These differences are notes, not failures:
+
+    - The target rejects the inputs.
+    - An operator that the output depends on has a declared difference: of the source's runtime if the graph differs
+      too, else of the target's.
+    - The target has numbers in place of NaN, or treats denormals as 0, and the graph is right.
+    - NaN spreads within its row, unless the model tests for NaN. Resizing an image by matrix products, for example,
+      gives NaN in whole rows and columns.
     """
     if run.refused:
-        verdict.notes.append(Note(f"special values are not verified: {run.refused}", code="special-unverified"))
-        return
-    verdict.feeds.append(run.label)
-    slight: dict[str, list[str]] = {}
+        note = Note(f"special values are not verified: {run.refused}", code="special-unverified")
+        return Finding(notes=(note,))
+    failed, notes, slight = Finding(), list[Note](), dict[str, list[str]]()
     for position, value in enumerate(graph.graph.outputs):
-        if how := _judge_output(verdict, graph, run, position, value, (of_source, of_target)):
+        found, how = _judge_output(graph, run, position, value, (of_source, of_target))
+        notes += found.notes
+        failed = found if found.is_worse(failed.status) else failed
+        if how:
             slight.setdefault(how, []).append(str(value.name))
-    for how, names in slight.items() if verdict.status != FAIL else ():
-        verdict.notes.append(Note(f"special values: {how}; {_outputs(names)}", code="special-differs"))
+    if failed.status == PASS:
+        texts = (f"special values: {how}; {_outputs(names)}" for how, names in slight.items())
+        notes += [Note(text, code="special-differs") for text in texts]
+    return replace(failed, notes=tuple(notes))
 
 
 _LOST, _SPREAD = (
@@ -90,14 +103,13 @@ _LOST, _SPREAD = (
 
 
 def _judge_output(
-    verdict: Verdict,
     graph: ir.Model,
     run: SpecialRun,
     position: int,
     value: ir.Value,
     declared: tuple[Sequence[Difference], Sequence[Difference]],
-) -> str:
-    """Judge one output, in place; return how it differs if nothing declared explains that and it is no failure.
+) -> tuple[Finding, str]:
+    """Return the finding on one output, and how it differs if that is no failure and not declared, else ''.
 
     declared: differences of the source's runtime, and of the target's.
     """
@@ -108,7 +120,7 @@ def _judge_output(
     against = computed if exact is None else None
     found = special_difference(source, exact, against, run.target[name])
     if not found:
-        return ""
+        return Finding(), ""
 
     def is_readers() -> bool:
         """Return whether the graph differs as well."""
@@ -128,8 +140,7 @@ def _judge_output(
     operators = ", ".join(sorted(known))
     if not rest:
         text = f"{name}: on {run.label}, {found}; what {operators} make of special values differs, as other notes say"
-        verdict.notes.append(Note(text, code="special-values", operators=sorted(known)))
-        return ""
+        return Finding(notes=(Note(text, code="special-values", operators=sorted(known)),)), ""
     beside = f"in rows where what {operators} make of special values is no reason, " if known else ""
     what = f"{name}: on {run.label}, {beside}{rest}"
     ours = is_readers()
@@ -140,19 +151,16 @@ def _judge_output(
         (_SPREAD, _SPREAD, not looks, _without_spread),
     ):
         if possible and not special_difference(source, exact, against, excused(got, source)):
-            verdict.notes.append(Note(f"{what}: {why}", code="special-values"))
-            return how
-    if verdict.status == PASS:
-        verdict.lower(FAIL, what, "frontend" if ours else "backend")
-    return ""
+            return Finding(notes=(Note(f"{what}: {why}", code="special-values"),)), how
+    return Finding(FAIL, what, "frontend" if ours else "backend"), ""
 
 
 _LOOKING = frozenset(("IsNaN", "IsInf"))
-"""Operators by which a model itself decides on NaN or infinities."""
+"""Operators by which a model itself tests for NaN or infinities."""
 
 
 def _outputs(names: Sequence[str]) -> str:
-    """Return where the difference shows, in one line however many outputs there are."""
+    """Return which outputs differ, in one line for any number of outputs."""
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"output {names[0]}{more} (-vv shows where)"
 
@@ -160,16 +168,16 @@ def _outputs(names: Sequence[str]) -> str:
 def operators_behind(
     model: ir.Model, output: ir.Value, declared: Sequence[Difference], arrays: Arrays | None = None
 ) -> list[str]:
-    """The operators that are declared to differ and that the numbers of this output of `model` depend on.
+    """Return the operators with a declared difference that this output of `model` depends on, sorted.
 
-    arrays: inputs of the model, on which the differences have to apply to what reaches these operators.
+    arrays: inputs of the model; if given, only differences that apply to the values of these operators are considered.
     """
     return sorted({str(excuse.node.op_type) for excuse in _excuses(model, output, declared, arrays)})
 
 
 @dataclass(frozen=True)
 class _Excuse:
-    """An operator that is declared to differ, and the rows of its inputs that the difference is about: None for all."""
+    """An operator with a declared difference, and the rows of its inputs that the difference affects; None for all."""
 
     node: ir.Node
     rows: frozenset[int] | None = None
@@ -191,7 +199,10 @@ def _excuses(model: ir.Model, output: ir.Value, declared: Sequence[Difference], 
 
 
 def _that_apply(model: ir.Model, found: Sequence[tuple[ir.Node, Difference]], arrays: Arrays) -> list[_Excuse]:
-    """Those whose operators are given what the difference is about; all where that cannot be told, as in a branch."""
+    """Return the excuses whose operators get values that the difference is about; all if the graph does not run.
+
+    Operators in subgraphs are always included, because their inputs are not known.
+    """
     from convert.reference.executor import run
 
     outer = {*model.graph.inputs, *(v for n in model.graph for v in n.outputs)}
@@ -225,7 +236,7 @@ _NOT_RUN = (ConvertError, ArithmeticError, ValueError, LookupError)
 
 
 def _nonfinite_rows(array: np.ndarray) -> frozenset[int] | None:
-    """The rows along the first axis that have NaN or infinities; None for those of a scalar."""
+    """Return the rows along the first axis that have NaN or infinities; None if a scalar is not finite."""
     if array.dtype.kind in "OUSbiu":
         return frozenset()
     found = ~np.isfinite(widened_array(array))
@@ -235,7 +246,7 @@ def _nonfinite_rows(array: np.ndarray) -> frozenset[int] | None:
 
 
 def _rows_with_equal(array: np.ndarray, axis: int) -> frozenset[int] | None:
-    """The rows along the first axis that have equal elements along `axis`; None for all."""
+    """Return the rows along the first axis that have equal elements along `axis`; None for all rows."""
     if not _has_equal(array, axis):
         return frozenset()
     if array.ndim < 2 or axis % array.ndim == 0:
@@ -246,10 +257,10 @@ def _rows_with_equal(array: np.ndarray, axis: int) -> frozenset[int] | None:
 def _excused_rows(
     model: ir.Model, name: str, excuses: Sequence[_Excuse], arrays: Arrays | None
 ) -> frozenset[int] | None:
-    """The rows of an output that the differences may be about; None where they may be about all of it.
+    """Return the rows of an output that the differences may affect; None if they may affect all of it.
 
-    Rows of the inputs have to go their own ways: those that nothing excuses stay what they are, bit by bit, when the
-    others have other numbers.
+    Rows must be independent of each other. This is checked by giving the excused rows other numbers: the remaining rows
+    must not change in any bit.
     """
     from convert.reference.executor import run
 
@@ -275,7 +286,7 @@ def _excused_rows(
 
 
 def _with_rows(output: np.ndarray, source: np.ndarray, rows: frozenset[int] | None) -> np.ndarray:
-    """An output with some rows of the source's, or all of them (None)."""
+    """Return an output with the given rows taken from the source, or all of them (None)."""
     if rows is None:
         return source
     if output.shape != source.shape:
@@ -286,7 +297,7 @@ def _with_rows(output: np.ndarray, source: np.ndarray, rows: frozenset[int] | No
 
 
 def _has_equal(array: np.ndarray, axis: int) -> bool:
-    """Whether elements along an axis are equal, or so near to each other that rounding may make them so."""
+    """Return whether elements along an axis are equal, or so close that rounding may make them equal."""
     if array.dtype.kind in "OUSc" or not array.ndim or array.shape[axis] < 2:
         return array.dtype.kind in "OUSc"
     rows = np.sort(widened_array(array).astype(np.float64), axis=axis)
@@ -298,7 +309,7 @@ def _has_equal(array: np.ndarray, axis: int) -> bool:
 
 
 def _origins(model: ir.Model, node: ir.Node, value: ir.Value) -> list[ir.Value | None]:
-    """The values that this output of a node is computed from: inputs, and what branches, rounds and functions give."""
+    """Return the values that this output of a node is computed from: inputs, and outputs of subgraphs and functions."""
     if node.op_type in ("Shape", "Size", "EyeLike"):
         return []
     inputs = list(node.inputs)
@@ -311,14 +322,16 @@ def _origins(model: ir.Model, node: ir.Node, value: ir.Value) -> list[ir.Value |
 
 
 def _with_nan(target: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """The target's output with NaN where the source has it."""
+    """Return the target's output with NaN where the source has it."""
     if source.dtype.kind not in "fcV" or target.shape != source.shape or target.dtype != source.dtype:
         return target
     return np.where(np.isnan(source), source, target)
 
 
 def _without_spread(target: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Return the target's output with the source's elements for NaN and infinities in rows where it has some itself."""
+    """Return the target's output with its NaN and infinities replaced, in rows where the source has NaN or infinities
+    too.
+    """
     if source.dtype.kind not in "fV" or target.shape != source.shape or target.dtype != source.dtype or target.ndim < 2:
         return target
     mixed = target.copy()
@@ -330,7 +343,9 @@ def _without_spread(target: np.ndarray, source: np.ndarray) -> np.ndarray:
 
 
 def _with_denormals(target: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """The target's output with the source's rows of denormals, where the target has its row of zeros again there."""
+    """Return the target's output with the source's rows of denormals, where the target repeats the result of its row of
+    zeros.
+    """
     first = ROWS - 1
     if target.shape != source.shape or target.dtype != source.dtype or target.ndim < 2 or len(target) < ROWS:
         return target

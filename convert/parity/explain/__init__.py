@@ -1,1 +1,1 @@
-"""What rounding explains of a difference."""
+"""Decide which differences rounding explains."""

@@ -1,4 +1,4 @@
-"""Indices that ArgMax, ArgMin and TopK pick: whether rounding decides which. And the worst elements of an output."""
+"""Decide whether rounding explains indices that ArgMax, ArgMin or TopK picked; find the worst elements of an output."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from convert.differences import Difference
 from convert.graph.tensors import widened_array
+from convert.outcome.verdict import Element
 from convert.parity.explain.rounding import Estimates, largest_moves
 from convert.parity.magnitudes import rms
-from convert.verdict import Element
+from convert.runtimes.differences import Difference
 
 _MOST = 5
 
-# Operators that only move integers to other places or dtypes: behind them are the indices that were picked.
+# Operators that only move or cast integers: the indices before them are the ones that were picked.
 _PASSING = frozenset({"Cast", "Identity", "Squeeze", "Unsqueeze", "Reshape", "Flatten"})
 
 
 def worst_elements(
     references: Sequence[np.ndarray], targets: Sequence[np.ndarray], labels: Sequence[str], most: int = _MOST
 ) -> list[Element]:
-    """The elements with the largest errors, the worst first; none for strings and for outputs that are equal.
+    """Return the elements with the largest errors, the worst first; [] for strings and for equal outputs.
 
-    An element that is NaN or infinite on one side only comes before all others.
+    Elements that are NaN or infinite on one side only come first.
     """
     found: list[Element] = []
     for reference, target, label in zip(references, targets, labels, strict=True):
@@ -46,7 +46,7 @@ def worst_elements(
 
 
 def _largest(off: np.ndarray, most: int) -> list[int]:
-    """The places of so many of the largest numbers above 0, those in front first of equal ones; without sorting all."""
+    """Return the indices of the `most` largest numbers above 0, stable for equal ones, without sorting all of them."""
     least = np.partition(off, -most)[-most] if off.size > most else 0.0
     places = np.flatnonzero((off >= least) & (off > 0))
     return [int(place) for place in places[np.argsort(-off[places], kind="stable")[:most]]]
@@ -61,27 +61,27 @@ def picks_explained(
     declared: Sequence[Difference] = (),
     roundoff: float | None = None,
 ) -> bool:
-    """Return whether every index that differs was picked among scores that rounding cannot tell apart.
+    """Return whether every index that differs was picked among scores that rounding cannot separate.
 
-    The output has to come from ArgMax, ArgMin or TopK. Scores that are equal however they are rounded, because they are
-    copies of one number or are not rounded at all, are no matter of rounding: of these the target has to pick the same,
-    unless it is declared of a runtime that it picks another. Raises as `Estimates.spread`.
+    The output must come from ArgMax, ArgMin or TopK. Some scores are equal however they are rounded, because they are
+    copies of one number or are not rounded at all. Among these, the target must pick the same index, unless a runtime
+    is declared to pick another. Raises like `Estimates.drawn`.
     """
     picker = picking_node(output)
     if picker is None or picker.inputs[0] is None or reference.shape != target.shape:
         return False
-    spread = estimates.spread_of_value(place, str(picker.inputs[0].name), roundoff)
-    if spread is None or spread.changes_shape:
+    drawn = estimates.drawn_value(place, str(picker.inputs[0].name), roundoff)
+    if drawn is None or drawn.changes_shape:
         return False
-    picks = _picks(picker, widened_array(spread.exact).astype(np.float64), reference, target)
+    picks = _picks(picker, widened_array(drawn.exact).astype(np.float64), reference, target)
     if picks is None:
         return False
     rows, (right, picked) = picks
     margin = _margins(rows, right, picked)
     axis = picked_axis(picker)
     moved = [
-        _margins(np.moveaxis(widened_array(draw).astype(np.float64), axis, -1).reshape(rows.shape), right, picked)
-        for draw in spread.draws
+        _margins(np.moveaxis(widened_array(run).astype(np.float64), axis, -1).reshape(rows.shape), right, picked)
+        for run in drawn.runs
     ]
     most = largest_moves(np.stack(moved) - margin)
     near = (right == picked) | (np.abs(margin) <= most)
@@ -101,12 +101,12 @@ def picked_axis(picker: ir.Node) -> int:
 
 
 def takes_first(picker: ir.Node, declared: Sequence[Difference]) -> bool:
-    """Return whether of equal scores the first has to be picked, which some runtimes are declared not to do."""
+    """Return whether the first of equal scores must be picked; runtimes may be declared to pick another."""
     return bool(picker.attributes.get_int("sorted", 1)) and not any(d.equal and d.of(picker) for d in declared)
 
 
 def picking_node(output: ir.Value) -> ir.Node | None:
-    """Return the ArgMax, ArgMin or TopK whose indices an output consists of, if there is one."""
+    """Return the ArgMax, ArgMin or TopK whose indices an output consists of, or None."""
     node = output.producer()
     while node is not None and node.op_type in _PASSING:
         node = node.inputs[0].producer() if node.inputs[0] is not None else None
@@ -118,7 +118,7 @@ def picking_node(output: ir.Value) -> ir.Node | None:
 def _picks(
     picker: ir.Node, scores: np.ndarray, reference: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, list[np.ndarray]] | None:
-    """The scores as rows, and the indices in each that reference and target have; None where they are no indices."""
+    """Return the scores as rows, and each row's indices in reference and target; None if these are not indices."""
     axis = picked_axis(picker)
     rows = np.moveaxis(scores, axis, -1)
     picks = reference.size // max(rows.size // rows.shape[-1], 1)
@@ -131,17 +131,17 @@ def _picks(
 
 
 def _indices_by_row(indices: np.ndarray, rows: np.ndarray, axis: int, picks: int) -> np.ndarray:
-    """Indices with one row for each row of scores, whether the picker kept its axis or not."""
+    """Return indices with one row for each row of scores, whether or not the picker kept its axis."""
     if indices.ndim == rows.ndim:
         indices = np.moveaxis(indices, axis, -1)
     return indices.reshape(-1, picks).astype(np.int64)
 
 
 def count_flips(reference: np.ndarray, target: np.ndarray, noise: float) -> tuple[int, int]:
-    """Rows (along the last axis) whose largest element changed its place, and rows in all.
+    """Return the number of rows (along the last axis) with another argmax in the target, and the number of all rows.
 
-    A row counts only where the float64 reference tells the two elements apart by more than `noise`, an absolute
-    distance: below that either is the largest.
+    A row counts as changed only if the float64 reference separates the two elements by more than `noise`, an absolute
+    distance. Below that, either may be the largest.
     """
     exact, got = widened_array(reference).astype(np.float64), widened_array(target).astype(np.float64)
     first, other = exact.argmax(-1), got.argmax(-1)

@@ -1,14 +1,16 @@
-"""Estimates what rounding does to each element of an output, and tells whether it explains a difference.
+"""Estimate what rounding does to each element of an output, and decide whether it explains a difference.
 
-The shared graph is evaluated in float64 with random rounding errors (`convert/reference/monte_carlo.py`), `TIMES` times
-as large as those of the dtypes of its values, in `DRAWS` runs. A difference of an element is explained by rounding if
-the element moves as far in these runs. This covers NaN and infinities too, and what comparisons and indices decide.
+The shared graph is evaluated in float64 with random rounding errors (`convert/reference/monte_carlo.py`). They are
+`TIMES` times as large as those of the dtypes of its values. As a rule there are `DRAWS` runs. The difference of an
+element is explained by rounding if the element moves as far in these runs. This covers NaN and infinities too, and the
+results of comparisons and the picked indices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -16,46 +18,48 @@ import onnx_ir as ir
 
 from convert.activity import doing, limited_time
 from convert.errors import ConvertError, ResourceLimit
-from convert.graph.tensors import ROUNDOFF, widened_array
+from convert.graph.tensors import ROUNDOFF, nonfinite_kinds, widened_array
 from convert.graph.values import MOVES
 from convert.parity.inputs.feeds import Feed
 from convert.parity.magnitudes import rms
 
 TIMES = 8.0
-"""An error of as many standard deviations of rounding is tried out."""
+"""Factor by which the simulated rounding errors exceed those of the dtypes, in standard deviations."""
 FEWEST, DRAWS, MOST_DRAWS = 2, 8, 32
-"""So often: at first, as a rule, and where something is decided by less than rounding."""
+"""Number of runs: at first, as a rule, and where something smaller than rounding decides."""
 _SINGLE = 0.75
-"""So many times the spread, of errors `TIMES` too large, a single element may be off."""
+"""Allowed error of a single element, in units of the rms of its moves, which are `TIMES` too large."""
 _STEP = 16.0
-"""The largest of some moves is so many times as large as those of a quarter of the draws where there are two kinds."""
+"""Rounding decides an element if its largest move exceeds this many times the move at its lower quartile."""
 _HOPELESS = 100.0
-"""An error of so many largest moves in the first runs is not explained by more of them."""
+"""More runs do not explain an error of this many times the largest move in the first runs."""
 RMS = 1 / 3
-"""The root mean square of errors, in units of the largest moves seen; a standard deviation is a twelfth of these."""
+"""Largest rms of errors, in units of the largest moves; a standard deviation is a twelfth of these."""
 UNDECIDED = 0.1
-"""Where a standard deviation of rounding is more than this part of an output, agreement proves nothing,"""
+"""Agreement proves nothing if a standard deviation of rounding exceeds this share of the output; but see `AGREES`."""
 AGREES = 1e-3
-"""unless source and target agree to this part of it."""
+"""If source and target agree to this share of the output, the agreement counts in spite of `UNDECIDED`."""
 _UNSEEN = 0.25
-"""So large a part of the steps that differ may flip in none of the runs."""
+"""Largest share of the differing steps that may flip in none of the runs."""
+_LATTICE = 1e-4
+"""Relative tolerance for multiples of a step, which float32 represents inexactly."""
 _LEAST = {name: float(ml_dtypes.finfo(name).tiny) for name in ROUNDOFF}
-"""The least normal number by dtype."""
+"""Smallest normal number of each dtype."""
 _TINY = float(np.finfo(np.float64).tiny)
 _PICKING = frozenset(("ArgMax", "ArgMin", "TopK", "NonMaxSuppression"))
 SECONDS = 60.0
-"""So long may the runs on one set of inputs take."""
+"""Time limit for the runs on one set of inputs."""
 FLOAT64 = ROUNDOFF["float64"]
-"""The unit roundoff of float64, for the graph against the source in float64."""
+"""Unit roundoff of float64, for comparing the graph with the source in float64."""
 
 
 @dataclass(frozen=True)
 class Explained:
-    """Whether rounding explains all differences of an output; otherwise `reason` says which it does not.
+    """Whether rounding explains all differences of an output; if not, `reason` names one that it does not explain.
 
-    share: a standard deviation of rounding, relative to the root mean square of the whole output.
-    undecided: why rounding decides so much of the output that agreement proves nothing, or empty.
-    hopeless: the difference is far larger than rounding, so that no more runs are needed to tell.
+    share: a standard deviation of rounding, relative to the rms of the whole output. undecided: why rounding decides so
+    much of the output that agreement proves nothing, or ''. hopeless: the difference is far larger than rounding, so
+    more runs are not needed.
     """
 
     reason: str = ""
@@ -65,26 +69,28 @@ class Explained:
 
 
 @dataclass(frozen=True)
-class Spread:
-    """One output of the graph in float64 (exact), and with rounding errors (draws)."""
+class Draws:
+    """One output of the graph in float64: without rounding errors (exact), and with them (runs)."""
 
     exact: np.ndarray
-    draws: Sequence[np.ndarray]
+    runs: Sequence[np.ndarray]
     steps: bool = False
-    """Whether its integers are steps of a quantization."""
+    """Whether its integers are quantization steps."""
+    in_steps: bool = False
+    """Whether integer kernels compute it, so that its numbers move by steps."""
 
     @property
     def changes_shape(self) -> bool:
-        """Whether rounding decides how many elements there are."""
-        return any(draw.shape != self.exact.shape for draw in self.draws)
+        """Return whether rounding decides how many elements there are."""
+        return any(run.shape != self.exact.shape for run in self.runs)
 
     @property
     def decides(self) -> bool:
-        """Whether some elements move in some of the runs and not in others, as what is rounded to a step does."""
+        """Return whether some elements move in some runs only, as numbers that are rounded to a step do."""
         if self.changes_shape or self.exact.dtype.kind in "OUS":
             return False
         with np.errstate(invalid="ignore"):  # infinities have no distance
-            moves = np.stack([_wide(draw) for draw in self.draws]) - _wide(self.exact)
+            moves = np.stack([_wide(run) for run in self.runs]) - _wide(self.exact)
         return bool(are_decided(np.where(np.isfinite(moves), moves, 0)).any())
 
     def explain(
@@ -95,10 +101,10 @@ class Spread:
         mask: np.ndarray | None,
         follows: bool = False,
     ) -> Explained:
-        """Say whether rounding explains how `got` differs from `reference`, both of the shape of the draws.
+        """Return whether rounding explains how `got` differs from `reference`, which both have the shape of the draws.
 
         source: the output as the source is deployed; where it is NaN or infinite, `got` may be the same. mask: the
-        elements that are looked at, all where there is none. follows: whether integers follow from what was picked.
+        elements to compare; None for all. follows: whether integers depend on indices that were picked.
         """
         if self.changes_shape:
             return Explained(undecided="rounding decides how many elements there are")
@@ -108,12 +114,12 @@ class Spread:
         if got.dtype.kind in "biu":
             return self._explain_integers(reference, got, follows)
         kept = np.ones(reference.shape, bool) if mask is None else mask
-        draws = np.stack([_wide(draw)[kept] for draw in self.draws])
+        draws = np.stack([_wide(run)[kept] for run in self.runs])
         exact, wanted, found, deployed = (_wide(a)[kept] for a in (self.exact, reference, got, source))
-        kinds = _kinds(found)
-        as_reference, as_source = kinds == _kinds(wanted), kinds == _kinds(deployed)
-        drawn = _kinds(draws)
-        possible = (drawn == kinds).any(axis=0) & (drawn != _kinds(exact)).any(axis=0)
+        kinds = nonfinite_kinds(found)
+        as_reference, as_source = kinds == nonfinite_kinds(wanted), kinds == nonfinite_kinds(deployed)
+        drawn = nonfinite_kinds(draws)
+        possible = (drawn == kinds).any(axis=0) & (drawn != nonfinite_kinds(exact)).any(axis=0)
         if lost := int(np.count_nonzero(~as_reference & ~as_source & ~possible)):
             return Explained(f"{lost} elements are NaN or infinite on one side only")
         undecided = int(np.count_nonzero(~as_reference & ~as_source))
@@ -124,17 +130,16 @@ class Spread:
         whole = _wide(reference)
         scale = rms(whole[np.isfinite(whole)])
         flushed = _LEAST.get(source.dtype.name, 0.0)
-        return _explain_numbers(
-            exact[numbers], draws[:, numbers], wanted[numbers], found[numbers], rows, scale, flushed, text
-        )
+        given = exact[numbers], draws[:, numbers], wanted[numbers], found[numbers]
+        return _explain_numbers(*given, rows, scale, flushed, text, self.in_steps)
 
     def _explain_integers(self, reference: np.ndarray, got: np.ndarray, follows: bool) -> Explained:
-        """Say so of integers and booleans, each of which may be what it is in some run.
+        """Return whether rounding explains differences of integers and booleans, by the range of each in the runs.
 
-        follows: one pick may decide a whole row along the first axis, such as the words of a search with beams. The
-        runs show only some of the combinations that rounding allows, so that a difference from them proves nothing.
+        follows: one picked index may decide a whole row along the first axis, such as the words of a beam search. The
+        runs show only some of the combinations that rounding allows, so a difference from all of them proves nothing.
         """
-        draws = np.stack([np.asarray(draw) for draw in self.draws])
+        draws = np.stack([np.asarray(run) for run in self.runs])
         differs, decided = got != reference, (draws != self.exact).any(axis=0)
         explained = (
             decided if got.dtype.kind == "b" else decided & (draws.min(axis=0) <= got) & (got <= draws.max(axis=0))
@@ -145,7 +150,8 @@ class Spread:
             return Explained(undecided="rounding decides which are picked" if wrong.any() else "")
         count = int(np.count_nonzero(wrong))
         if self.steps and count <= _UNSEEN * np.count_nonzero(differs):
-            # Some of many elements that lie between two steps flip in none of so few runs, but no further than others.
+            # With many elements between two steps, some flip in none of these few runs, but by no more steps than the
+            # others.
             moved, off = (np.abs(a.astype(np.int64) - b).max() for a, b in ((draws, self.exact), (got, reference)))
             count = 0 if off <= moved else count
         return Explained(f"{count} of {got.size} elements differ where rounding decides nothing" if count else "")
@@ -160,11 +166,13 @@ def _explain_numbers(
     scale: float,
     flushed: float,
     undecided: str,
+    in_steps: bool,
 ) -> Explained:
-    """Say so of plain numbers.
+    """Return whether rounding explains differences of floating numbers.
 
-    rows: the row of each along the first axis, where errors may go together. scale: the root mean square of the whole
-    output. flushed: what is smaller may be 0 to a runtime.
+    rows: the row of each element along the first axis, where errors may be correlated. scale: the rms of the whole
+    output. flushed: errors up to this are ignored, because a runtime may flush denormals to 0. in_steps: as in
+    `Draws`.
     """
     if not exact.size:
         return Explained(undecided=undecided)
@@ -173,17 +181,26 @@ def _explain_numbers(
     apart, decided = rms(errors), are_decided(moves)
     share = min(rms(moves[:, ~decided]) / TIMES / max(scale, _TINY), 1 / _TINY)
     most = largest_moves(moves)
-    if share > UNDECIDED:  # errors this large are no longer small against what they may be at all
+    if share > UNDECIDED:  # errors of this size are not small relative to the output's range
         most = np.maximum(most, np.abs(moves).max(axis=0))
-    if (beyond := np.abs(errors) > most).any():
+    most = most * (1 + _LATTICE) if in_steps else most
+    beyond = np.abs(errors) > most
+    if in_steps and beyond.sum() <= _UNSEEN * np.count_nonzero(np.abs(errors) > rms(errors) / _STEP):
+        # With many elements between two steps, some flip in none of these few runs, but by no more steps than the
+        # others.
+        beyond = beyond & (np.abs(errors) > np.abs(moves).max() * (1 + _LATTICE))
+    if beyond.any():
         worst = int(np.argmax(np.where(beyond, np.abs(errors), 0.0)))
         off, moved = abs(errors[worst]), most[worst] / TIMES
         times = f"{off / moved:.3g} times what rounding does to it" if moved else "and rounding does nothing to it"
         hopeless = bool(off > _HOPELESS * most[worst] and (moves[:, worst] != 0).all())
         return Explained(f"an element is off by {off:.2e}, {times}", share, hopeless=hopeless)
-    smooth = ~decided & (moves != 0).any(axis=0)  # kernels may take all decisions one way
-    errors, moves, exact, rows = errors[smooth], moves[:, smooth], exact[smooth], rows[smooth]
-    together = rms(np.abs(errors) / np.abs(moves).max(axis=0))
+    smooth = ~decided & (moves != 0).any(axis=0)  # a kernel may take all decisions the same way
+    together = rms(np.abs(errors[smooth]) / np.abs(moves[:, smooth]).max(axis=0)) if not in_steps else 0.0
+    if in_steps:  # every element is a decision, and a row has only a few of them
+        rows = np.zeros_like(rows)
+    else:
+        errors, moves, exact, rows = errors[smooth], moves[:, smooth], exact[smooth], rows[smooth]
     if together > RMS * (1 + 2 / np.sqrt(max(errors.size, 1))):
         return Explained(f"the elements are off by {12 * together:.3g} times what rounding does to them", share)
     for what, direction in (("scale", exact), ("offset", np.ones(exact.shape))):
@@ -196,7 +213,7 @@ def _explain_numbers(
 
 
 def _along(direction: np.ndarray, errors: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return how much of a direction the errors of each row and of all rows together contain."""
+    """Return the component of the errors along a direction, for each row and then for all rows together."""
     if errors.dtype.kind == "c":
         return np.zeros(0)
     parts, powers = (np.bincount(rows, weights=direction * each) for each in (errors, direction))
@@ -205,21 +222,21 @@ def _along(direction: np.ndarray, errors: np.ndarray, rows: np.ndarray) -> np.nd
 
 
 def largest_moves(moves: np.ndarray) -> np.ndarray:
-    """Return how far rounding may move each element, of its moves in the draws [draws, elements].
+    """Return how far rounding may move each element, estimated from its moves in the runs, [runs, elements].
 
-    This is six standard deviations for one element. Some of many elements move little in all draws by chance, so there
-    are more for n elements: 8·log₁₀ n. An element that rounding decides may be as far off as in any draw.
+    For a single element the bound is six standard deviations. Some of n elements move little in all runs by chance, so
+    their bound is 6 + 8·log₁₀ n standard deviations. An element that rounding decides may be as far off as in any run.
     """
     sizes = np.abs(moves)
     largest: np.ndarray = sizes.max(axis=0)
-    with np.errstate(invalid="ignore"):  # squares of small numbers would be 0
+    with np.errstate(invalid="ignore"):  # squares of small numbers would underflow
         spread = largest * np.sqrt(np.mean((sizes / largest) ** 2, axis=0))
     smooth = np.where(largest > 0, spread * (_SINGLE + np.log10(max(largest.size, 1))), 0.0)
     return np.where(are_decided(moves), largest, smooth)
 
 
 def are_decided(moves: np.ndarray) -> np.ndarray:
-    """Return which elements rounding decides: they move much further in some draws than in others."""
+    """Return the mask of elements that rounding decides: they move much further in some runs than in others."""
     sizes = np.sort(np.abs(moves), axis=0)
     result: np.ndarray = sizes[-1] > _STEP * sizes[len(sizes) // 4]
     return result
@@ -230,33 +247,31 @@ def _wide(array: np.ndarray) -> np.ndarray:
     return wide if wide.dtype.kind == "c" else wide.astype(np.float64)
 
 
-def _kinds(array: np.ndarray) -> np.ndarray:
-    """1 for NaN, 2 and 3 for the infinities, 0 for numbers."""
-    if array.dtype.kind == "c":
-        return np.where(np.isfinite(array), 0, 1)
-    return np.select([np.isnan(array), array == np.inf, array == -np.inf], [1, 2, 3], 0)
-
-
 Runs = list[dict[str, np.ndarray]]
 
 
 @dataclass
 class Estimates:
-    """The runs of a graph with rounding errors, made where they are asked for, once for each set of inputs."""
+    """Runs of a graph with rounding errors, computed on demand and cached for each set of inputs.
+
+    integers: whether integer kernels compute what is quantized in the graph.
+    """
 
     graph: ir.Model
     feeds: Sequence[Feed]
+    integers: bool = False
     runs: dict[tuple[int, float | None], Runs] = field(default_factory=dict)
 
-    def spread(self, place: int, name: str, roundoff: float | None = None, draws: int = DRAWS) -> Spread | None:
-        """Return what rounding does to an output on the feed at `place`; None where the graph does not run so.
+    def drawn(self, place: int, name: str, roundoff: float | None = None, draws: int = DRAWS) -> Draws | None:
+        """Return what rounding does to an output on the feed at index `place`; None if the graph does not run this way.
 
-        roundoff: in place of that of the dtypes of the graph. draws: how many runs are enough. Raises `ResourceLimit`
-        where these take too long.
+        roundoff: replaces the unit roundoffs of the graph's dtypes. draws: how many runs are enough. Raises
+        `ResourceLimit` if these take too long.
         """
         found = self.runs.setdefault((place, roundoff), [])
-        steps = any(_is_of_steps(value) for value in self.graph.graph.outputs if value.name == name)
-        return _spread(self._run(found, place, roundoff, (), draws), name, steps=steps)
+        steps = any(is_of_steps(value) for value in self.graph.graph.outputs if value.name == name)
+        in_steps = self.integers and roundoff is None
+        return _draws_of(self._run(found, place, roundoff, (), draws), name, steps=steps, in_steps=in_steps)
 
     def explain(
         self,
@@ -268,23 +283,24 @@ class Estimates:
         part: np.ndarray | None = None,
         roundoff: float | None = None,
     ) -> Explained | None:
-        """Return what `Spread.explain` says of an output, of as many runs as it takes to tell; None where none are had.
+        """Return the result of `Draws.explain` for an output, with as many runs as it needs; None without any run.
 
-        Raises as `spread`.
+        Raises like `drawn`.
         """
         found = None
         for draws in (FEWEST, DRAWS, MOST_DRAWS):
-            spread = self.spread(place, name, roundoff, draws)
-            if spread is None:
+            drawn = self.drawn(place, name, roundoff, draws)
+            if drawn is None:
                 break
-            found = spread.explain(reference, got, source, part, self._follows_picks(name))
-            undecided = spread.decides or found.share > UNDECIDED
-            if found.hopeless or (draws == DRAWS and not ((found.reason or found.undecided) and undecided)):
+            found = drawn.explain(reference, got, source, part, self._follows_picks(name))
+            undecided = drawn.decides or found.share > UNDECIDED
+            hopeless = found.hopeless and not drawn.in_steps  # runs may miss a rare step
+            if hopeless or (draws == DRAWS and not ((found.reason or found.undecided) and undecided)):
                 break
         return found
 
     def _follows_picks(self, name: str) -> bool:
-        """Return whether an output of the graph depends on what a node has picked."""
+        """Return whether an output of the graph depends on indices that a node picks."""
         pending = [value for value in self.graph.graph.outputs if value.name == name]
         seen = set(pending)
         while pending:
@@ -298,25 +314,24 @@ class Estimates:
             pending += new
         return False
 
-    def spread_of_value(self, place: int, name: str, roundoff: float | None = None) -> Spread | None:
-        """Return the same of a value inside the graph, without keeping it."""
-        return _spread(self._run([], place, roundoff, [name], DRAWS), name)
+    def drawn_value(self, place: int, name: str, roundoff: float | None = None) -> Draws | None:
+        """Return the draws of a value inside the graph, as `drawn` does for outputs, without caching the runs."""
+        return _draws_of(self._run([], place, roundoff, [name], DRAWS), name)
 
     def _run(self, found: Runs, place: int, roundoff: float | None, outputs: Sequence[str], draws: int) -> Runs:
-        """Return outputs of the graph, exact first and then with rounding errors; of fewer runs where time is over.
+        """Return outputs of the graph: first exact, then with rounding errors; fewer runs if the time is over.
 
-        found: those that are there already; others are added to it.
+        found: runs that were computed before; new ones are appended. Returns [] if the graph does not run. Raises
+        `ResourceLimit` if the time is over with fewer than `FEWEST` runs with errors.
         """
         from convert.reference.monte_carlo import run_with_rounding
 
-        arrays = self.feeds[place].arrays
+        arrays, integers = self.feeds[place].arrays, self.integers and roundoff is None
+        run = partial(run_with_rounding, self.graph, arrays, outputs=outputs, roundoff=roundoff, integers=integers)
         try:
             with doing("estimating what rounding does", f"{DRAWS} runs"), limited_time(SECONDS):
                 for seed in range(len(found), draws + 1):
-                    times = TIMES if seed else 0.0
-                    found.append(
-                        run_with_rounding(self.graph, arrays, seed, times=times, outputs=outputs, roundoff=roundoff)
-                    )
+                    found.append(run(seed, times=TIMES if seed else 0.0))
         except ResourceLimit:
             if len(found) <= FEWEST:
                 raise
@@ -325,15 +340,15 @@ class Estimates:
         return found
 
 
-def _spread(runs: Runs, name: str, *, steps: bool = False) -> Spread | None:
+def _draws_of(runs: Runs, name: str, *, steps: bool = False, in_steps: bool = False) -> Draws | None:
     if not runs:
         return None
     exact, *draws = (np.asarray(each[name]) for each in runs)
-    return Spread(exact, draws, steps)
+    return Draws(exact, draws, steps, in_steps)
 
 
-def _is_of_steps(value: ir.Value | None) -> bool:
-    """Return whether a value is what a QuantizeLinear gives, moved at most."""
+def is_of_steps(value: ir.Value | None) -> bool:
+    """Return whether a value is the output of a QuantizeLinear, directly or behind operators that move elements."""
     while value is not None and (node := value.producer()) is not None:
         if node.op_type == "QuantizeLinear":
             return True

@@ -1,1 +1,1 @@
-"""Tokens that a decoder generates."""
+"""Compare the tokens that decoders generate."""

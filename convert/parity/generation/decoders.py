@@ -1,8 +1,9 @@
-"""Whether a converted decoder generates what its source generates: 32 tokens, greedily, through the cache."""
+"""Check that a converted decoder generates the same as its source: 32 tokens, greedily, through the cache."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
@@ -11,15 +12,15 @@ from convert import plugin
 from convert.activity import doing
 from convert.errors import ConvertError, Unsupported
 from convert.graph.values import known_dims
-from convert.notes import Note
-from convert.options import Options
+from convert.outcome.notes import Note
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Finding, GenerationVerdict, Verdict
 from convert.parity.compare.outputs import FACTOR, LEAST, OUTLIER
 from convert.parity.magnitudes import rms, smaller_parts
 from convert.parity.method import VerifyMethod
-from convert.runners.generation import PAST, PRESENT, CachePart, EncoderGeneration, Generation
-from convert.runners.process import GENERATE, HOW, execute
-from convert.source import Source
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, GenerationVerdict, Verdict
+from convert.processes.process import GENERATE, HOW, execute
+from convert.request.options import Options
+from convert.request.source import Source
+from convert.runtimes.generation import PAST, PRESENT, CachePart, EncoderGeneration, Generation
 
 TOKENS = 32
 _ROWS, _LENGTH, _PADDING = 2, 6, 2
@@ -27,27 +28,27 @@ _ROWS, _LENGTH, _PADDING = 2, 6, 2
 
 def hold_generation(
     verdict: Verdict, source: Source, target: Source, graph: ir.Model, options: Options, method: VerifyMethod
-) -> None:
-    """Generate with both, and put into the verdict how far they agree; a token that rounding does not explain is FAIL.
+) -> Verdict:
+    """Return the verdict after generating with both sides: FAIL for a token that rounding does not explain.
 
-    Left out where the graph is no decoder with a cache, or a side does not generate.
+    The verdict is returned as it is if the graph is no decoder with a cache, or if a side cannot generate.
     """
     how = generation_of(graph)
     able = all(hasattr(plugin.runner_for(side.kind), "generate") for side in (source, target))
     logits = next((row for row in verdict.outputs if row.name == "logits"), None)
     if how is None or not able or logits is None or verdict.status == FAIL:
-        return
+        return verdict
     words, mask = _prompt(graph, how)
     prompt = {"words": words, "mask": mask}
     try:
         wanted = generate_with(source, "source", how, prompt, options, method)
         got = generate_with(target, "target", _in_target(how, method), prompt, method.target, method)
     except ConvertError as error:
-        verdict.notes.append(Note(f"generation was not compared: {error.sentence}", code="not-compared"))
-        return
-    verdict.generation = compare_generation(wanted, got, logits.noise, logits.small_floor)
-    if verdict.generation.status == FAIL:
-        verdict.lower(FAIL, verdict.generation.reason, "backend")
+        note = Note(f"generation was not compared: {error.sentence}", code="not-compared")
+        return verdict.after(Finding(notes=(note,)))
+    found = compare_generation(wanted, got, logits.noise, logits.small_floor)
+    failed = Finding(FAIL, found.reason, "backend") if found.status == FAIL else Finding()
+    return replace(verdict, generation=found).after(failed)
 
 
 def generate_with(
@@ -58,9 +59,9 @@ def generate_with(
     options: Options,
     method: VerifyMethod,
 ) -> dict[str, np.ndarray]:
-    """What a model generates in a process of its own: `tokens` and `scores`, as `convert.runners.generation` says.
+    """Return `tokens` and `scores` that a model generates in its own process, as in `convert.runtimes.generation`.
 
-    Raises as `RunningChild.results` does, and `Unsupported` where its runner cannot.
+    Raises like `RunningChild.results`, and `Unsupported` if its runner cannot generate.
     """
     running = execute(model, [{HOW: np.array(how.to_json(), object), **prompt}], (GENERATE,), options, method.limits)
     with doing(f"generating with the {side}", f"{how.tokens} tokens"):
@@ -71,7 +72,7 @@ def generate_with(
 
 
 def generation_of(graph: ir.Model) -> Generation | None:
-    """What a graph's inputs and outputs are in a generation, if it is a decoder with a cache."""
+    """Return the roles of a graph's inputs and outputs in generation; None unless it is a decoder with a cache."""
     inputs = {str(v.name): v for v in graph.graph.inputs}
     outputs = {str(v.name) for v in graph.graph.outputs}
     cache = []
@@ -102,13 +103,14 @@ def generation_of(graph: ir.Model) -> Generation | None:
 def compare_generation(
     wanted: dict[str, np.ndarray], got: dict[str, np.ndarray], noise: float, small_floor: float = 0.0
 ) -> GenerationVerdict:
-    """The first step at which the tokens depart, and whether rounding explains that.
+    """Return whether the tokens agree; if not, the first step that differs, and whether rounding explains it.
 
-    wanted, got: `tokens` [rows, steps] and `scores` [rows, steps, words] of source and target. noise: the floor of the
-    scores, relative to their root mean square; small_floor that of scores beside which there are far larger numbers, as
-    those that mask words are: these are left out then. Up to that step both have seen the same tokens. Where the
-    source's own scores of the two tokens are as near to each other as elements may be off, it is a tie, and
-    INCONCLUSIVE.
+    wanted, got: `tokens` [rows, steps] and `scores` [rows, steps, words] of source and target. noise: the noise floor
+    of the scores, relative to their rms. small_floor: the noise floor of scores that are far smaller than others. The
+    larger scores, such as those that mask words, are then left out.
+
+    Up to the differing step, both sides have seen the same tokens. If the source's scores of the two tokens are as
+    close as errors of elements may be, it is a tie, and the result is INCONCLUSIVE.
     """
     rows, steps = wanted["tokens"].shape
     apart = np.argwhere((wanted["tokens"] != got["tokens"]).T)
@@ -135,7 +137,7 @@ def compare_generation(
 
 
 def _prompt(graph: ir.Model, how: Generation) -> tuple[np.ndarray, np.ndarray]:
-    """Two rows of words, of which one is shorter where there is a mask."""
+    """Return two rows of token ids and their mask; one row is shorter if the decoder has a mask."""
     logits = next(v for v in graph.graph.outputs if v.name == how.logits)
     count = (known_dims(logits) or (None,))[-1]
     words = np.random.default_rng(0).integers(1, count if isinstance(count, int) and count > 1 else 2, (_ROWS, _LENGTH))
@@ -146,7 +148,7 @@ def _prompt(graph: ir.Model, how: Generation) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _in_target(how: Generation, method: VerifyMethod) -> Generation:
-    """The names that the target has."""
+    """Return the generation with the target's names of inputs and outputs."""
     ends = method.ends
 
     def inside(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Whether an encoder with a decoder, written as three files, generates what its source generates."""
+"""Check that an encoder-decoder model, written as three files, generates the same as its source."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 
 from convert import plugin
 from convert.errors import ConvertError
-from convert.options import Options
+from convert.outcome.report import Report, Tensor
+from convert.outcome.verdict import FAIL, GenerationVerdict
 from convert.parity.generation.decoders import TOKENS, compare_generation, generate_with
 from convert.parity.method import VerifyMethod
-from convert.report import Report, Tensor
-from convert.runners.generation import PAST, EncoderGeneration, GenerationPart
-from convert.source import Source
-from convert.verdict import FAIL, GenerationVerdict
+from convert.request.options import Options
+from convert.request.source import Source
+from convert.runtimes.generation import PAST, EncoderGeneration, GenerationPart
 
 STEMS = ("encoder_model", "decoder_model", "decoder_with_past_model")
-"""The files of such a model, without suffix: those of the first token, and of all others."""
+"""File names without suffix: the encoder, the decoder for the first token, and the decoder for all others."""
 _ROWS, _LENGTH, _PADDING = 2, 6, 2
 _WORDS = ("input_ids", "encoder_hidden_states", "encoder_attention_mask")
-"""What a decoder takes besides its cache."""
+"""Inputs of a decoder besides its cache."""
 
 
 def verify_encoder_generation(
@@ -33,10 +33,10 @@ def verify_encoder_generation(
     method: VerifyMethod,
     beside: Mapping[str, Path] | None = None,
 ) -> GenerationVerdict | str:
-    """Generate 32 tokens with both, for two rows; or why that was not compared.
+    """Return the comparison of 32 tokens that both generate, for two rows; or why it was not made.
 
-    files: the written parts by their stems, of the runner's `kind`, in one folder. parts: the report of each, verified.
-    beside: the source's own parts, where it is several files as well and `source` the last of them.
+    files: the written parts by stem, of the runner's `kind`, in one folder. parts: the report of each part after
+    verification. beside: the source's own parts if it is several files too; `source` is then the last of them.
     """
     if not all(hasattr(plugin.runner_for(each), "generate") for each in (source.kind, kind)):
         return "generation was not compared: what runs the artefact does not generate"
@@ -60,16 +60,16 @@ def verify_encoder_generation(
         got = generate_with(Source(kind, files[STEMS[2]]), "target", how, prompt, method.target, method)
     except ConvertError as error:
         return f"generation was not compared: {error.sentence}"
-    # What one part is off the next is fed.
+    # The error of each part is an input of the next one.
     noise = sum(max(row.noise for row in verdict.outputs) for verdict in verdicts)
     small = sum(max(row.small_floor for row in verdict.outputs) for verdict in verdicts)
     return compare_generation(wanted, got, noise, small)
 
 
 def encoder_prompt(inputs: list[Tensor], words: int) -> dict[str, np.ndarray]:
-    """Numbers for the inputs of an encoder: two rows, of which one is shorter where there is a mask.
+    """Return inputs of an encoder: two rows, one of them shorter if there is a mask.
 
-    words: how many there are. Dims of unknown size besides the rows are as long as a prompt.
+    words: the size of the vocabulary. Dims of unknown size, except the rows, have the length of the prompt.
     """
     rng = np.random.default_rng(0)
     found = {}
@@ -89,7 +89,7 @@ def encoder_prompt(inputs: list[Tensor], words: int) -> dict[str, np.ndarray]:
 
 
 def _part(path: Path, report: Report, *, own: bool = False) -> GenerationPart:
-    """The names of a part's inputs and outputs in its file, as its report says what was renamed; the source's `own`."""
+    """Return the names of a part's inputs and outputs in its file: as renamed in its report, if not `own`."""
     renamed = {} if own else report.renamed
     inputs, outputs = renamed.get("inputs", {}), renamed.get("outputs", {})
     return GenerationPart(

@@ -1,1 +1,1 @@
-"""The inputs that a pair is compared on, and the sizes that they have."""
+"""Choose the inputs that a pair is compared on, and their sizes."""

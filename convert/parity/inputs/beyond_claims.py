@@ -1,8 +1,8 @@
-"""Compares a pair beyond the limits that notes in its files set, so that no file chooses what it is tested on.
+"""Compare a pair beyond the limits that notes in its files set, so that no file chooses its own test inputs.
 
-A verification draws inputs within those limits first, because the model is meant for them. A PASS there is followed by
-inputs beyond them: sizes past each bound, sizes that break a condition, integers outside a range. What differs there is
-FAIL. What the target does not run on is INCONCLUSIVE, and the reason names who set the limit.
+A verification first uses inputs within those limits, because the model is made for them. After a PASS it uses inputs
+beyond them: sizes past each bound, sizes that break a condition, integers outside a range. A difference there is FAIL.
+If the target does not run there, the verdict is INCONCLUSIVE, and the reason names the file that set the limit.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -19,26 +20,26 @@ from convert.errors import ConvertError
 from convert.graph.claims import Claims, claims_in_force
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY, RANGE_KEY
 from convert.graph.tensors import numpy_dtype
-from convert.notes import Note
+from convert.outcome.notes import Note
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Finding, Verdict
 from convert.parity.inputs.feeds import Spans, complete_sizes, fed_shape, feed_sizes, free_dims, integer_bound
 from convert.parity.inputs.size_guards import broken_guards
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 
 Sizes = Mapping[str, int]
 
 _MOST_ELEMENTS = 1 << 21
-"""Elements of all inputs at sizes past a bound; a set of more is not drawn."""
+"""Most elements of all inputs together at sizes past a bound; larger sets are skipped."""
 _MOST_SETS = 8
 _SMALL, _MOST_DIMS = 9, 3
-"""Sizes up to here are tried of as many dims, to find some that break a condition."""
+"""Sizes up to the first are tried for as many dims as the second, to find some that break a condition."""
 
 
 def compare_beyond_claims(
     verdict: Verdict, graph: ir.Model, judge: Callable[[Sequence[Sizes], Spans], Verdict]
 ) -> Verdict:
-    """Return the verdict, taken back where inputs beyond a file's claims differ or do not run.
+    """Return the verdict, changed if inputs beyond a file's claims differ or do not run.
 
-    judge: makes a verdict on sets of inputs of these sizes and of integers within these limits.
+    judge: returns the verdict on input sets with these sizes and with integers within these limits.
     """
     claims = claims_in_force(graph)
     if verdict.status != PASS or not claims:
@@ -47,7 +48,7 @@ def compare_beyond_claims(
     with _without(graph, claims):
         sizes = _breaking_sizes(graph, claims)
         if not sizes and not any(each.ranges for each in claims):
-            return verdict  # conditions that all sizes meet
+            return verdict  # every size meets the conditions
         candidates = sizes or feed_sizes(graph, 3)
         sizes = [each for each in candidates if _elements(graph, each) <= _MOST_ELEMENTS][:_MOST_SETS]
         if not sizes:
@@ -55,30 +56,24 @@ def compare_beyond_claims(
         spans = _spans_beyond(graph, claims, sizes[0])
         try:
             beyond = judge(sizes, spans)
-        except ConvertError as error:  # of the source, whose limits are real then
-            verdict.notes.append(
-                Note(
-                    f"compared at {whose}: beyond that the source does not run ({error.message})", code="limited-sizes"
-                )
-            )
-            return verdict
-    verdict.feeds += [label for label in beyond.feeds if label not in verdict.feeds]
+        except ConvertError as error:  # the source's own error, so its limits are real
+            text = f"compared at {whose}: beyond that the source does not run ({error.message})"
+            return verdict.after(Finding(notes=(Note(text, code="limited-sizes"),)))
+    verdict = replace(verdict, feeds=[*verdict.feeds, *(b for b in beyond.feeds if b not in verdict.feeds)])
     if beyond.status == PASS:
         return verdict
     if beyond.status == FAIL and beyond.outputs:
-        beyond.reason = f"beyond {whose}: {beyond.reason}"
-        return beyond
+        return replace(beyond, reason=f"beyond {whose}: {beyond.reason}")
     return _only_within(verdict, whose, f"beyond that {beyond.reason}")
 
 
 def _only_within(verdict: Verdict, whose: str, why: str) -> Verdict:
-    verdict.status, verdict.reason = INCONCLUSIVE, f"compared at {whose}, only: {why}"
-    return verdict
+    return verdict.after(Finding(INCONCLUSIVE, f"compared at {whose}, only: {why}"))
 
 
 @contextmanager
 def _without(graph: ir.Model, claims: Sequence[Claims]) -> Iterator[None]:
-    """Context manager that takes the claims out of the notes of the graph."""
+    """Context manager: remove the claims from the metadata of the graph."""
     notes = dict(graph.metadata_props)
     ranges = {v: v.metadata_props[RANGE_KEY] for v in graph.graph.inputs if RANGE_KEY in v.metadata_props}
     bounds = json.loads(notes.get(DIMS_KEY, "{}"))
@@ -101,7 +96,7 @@ def _without(graph: ir.Model, claims: Sequence[Claims]) -> Iterator[None]:
 
 
 def _breaking_sizes(graph: ir.Model, claims: Sequence[Claims]) -> list[Sizes]:
-    """Return sets of sizes that break a claim: the usual ones that do, those next to a bound, and small ones."""
+    """Return sets of sizes that break a claim: among the usual ones, those next to a bound, and small ones."""
     usual = list(feed_sizes(graph, 3))
     free = {name: usual[0][name] for name in free_dims(graph)}
     tried = [*usual, *({**free, name: size + 1} for name, size in free.items())]

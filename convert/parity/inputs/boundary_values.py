@@ -1,7 +1,7 @@
-"""Boundary values of inputs: numbers that either graph compares them with, keys of its tables, thresholds of its trees.
+"""Find boundary values of inputs: constants that a graph compares them with, keys of tables, thresholds of trees.
 
-Random tokens hardly ever are the one that stands for padding, random words are in no vocabulary, and random numbers go
-one way through a tree whose thresholds are in thousands: what lies behind would not be compared.
+Random tokens are almost never the padding token, and random words are in no vocabulary. Random numbers always take one
+path through a tree with thresholds in the thousands. Without boundary values, the other paths would not be compared.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ _PASSING = frozenset(
 )  # fmt: skip
 _COMPARING = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min"})
 _STEPS = {"Round": (-1.5, -0.5, 0.5, 1.5, 2.5), "Floor": (-1.0, 0.0, 2.0), "Ceil": (-1.0, 0.0, 2.0)}
-"""Numbers at which what rounds otherwise gives another result: half way, which no random number is, and whole ones."""
+"""Numbers at which rounding modes differ: halves, which random numbers never are, and integers."""
 _KEYS = ("keys_strings", "keys_int64s", "keys_floats", "keys_tensor", "cats_strings", "cats_int64s", "pool_strings",
          "pool_int64s", "stopwords", "string_vocabulary", "int64_vocabulary")  # fmt: skip
 _TREES = ("TreeEnsemble", "TreeEnsembleRegressor", "TreeEnsembleClassifier")
 _MOST = 1024
-"""So many keys of a table are thought of, spread over all of them."""
+"""Most keys of a table that are used, spread evenly over all of them."""
 _SHARE = 5
-"""One of so many elements becomes a boundary value; of words, which are in no table else, half."""
+"""One in this many elements becomes a boundary value; half of the strings do, because no other is in a table."""
 _WIDE = 2.0**31 - 2**8
-"""The greatest float32 below 2**31 is 128 less."""
+"""Smallest bound that counts as saturation to int32: the largest float32 below 2**31 is 128 less."""
 _LARGEST, _USUAL = 1e6, 16.0
-"""Larger numbers than the first are limits of dtypes; beside larger ones than the second others would not be seen."""
+"""Numbers above the first are limits of dtypes. Numbers above the second would hide the other elements."""
 
 
 def uses_of_content(value: ir.Value) -> Iterator[tuple[ir.Node, int]]:
-    """Every use of what an input holds, as a node and the place among its inputs: behind moves and casts as well."""
+    """Yield every use of an input's elements, also behind moves and casts, as a node and the index of its input."""
     seen: set[int] = set()
     queue = [value]
     while queue:
@@ -59,7 +59,7 @@ def _is_choice(node: ir.Node, index: int) -> bool:
 
 
 def _is_saturation(node: ir.Node, value: ir.Value) -> bool:
-    """Whether a node keeps a float within int32 or int64: a Cast that saturates is written so."""
+    """Return whether a node clamps a float to the range of int32 or int64, as saturating Casts are written."""
     if node.op_type not in ("Max", "Min", "Clip"):
         return False
     limits = [constant(v) for v in node.inputs if v is not None and v is not value]
@@ -67,7 +67,7 @@ def _is_saturation(node: ir.Node, value: ir.Value) -> bool:
 
 
 def may_be_negative(value: ir.Value) -> bool:
-    """Whether an input holds integers that are only computed with: no places, sizes, exponents, or what is noted."""
+    """Return whether an input's integers may be negative: no indices, sizes or exponents, and no noted range."""
     signed = value.dtype is not None and value.dtype.is_integer() and value.dtype.is_signed()
     if not signed or RANGE_KEY in value.metadata_props or reaches_shapes(value):
         return False
@@ -86,14 +86,14 @@ _NOT_NEGATIVE = frozenset({"Gather", "GatherElements", "GatherND", "OneHot", "Te
 
 
 COUNTERPART_KEY = "convert.counterpart"
-"""In the `meta` of an input: the input of the target's graph that it is compared with."""
+"""Key in the `meta` of an input for the input of the target's graph that it is compared with."""
 
 
 def boundary_values(value: ir.Value, beside: bool = True) -> list[Any]:
-    """Return what an input is compared with or looked up among, in its graph and in the target's: numbers or words.
+    """Return the numbers or strings that an input is compared with or looked up among, in either graph, sorted.
 
-    In order, each once. beside: with a number those beside it too, the next whole ones, or half of its size (at least a
-    half) above and below.
+    beside: whether to add two neighbours of each number: the adjacent integers, or for floats, the number plus and
+    minus half of its size (at least a half).
     """
     steps = (-1, 0, 1) if beside else (0,)
     found: set[Any] = set()
@@ -111,7 +111,7 @@ def boundary_values(value: ir.Value, beside: bool = True) -> list[Any]:
 
 
 def _compared(node: ir.Node, index: int) -> list[Any]:
-    """The constants that a node compares with this one of its inputs."""
+    """Return the constants that a node compares this input with."""
     if node.domain:
         return [node.attributes["threshold"].value] if "threshold" in node.attributes else []
     if node.op_type in ("Cast", "NonZero"):
@@ -125,7 +125,7 @@ def _compared(node: ir.Node, index: int) -> list[Any]:
 
 
 def _keys(node: ir.Node) -> list[Any]:
-    """What a node looks its input up among; nodes that have such keys have one input."""
+    """Return the lookup keys of a node that maps its single input through a table; [] for other nodes."""
     items: list[Any] = []
     for name in _KEYS:
         content = node.attributes[name].value if name in node.attributes else ()
@@ -142,13 +142,17 @@ def _items(tensor: Any) -> list[Any]:
 
 
 def mix_boundary_values(value: ir.Value, array: np.ndarray, seed: int, end: int | None = None) -> np.ndarray:
-    """The array with some of its elements at boundary values; itself where none are known.
+    """Return the array with some elements replaced by boundary values; unchanged if none are known.
 
-    end: the number after the greatest integer that the input may hold, where this is known: 0 and that one are boundary
-    values as well. The first set of inputs (seed 0) has words alone, and large numbers only every third. A single
-    element is each of them in turn. Of masks some rows are true everywhere, or nowhere. Of floats with several in a row
-    whole rows are set too, as a mask of steps asks for; of what a tree reads, half of the columns are drawn around its
-    thresholds; of what is made unique, some elements are others again.
+    end: one more than the largest integer that the input may have, if known. Then 0 and `end` - 1 are boundary values
+    too.
+
+    - The first set of inputs (seed 0) has boundary values for strings only; large numbers appear in every third set.
+    - A single element takes each boundary value in turn.
+    - In masks, some rows are true everywhere or nowhere.
+    - In floating arrays of rank 3 or more, some whole rows are set, as masks of steps require.
+    - Half of the values that a tree reads are sampled near its thresholds.
+    - Inputs of Unique get some elements twice.
     """
     words, floating = array.dtype.kind == "O", array.dtype.kind == "f"
     if not array.size or not (words or seed):
@@ -171,14 +175,14 @@ def mix_boundary_values(value: ir.Value, array: np.ndarray, seed: int, end: int 
         pool = [n for n in pool if abs(n) <= _USUAL]
     if not pool:
         return changed
-    if array.size == 1:  # a mode, or a word: each of them in turn, by chance it would be none
+    if array.size == 1:  # a mode or a word: use each value in turn, because random choice might miss some
         first = [v for v in boundary_values(value, beside=False) if v in pool]
         in_turn = [*first, *(v for v in pool if v not in first)]
         return np.full_like(array, in_turn[(seed - 1) % len(in_turn)])
     share = 2 if words else _SHARE
     drawn = np.array(pool, None if array.dtype.kind in "iu" else object)[rng.integers(0, len(pool), array.shape)]
     chosen = rng.random(array.shape) < 1 / share
-    if floating and array.ndim > 2:  # padded steps hold one number
+    if floating and array.ndim > 2:  # padded steps have one number in all elements
         rows = rng.random((*array.shape[:-1], 1)) < 1 / share
         chosen = (chosen & (rng.random(array.shape) < 1 / share)) | rows
         drawn = np.where(rows, drawn[..., :1], drawn)
@@ -186,7 +190,7 @@ def mix_boundary_values(value: ir.Value, array: np.ndarray, seed: int, end: int 
 
 
 def _with_whole_rows(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A mask with some of its rows true, or 1, everywhere and some nowhere, as random ones hardly ever are."""
+    """Return a mask with some rows of only true (or 1) and some of only false, which random masks almost never have."""
     rows = array.reshape(-1, array.shape[-1])
     if len(rows) > 2:
         order = rng.permutation(len(rows))
@@ -196,7 +200,7 @@ def _with_whole_rows(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _mix_thresholds(value: ir.Value, array: np.ndarray, rng: np.random.Generator) -> None:
-    """Half of the numbers of each feature that a tree asks for, in place: its thresholds, and numbers around them."""
+    """Replace half of the numbers of each feature that a tree reads, in place, by thresholds and numbers near them."""
     for node, index in uses_of_content(value):
         if node.domain != "ai.onnx.ml" or node.op_type not in _TREES or index:
             continue

@@ -1,4 +1,4 @@
-"""Branches of a graph that no set of inputs reaches: nothing is known of what they compute."""
+"""Find branches of a graph that no set of inputs reaches, so that nothing is known about their results."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _BRANCHES = {True: "then_branch", False: "else_branch"}
 
 
 def unreached_branches(model: ir.Model, feeds: Sequence[Feed]) -> list[str]:
-    """Return descriptions of the branches that an input decides on and that none of these inputs takes, outermost ones.
+    """Return descriptions of branches that depend on an input's numbers and that none of these inputs takes.
 
-    Empty where the graph does not run. Conditions on sizes alone do not count: programs check what callers never do,
-    and sizes are drawn on both sides of the constants of the graph.
+    Only the outermost such branches are listed. The result is [] if the graph does not run. Conditions on sizes alone
+    are ignored: programs check for sizes that callers never use, and sets have sizes on both sides of the graph's
+    constants.
     """
     asking = [node for node in model.graph.all_nodes() if node.op_type == "If" and not node.domain]
     if not asking:
@@ -44,7 +45,7 @@ def unreached_branches(model: ir.Model, feeds: Sequence[Feed]) -> list[str]:
 
 
 class _Watching(Executor):
-    """Runs a graph and records which branches are taken, by the identity of their nodes."""
+    """Executor that records which branches are taken, by the identity of their nodes."""
 
     def __init__(self, wanted: set[str], every: bool) -> None:
         super().__init__(wanted, every)
@@ -57,7 +58,7 @@ class _Watching(Executor):
 
 
 def _depending_values(graph: ir.Graph) -> set[ir.Value]:
-    """Return the values that the numbers of an input decide, not its sizes alone."""
+    """Return the values that depend on the numbers of an input, not only on its sizes."""
     found = set(graph.inputs)
 
     def visit(body: ir.Graph) -> None:

@@ -1,4 +1,4 @@
-"""Estimates the cost of a run from the numbers that a model holds and takes."""
+"""Estimate the cost of a run from the number of elements in a model's weights and inputs."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import onnx_ir as ir
 from convert.parity.inputs.feeds import Feed
 
 MOST = 1_000_000
-"""Numbers in weights and inputs: larger models take too long to be run hundreds of times."""
+"""Most elements in weights and inputs of a small model; larger models are too slow for hundreds of runs."""
 _PRODUCTS, _ELEMENTS = 1 << 29, 1 << 19
-"""Elements of the inputs times weights, about what the convolutions of a model cost, and elements, at the most."""
+"""Limits of a cheap run: input elements times weights, about the cost of convolutions, and input elements."""
 
 
 def is_small(graph: ir.Model, feed: Feed) -> bool:
-    """Return whether a graph may be run often on a set of inputs."""
+    """Return whether a graph is small enough for many runs on a set of inputs."""
     return _weights(graph) + _elements(feed) <= MOST
 
 
 def is_large(graph: ir.Model) -> bool:
-    """Return whether a graph is not small whatever it is fed: what it holds is too much by itself."""
+    """Return whether a graph is not small for any inputs, because its weights alone are too many."""
     return _weights(graph) > MOST
 
 

@@ -1,4 +1,4 @@
-"""What a verdict stands for: how many sets of inputs, of which sizes and of which values."""
+"""Describe the inputs behind a verdict: the number of sets, their sizes, and their values."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from convert.text import counted
 def describe_coverage(graph: ir.Model, feeds: Sequence[Feed]) -> str:
     """Return what the feeds cover, such as `5 input sets; batch 1–9; x from -3.1e+03 to 1.0e+03`.
 
-    Sizes are those of dynamic dims, by name or as `input.axis`; values the finite ones of each input. Where the graph
-    takes other ways for other sizes, how many of them the feeds take follows.
+    Sizes are those of dynamic dims, by name or as `input.axis`. Values are the range of the finite numbers of each
+    input. If the graph has branches that depend on sizes, the text ends with how many of them the feeds take.
     """
     values = [_values(str(value.name), feeds) for value in graph.graph.inputs]
     ways, left = len(graph.meta.get(WAYS_KEY, [])), len(ways_left(graph, feeds))
@@ -28,7 +28,7 @@ def describe_coverage(graph: ir.Model, feeds: Sequence[Feed]) -> str:
 
 
 def describe_sets(graph: ir.Model, feeds: Sequence[Feed]) -> str:
-    """Return how many input sets there are, and the sizes of dynamic dims: `5 input sets, batch 1–9`."""
+    """Return the number of input sets and the sizes of dynamic dims, such as `5 input sets, batch 1–9`."""
     return ", ".join(filter(None, _sets(graph, feeds)))
 
 

@@ -1,4 +1,4 @@
-"""The inputs of a verification by default: drawn sets of several sizes, and sets at the edge of what a model takes."""
+"""Choose the default inputs of a verification: random sets of several sizes, and edge cases of what a model accepts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from convert.options import Options
 from convert.parity.inputs import feeds as inputs
 from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.long_sizes import long_feeds
@@ -17,9 +16,10 @@ from convert.parity.inputs.saved import input_sets
 from convert.parity.inputs.size_ways import way_feeds
 from convert.parity.inputs.uneven import far_feed, longest_feed, offset_feed, uneven_feed, with_unusual_rows
 from convert.parity.method import VerifyMethod
+from convert.request.options import Options
 
 _EDGES = 3
-"""From so many seeds on there are sets at the edge."""
+"""Edge sets are added if there are at least this many seeds."""
 
 
 def default_feeds(
@@ -32,10 +32,10 @@ def default_feeds(
     alike: bool = False,
     large: bool = True,
 ) -> list[Feed]:
-    """What a verification runs on: the user's inputs, or sets that are drawn, and those at the edge, which come last.
+    """Return the input sets of a verification: the user's, or random sets followed by edge sets.
 
-    denormals: whether the set of special values has some. sizes, spans: of dims and of integers, where they were found
-    by trial; alike: as `inputs.generate_feeds` has it. large: whether some sets have numbers far from 1.
+    denormals: whether the set of special values contains denormals. sizes, spans: sizes of dims and limits of integers
+    that were found by trial. alike: as in `inputs.generate_feeds`. large: whether some sets have numbers far from 1.
     """
     if method.arrays is not None:
         return _common_feeds(_given_feeds(graph, method.arrays), method)
@@ -43,12 +43,12 @@ def default_feeds(
     feeds = with_unusual_rows(graph, feeds, large, all(s == inputs.WITHOUT_ZERO for s in spans.values()))
     if len(options.examples) == len(graph.graph.inputs) > 0:
         given = inputs.given_feed(graph, options.examples)
-        # The same numbers twice would look like an output that does not depend on them.
+        # A set that occurs twice would look as if the output did not depend on the inputs.
         feeds = [given, *(f for f in feeds if not _has_same_arrays(f, given))]
-    # Fewer seeds do not reach every size that is tried anyway; where sizes were found by trial, others prove nothing.
+    # Fewer seeds do not even reach all usual sizes. If sizes were found by trial, other sizes prove nothing.
     if method.seeds < _EDGES or sizes or spans:
         return _common_feeds(feeds, method)
-    # The last is left out first: sizes are refused more often than numbers.
+    # Sets are dropped from the end: a source rejects sizes more often than numbers.
     pairs = method.counterparts
     whole = pairs is None or (not pairs.dtypes and len(pairs.kept) == len(graph.graph.outputs))
     special = inputs.special_feed(graph, method.seeds, denormals) if whole else None
@@ -63,7 +63,7 @@ def default_feeds(
 
 
 def _common_feeds(feeds: Sequence[Feed], method: VerifyMethod) -> list[Feed]:
-    """With numbers that the target's dtypes hold as well, where these differ."""
+    """Return feeds with numbers that the target's dtypes represent as well, if these differ."""
     pairs = method.counterparts
     return list(feeds) if pairs is None else [replace(f, arrays=pairs.common_feed(f.arrays)) for f in feeds]
 
@@ -73,6 +73,6 @@ def _has_same_arrays(one: Feed, other: Feed) -> bool:
 
 
 def _given_feeds(graph: ir.Model, arrays: Mapping[Any, np.ndarray]) -> list[Feed]:
-    """The user's inputs, which may be several sets of them."""
+    """Return the user's inputs, one feed per set."""
     found = [inputs.given_feed(graph, each) for each in input_sets(arrays)]
     return found if len(found) == 1 else [replace(f, label=f"{f.label}, set {i}") for i, f in enumerate(found)]

@@ -1,4 +1,4 @@
-"""The inputs that a pair is compared on: the user's own, or seeded ones in ranges and sizes that the graph implies."""
+"""Generate the inputs that a pair is compared on: the user's, or seeded ones in ranges and sizes the graph implies."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from convert.graph.tensors import dtype_name, numpy_dtype
 from convert.graph.values import constant
 from convert.nearest import saving_hint
 from convert.parity.inputs.boundary_values import mix_boundary_values, uses_of_content
-from convert.parity.inputs.given_arrays import with_pairs
 from convert.parity.inputs.noted_integers import noted_integers
 from convert.parity.inputs.size_guards import broken_guards, evaluate, fit_sizes, size_said
 from convert.parity.inputs.special import ROWS, reaches_shapes, special_array
 from convert.parity.inputs.word_inputs import drawn_words
+from convert.request.given_arrays import with_pairs
 
-# Integers of 32 bits and more without an implied range, and sizes of dynamic dims without a hint.
+# Limit of integers of 32 bits and more without an implied range, and sizes of dynamic dims without a hint.
 _INTEGERS = 10
 WITHOUT_ZERO = (1, _INTEGERS - 1)
-_BATCH, _SPATIAL, _OF_MANY = 2, 16, 4  # the last where an input has so many dynamic dims that 16 of each fill memory
-_ELEMENTS = 1 << 48  # beyond them numpy has no address for an array, and says so in words of its own
-_MOST = 64  # the largest upper bound that is tried out
+_BATCH, _SPATIAL, _OF_MANY = 2, 16, 4  # used if an input has so many dynamic dims that 16 of each would fill the memory
+_ELEMENTS = 1 << 48  # NumPy cannot address larger arrays, and its own error is unclear
+_MOST = 64  # largest upper bound that is used as a size
 GIVEN = "given inputs"
-"""The label of a feed that is the user's own."""
+"""Label of a feed from the user."""
 NO_SPANS: Mapping[str, tuple[int, int]] = {}
 
 RANK = "number of dims"
-"""What the rank of inputs that do not tell theirs is called among the sizes of dynamic dims; all have the same."""
+"""Key among the sizes of dynamic dims for the rank of inputs of unknown rank, which is the same for all of them."""
 
 _OPEN_DIMS = (2, 3, 8, 4)
 _RANKS = (2, 1, 3)
@@ -42,10 +42,10 @@ _RANKS = (2, 1, 3)
 
 @dataclass(frozen=True)
 class Feed:
-    """One set of inputs by name, and what it is called in the report.
+    """One set of inputs by name, and its label in the report.
 
-    edge: every dynamic dim is as small as the graph says it may be, or there are NaN and infinities among the numbers
-    (special): the source may not take that.
+    edge: the source may reject the set, because dynamic dims have their smallest sizes or the numbers are unusual.
+    special: the numbers include NaN and infinities.
     """
 
     label: str
@@ -53,11 +53,11 @@ class Feed:
     edge: bool = False
     special: bool = False
     uneven: bool = False
-    """Beyond the usual sizes or numbers (`uneven`): where the source refuses it, what follows is run without it."""
+    """Beyond the usual sizes or numbers (`uneven.py`); if the source rejects the set, later runs leave it out."""
 
 
 def given_feed(model: ir.Model, arrays: Mapping[Any, np.ndarray]) -> Feed:
-    """The user's arrays, by name or place, as a feed.
+    """Return the user's arrays, by name or index, as a feed.
 
     Raises `UsageError` for names, dtypes or ranks that the model does not have.
     """
@@ -83,7 +83,7 @@ def given_feed(model: ir.Model, arrays: Mapping[Any, np.ndarray]) -> Feed:
 
 
 Spans: TypeAlias = Mapping[str, tuple[int, int]]
-"""The least and the greatest integer for inputs by name."""
+"""The smallest and the largest integer of inputs, by name."""
 
 
 def generate_feeds(
@@ -93,11 +93,11 @@ def generate_feeds(
     spans: Spans = NO_SPANS,
     alike: bool = False,
 ) -> list[Feed]:
-    """Seeded feeds: normal and uniform in turn, at several sizes of every dynamic dim, 1 included for the batch.
+    """Return seeded feeds, normal and uniform in turn, at several sizes of every dynamic dim, including batch size 1.
 
-    Integers stay inside the range that their reader noted, or that their consumers imply (rows of a Gather, depth of
-    a OneHot, places in a cache that is written to). sizes: those to take, in turn, instead of the usual ones. spans:
-    closer limits of integers. alike: the dims of a map are of one size everywhere.
+    Integers stay in the range that their reader noted, or that their consumers imply: rows of a Gather, depth of a
+    OneHot, indices into a cache. sizes: sizes to use in turn instead of the usual ones. spans: narrower limits of
+    integers. alike: whether the spatial dims have one size.
     """
     if sizes:
         return [sized_feed(model, seed, sizes[seed % len(sizes)], spans) for seed in range(seeds)]
@@ -105,10 +105,10 @@ def generate_feeds(
 
 
 def closer_spans(model: ir.Model, examples: Mapping[Any, np.ndarray]) -> list[dict[str, tuple[int, int]]]:
-    """Limits of the inputs of integers of which no range is noted, to be tried in turn; none without such inputs.
+    """Return limits to try in turn for integer inputs without a noted range; [] if there are no such inputs.
 
-    Those of the user's example; where there is none, numbers but 0, which divides nothing, and then 1 alone, which is
-    also a place in whatever has two elements.
+    The limits are those of the user's example. Without one, the first limits exclude 0, which is no divisor. The second
+    allow 1 alone, which is also a valid index into anything with two elements.
     """
     names = [str(v.name) for v in model.graph.inputs]
     given = {names[k] if isinstance(k, int) and k < len(names) else str(k): np.asarray(a) for k, a in examples.items()}
@@ -124,11 +124,10 @@ def closer_spans(model: ir.Model, examples: Mapping[Any, np.ndarray]) -> list[di
 
 
 def smallest_feed(model: ir.Model, seed: int) -> Feed | None:
-    """A feed with each dynamic dim at its least size, 0 where that is said and 1 where nothing is known.
+    """Return a feed with each dynamic dim at its smallest size: 0 if its bounds say so, 1 if nothing is known.
 
-    None where `generate_feeds` has it.
-
-    The source may refuse it: what a reader does not know to be impossible it gives as 1.
+    Returns None if `generate_feeds` covers these sizes. The source may reject the feed, because a reader gives 1 for
+    dims whose minimum it does not know.
     """
     bounds, guards = size_facts(model)
     free = free_dims(model)
@@ -140,15 +139,15 @@ def smallest_feed(model: ir.Model, seed: int) -> Feed | None:
 
 
 def _least_size(bounds: Sequence[int | None] | None) -> int:
-    """0 where that is said, 1 where nothing is."""
+    """Return the lower bound, 0 included; 1 if none is known."""
     low = bounds[0] if bounds else None
     return 1 if low is None else low
 
 
 def special_feed(model: ir.Model, seed: int, denormals: bool = True) -> Feed | None:
-    """A feed with NaN, infinities, zeros, denormals and limits of integers (`special`); None where no input takes any.
+    """Return a feed with NaN, infinities, zeros, denormals and limits of integers; None if no input takes any.
 
-    Where the leading dims may be so many, they hold a row of each kind. denormals: whether there are any among them.
+    If the leading dims may have `ROWS` rows, there is one row of each kind. denormals: whether to include denormals.
     """
     bounds, guards = size_facts(model)
     sizes = next(iter(feed_sizes(model, 1)))
@@ -170,14 +169,14 @@ def special_feed(model: ir.Model, seed: int, denormals: bool = True) -> Feed | N
 
 
 def sized_feed(model: ir.Model, seed: int, dims: Mapping[str, int], spans: Spans = NO_SPANS) -> Feed:
-    """A feed of this seed at these sizes: normal numbers for even seeds, uniform ones for odd."""
+    """Return a feed for this seed at these sizes: normal numbers for even seeds, uniform ones for odd seeds."""
     rng = np.random.default_rng(seed)
     normal = seed % 2 == 0
     arrays = {}
     for place, value in enumerate(model.graph.inputs):
         limits, span = implied_limits(value), spans.get(str(value.name))
         array = _random_array(value, dims, rng, normal, limits, span)
-        if array.dtype.kind == "b" and array.size == 1:  # by chance, all sets would have the same one
+        if array.dtype.kind == "b" and array.size == 1:  # by chance, all sets could have the same number
             array = np.full_like(array, (seed + place) % 2 == 0)
         elif not spans and RANGE_KEY not in value.metadata_props:
             known = _known_limits(limits, dims)
@@ -199,7 +198,7 @@ def size_facts(model: ir.Model) -> tuple[Bounds, list[str]]:
 
 
 def _dynamic_dims(model: ir.Model) -> dict[str, bool]:
-    """The dynamic dims of the inputs, and whether they are leading ones, as a batch is."""
+    """Return the dynamic dims of the inputs, each with whether it is a leading dim, like a batch."""
     names: dict[str, bool] = {RANK: False} if any(v.shape is None for v in model.graph.inputs) else {}
     for value in model.graph.inputs:
         for axis, dim in enumerate(value.shape or ()):
@@ -210,20 +209,20 @@ def _dynamic_dims(model: ir.Model) -> dict[str, bool]:
 
 
 def free_dims(model: ir.Model) -> dict[str, bool]:
-    """The dynamic dims that no others determine, and whether they are leading ones."""
+    """Return the dynamic dims that do not depend on others, each with whether it is a leading dim."""
     names = _dynamic_dims(model)
     return {name: leading for name, leading in names.items() if not _is_derived(name, names)}
 
 
 def complete_sizes(model: ir.Model, sizes: Mapping[str, int]) -> dict[str, int]:
-    """With the dims that others determine, such as "2*height"."""
+    """Return the sizes together with the dims that depend on them, such as "2*height"."""
     return {**sizes, **{name: size_said(name, sizes) for name in _dynamic_dims(model) if name not in sizes}}
 
 
 def unlike_steps(model: ir.Model) -> dict[str, int]:
-    """How much longer than the first each dim is, where no two of a map, and no two batches, are to be alike.
+    """Return by how much each dim exceeds the first, so that spatial dims differ from each other, and batches too.
 
-    Dims that have no name of their own may have to be as long as those at their place in other inputs, and are.
+    Unnamed dims at the same axis of several inputs may have to be equal, so they get the same value.
     """
     unnamed = {f"{v.name}.{axis}": axis for v in model.graph.inputs for axis in range(len(v.shape or ()))}
     free = free_dims(model)
@@ -235,9 +234,9 @@ def unlike_steps(model: ir.Model) -> dict[str, int]:
 
 
 def feed_sizes(model: ir.Model, count: int, alike: bool = False) -> Iterable[dict[str, int]]:
-    """Sizes of the dynamic dims for each feed: the usual ones first, then the edges; all meet the guards.
+    """Yield sizes of the dynamic dims for each feed, adapted to the guards: usual sizes first, then edge cases.
 
-    The third has a map whose sides are not alike, unless `alike`.
+    The third has spatial dims of different sizes, unless `alike`.
     """
     bounds, guards = size_facts(model)
     free = free_dims(model)
@@ -260,7 +259,7 @@ def feed_sizes(model: ir.Model, count: int, alike: bool = False) -> Iterable[dic
 
 
 def _is_derived(name: str, names: Iterable[str]) -> bool:
-    """True for a dim that others determine: its name is an expression of theirs."""
+    """Return whether a dim depends on others: its name is an expression of their names."""
     if name.isidentifier():
         return False
     try:
@@ -271,7 +270,7 @@ def _is_derived(name: str, names: Iterable[str]) -> bool:
 
 
 def fed_shape(value: ir.Value, dims: Mapping[str, int]) -> list[int]:
-    """The shape of an input at these sizes of the dynamic dims; inputs of unknown rank have one and the same."""
+    """Return the shape of an input at these sizes of the dynamic dims; inputs of unknown rank share one shape."""
     if value.shape is None:
         return list(_OPEN_DIMS[len(_OPEN_DIMS) - dims[RANK] :])
     return [
@@ -298,7 +297,7 @@ def _random_array(
     if value.dtype == ir.DataType.STRING:
         return drawn_words(value, shape, rng)
     if dtype.kind == "b":
-        return np.asarray(rng.random(shape) < 0.5)  # of a scalar numpy makes a number, which no runtime takes
+        return np.asarray(rng.random(shape) < 0.5)  # NumPy returns a bool for shape (), which no runtime accepts
     if dtype.kind in "iu":
         return np.asarray(_random_integers(value, dims, rng, shape, limits, span)).astype(dtype)
     if (known := _known_limits(limits, dims)) and dtype.kind != "c":
@@ -309,7 +308,7 @@ def _random_array(
 
 
 Limit: TypeAlias = int | str
-"""A number of rows: known, or that of a dynamic dim."""
+"""A number of rows: an integer, or the name of a dynamic dim."""
 
 
 def _random_integers(
@@ -328,7 +327,7 @@ def _random_integers(
     low, end = 0, max(min(known), 1) if known else _INTEGERS
     dtype = numpy_dtype(value.dtype or ir.DataType.INT64)
     if span is None and not known and dtype.itemsize < 4 and not reaches_shapes(value):
-        ends = np.iinfo(dtype)  # pictures and sounds
+        ends = np.iinfo(dtype)  # images and audio
         low, end = int(ends.min), int(ends.max) + 1
     if span is not None:
         low, end = min(span[0], end - 1) if known else span[0], min(span[1] + 1, end) if known else span[1] + 1
@@ -336,21 +335,21 @@ def _random_integers(
 
 
 def _known_limits(limits: Sequence[Limit], dims: Mapping[str, int]) -> list[int]:
-    """The numbers of rows, those of dims that have a size here."""
+    """Return the limits as integers, without those of dims that have no size here."""
     return [integer_bound(limit, dims) for limit in limits if isinstance(limit, int) or limit in dims]
 
 
 def integer_bound(bound: Limit, dims: Mapping[str, int]) -> int:
-    """Return a bound as a number: itself, or an expression of the sizes of dims."""
+    """Return a bound as an integer: itself, or the value of an expression of sizes."""
     return bound if isinstance(bound, int) else size_said(bound, dims)
 
 
 def implied_limits(value: ir.Value) -> list[Limit]:
-    """The upper bounds that Gather, OneHot, writes to rows and the opposite of a mask imply for an input."""
+    """Return the upper bounds of an input that Gather, OneHot, writes to rows and inverted masks imply."""
     if value.dtype is None or not (value.dtype.is_integer() or value.dtype.is_floating_point()):
         return []
     uses = list(uses_of_content(value))
-    if value.dtype.is_floating_point():  # of numbers that become places behind a Cast
+    if value.dtype.is_floating_point():  # floats that a Cast turns into indices
         uses = [(node, index) for node, index in uses if node.op_type != "Sub"]
     return [limit for node, index in uses if (limit := _implied_bound(node, index)) is not None]
 
@@ -359,16 +358,22 @@ _BY_AXIS = frozenset({"Gather", "GatherElements", "ScatterElements"})
 _BY_ROWS = frozenset({"GatherND", "ScatterND"})
 
 
+_PICTURES = {"RoiAlign": 2, "MaxRoiPool": 1}
+"""Index of the input with the image number of each region, by operator."""
+
+
 def _implied_bound(node: ir.Node, index: int) -> Limit | None:
     data = node.inputs[0]
     if node.op_type == "Sub" and index == 1 and (one := constant(data)) is not None and one.size == 1:
-        return 2 if float(one.numpy().reshape(())) == 1 else None  # what 1 - mask hides is made up for by large numbers
+        return 2 if float(one.numpy().reshape(())) == 1 else None  # 1 - mask: other numbers would undo the masking
     if node.op_type in _BY_AXIS and index == 1:
         return _axis_size(data, node.attributes.get_int("axis", 0))
     if node.op_type in _BY_ROWS and index == 1 and not node.attributes.get_int("batch_dims", 0):
         places = node.inputs[1]
         single = places is not None and places.shape is not None and places.shape[-1] == 1
         return _axis_size(data, 0) if single else None
+    if index == _PICTURES.get(node.op_type):  # torchvision's kernels read out of bounds for any other image
+        return _axis_size(data, 0)
     if node.op_type == "TensorScatter" and index == 2:
         return _axis_size(data, node.attributes.get_int("axis", -2))
     if node.op_type == "OneHot" and index == 0:
@@ -385,17 +390,35 @@ def _axis_size(data: ir.Value | None, axis: int) -> Limit | None:
     return rows if isinstance(rows, int) else rows.value
 
 
+_SETS = 3
+"""How many sets of inputs are made of samples if the batch size is fixed."""
+
+
 def inputs_from_samples(model: ir.Model, samples: Mapping[str, np.ndarray], most: int = 32) -> dict[str, np.ndarray]:
-    """Inputs out of calibration data: its first samples as one batch, or the first where there is none."""
-    found = {}
-    for value in model.graph.inputs:
-        array, shape = np.asarray(samples[str(value.name)]), value.shape
-        if shape is not None and array.ndim == len(shape) + 1:
-            array = array[0]
-        elif shape is not None and len(shape) and not isinstance(shape[0], int):
-            array = array[:most]
-        found[str(value.name)] = array
-    return found
+    """Return inputs from calibration data: the first samples as one batch, or as `_SETS` sets of a fixed batch size.
+
+    The sets are named as in a file of `save_feeds`: "x", "x@1", "x@2".
+    """
+    found = {str(v.name): _batches(np.asarray(samples[str(v.name)]), v.shape, most) for v in model.graph.inputs}
+    sets = min(map(len, found.values()), default=0)
+    return {
+        f"{name}@{number}" if number else name: batch
+        for name, batches in found.items()
+        for number, batch in enumerate(batches[:sets])
+    }
+
+
+def _batches(array: np.ndarray, shape: ir.Shape | None, most: int) -> list[np.ndarray]:
+    """Return samples in batches for an input of this shape: one of at most `most`, or several of a fixed size."""
+    if shape is None or not array.ndim:
+        return [array]
+    if array.ndim == len(shape) + 1:
+        return list(array[:_SETS])
+    size = shape[0] if len(shape) else most
+    if not isinstance(size, int) or not len(shape):
+        return [array[:most]]
+    whole = [array[n * size : (n + 1) * size] for n in range(_SETS) if (n + 1) * size <= len(array)]
+    return whole if size and whole else [array]
 
 
 def _shape_fits(shape: tuple[int, ...], expected: ir.Shape) -> bool:

@@ -1,8 +1,8 @@
-"""Sets of inputs that are longer than all others: past the lengths that a graph speaks of, or as long as is cheap.
+"""Generate inputs that are longer than all others: past the lengths in a graph, or as long as is cheap.
 
-A layer that returns zeros from step 150 on, and attention with a window of 40, agree with the right ones on shorter
-inputs. Such lengths stand in one of the graphs, often in the target's alone, as integers that positions are compared
-with, and ends of slices.
+A layer that returns zeros from step 150 on, or attention with a window of 40, agrees with a correct one on shorter
+inputs. The lengths appear in one of the graphs, often only in the target's. They are integers that positions are
+compared with, and ends of slices.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from convert.parity.inputs.feeds import (
 from convert.parity.inputs.size_guards import broken_guards, fit_sizes
 
 _LEAST, _MOST = 3, 2048
-"""The integers that may be a length."""
+"""Range of integers that may be a length."""
 _NUMBERS = 4
-"""Integers of a constant that may hold lengths, such as the ends of a Slice; longer ones are tables."""
+"""Most elements of a constant that may contain lengths, such as the ends of a Slice; larger ones are tables."""
 _OTHERWISE = 257
-"""The length without such integers: a prime, past the blocks of most kernels."""
+"""Length to use if the graphs have no such integers: a prime, past the blocks of most kernels."""
 _PRODUCTS = 1 << 32
-"""Steps or pixels of the inputs times weights of the set at the most: a few seconds in float64."""
+"""Upper bound on steps or pixels of the inputs times weights: a few seconds in float64."""
 
 _POSITIONS = frozenset(
     (
@@ -46,17 +46,17 @@ _POSITIONS = frozenset(
 
 
 def long_feeds(model: ir.Model, seed: int) -> list[Feed]:
-    """Return sets whose inner dims, and whose leading dims, are past a length in the graphs, the largest that is cheap.
+    """Return sets whose inner dims, and whose leading dims, exceed the largest length in the graphs that is cheap.
 
-    All other dims are as small as they may be. Leading dims, a batch as a rule, are long only if there is such
-    a length. None where the graph quantizes, and where no such size is within bounds, guards and cost. The source may
-    refuse them.
+    All other dims have their smallest size. Leading dims, usually a batch, are long only if there is such a length. The
+    result is [] if the graph quantizes, or if no such size is within bounds, guards and cost. The source may reject the
+    sets.
     """
     free = free_dims(model)
     if RANK in free or quantizes(model):
         return []
     spoken = sorted({n for graph in _graphs(model) for n in _lengths(graph)}, reverse=True)
-    # Past a length by an eighth: a single step among hundreds moves the whole output by little.
+    # Exceed a length by an eighth: one step among hundreds would change the whole output only a little.
     lengths = [n + n // 8 + 2 for n in spoken]
     inner, leading = ([name for name, leads in free.items() if leads is which] for which in (False, True))
     found = [_long_feed(model, seed, inner, [*lengths, _OTHERWISE]), _long_feed(model, seed + 1, leading, lengths)]
@@ -64,7 +64,7 @@ def long_feeds(model: ir.Model, seed: int) -> list[Feed]:
 
 
 def _long_feed(model: ir.Model, seed: int, dims: Sequence[str], lengths: Sequence[int]) -> Feed | None:
-    """Return a set in which `dims` have the first of `lengths` that goes, and all others their least size."""
+    """Return a set in which `dims` have the first possible of `lengths`, and others their smallest size, or None."""
     free, (bounds, guards), usual = free_dims(model), size_facts(model), list(feed_sizes(model, 3))
     least = {n: (bounds.get(n) or [1, None])[0] or 1 for n in free}
     for length in lengths if dims else ():
@@ -80,7 +80,7 @@ def _long_feed(model: ir.Model, seed: int, dims: Sequence[str], lengths: Sequenc
 
 
 def _graphs(model: ir.Model) -> list[ir.Graph]:
-    """The graph, that of the target where it is at hand, and their subgraphs."""
+    """Return the graph, the target's graph if it is known, and their subgraphs."""
     counterparts = [v.meta[COUNTERPART_KEY].graph for v in model.graph.inputs if COUNTERPART_KEY in v.meta]
     found: list[ir.Graph] = []
     for graph in (model.graph, *counterparts[:1]):
@@ -104,13 +104,13 @@ def _lengths(graph: ir.Graph) -> Iterator[int]:
 
 
 def _is_of_known_length(node: ir.Node) -> bool:
-    """Return whether all dims of what a Slice takes elements of are fixed: its bounds say nothing of others then."""
+    """Return whether a Slice has an input with fixed dims only; its bounds then say nothing about dynamic dims."""
     dims = known_dims(node.inputs[0]) if node.inputs[0] is not None else None
     return dims is not None and all(isinstance(d, int) for d in dims)
 
 
 def _cost(model: ir.Model, sizes: dict[str, int]) -> int:
-    """Return about how many products the model computes: its weights, for each step or pixel of the inputs."""
+    """Return about how many products the model computes: its weights times the steps or pixels of its inputs."""
     steps = sum(
         prod(
             size

@@ -1,4 +1,4 @@
-"""Integers that are drawn as a reader noted them on an input (`RANGE_KEY`)."""
+"""Generate integers as a reader noted them on an input (`RANGE_KEY`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 def noted_integers(
     low: int, high: int, order: Sequence[str], rng: np.random.Generator, shape: Sequence[int]
 ) -> np.ndarray:
-    """From `low` to `high`; of a partition, numbers of 0 and more that add up to `high`."""
+    """Return integers from `low` to `high`; with "partition" in `order`, nonnegative integers whose sum is `high`."""
     if "partition" in order:
         count = int(np.prod(shape))
         return rng.multinomial(high, np.full(count, 1 / count)).reshape(shape) if count else np.zeros(shape, np.int64)

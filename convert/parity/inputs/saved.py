@@ -1,4 +1,4 @@
-"""Inputs on disk: the sets that a verdict was made on, saved so that `--inputs` makes the same verdict again."""
+"""Save the input sets of a verification, so that `--inputs` repeats it, and load them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from convert.errors import BadInput
 from convert.files.side_files import ARRAYS, is_arrays, side_file
 from convert.parity.inputs.feeds import Feed
 
-# Dtypes that numpy's files do not know travel as unsigned integers under NAME:DTYPE.
+# Dtypes that NumPy's files do not support are stored as unsigned integers under NAME:DTYPE.
 _BITS = {"bfloat16": np.uint16, "float8_e4m3fn": np.uint8, "float8_e5m2": np.uint8, "float8_e4m3fnuz": np.uint8,
          "float8_e5m2fnuz": np.uint8}  # fmt: skip
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
-"""Of a set of inputs, behind NAME@."""
+"""Number of an input set, after NAME@."""
 
 
-def save_feeds(path: Path, feeds: Sequence[Feed]) -> None:
-    """Write all sets into one `.npz`: NAME in the first, NAME@1, NAME@2 … in the others.
+def save_feeds(path: Path, feeds: Sequence[Feed], option: str = "--save-inputs") -> None:
+    """Write all sets into one `.npz` file: NAME for the first set, NAME@1, NAME@2 … for the others.
 
-    Raises `UsageError` where `path` cannot be written, `ResourceLimit` on a full disk.
+    option: the command line option, for messages. Raises `UsageError` if `path` cannot be written, `ResourceLimit` if
+    the disk is full.
     """
     stored = {}
     for i, feed in enumerate(feeds):
@@ -35,12 +36,12 @@ def save_feeds(path: Path, feeds: Sequence[Feed]) -> None:
             if array.dtype.name in _BITS:
                 key, array = f"{key}:{array.dtype.name}", array.view(_BITS[array.dtype.name])
             stored[key] = array.astype(str) if array.dtype.kind == "O" else array
-    with side_file(path, is_arrays, "--save-inputs") as temporary, temporary.open("wb") as file:
+    with side_file(path, is_arrays, option) as temporary, temporary.open("wb") as file:
         _write(file, stored)
 
 
 def _write(file: BinaryIO, stored: Mapping[str, np.ndarray]) -> None:
-    # As numpy.savez does, whose own parameters take the names "file" and "args" from the inputs.
+    # Like numpy.savez, whose own parameters `file` and `args` prevent inputs with these names.
     with zipfile.ZipFile(file, "w") as archive:
         archive.comment = ARRAYS
         for key, array in stored.items():
@@ -49,7 +50,7 @@ def _write(file: BinaryIO, stored: Mapping[str, np.ndarray]) -> None:
 
 
 def input_sets(arrays: Mapping[Any, np.ndarray]) -> list[dict[Any, np.ndarray]]:
-    """The sets of inputs that `save_feeds` wrote, or the one that the user made. Raises `BadInput` if one lacks."""
+    """Return the input sets of a file by `save_feeds` or by the user. Raises `BadInput` if a number is missing."""
     found: dict[int, dict[Any, np.ndarray]] = {}
     for key, array in arrays.items():
         name, number = key, 0

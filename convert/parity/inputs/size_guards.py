@@ -1,4 +1,4 @@
-"""Conditions on the sizes of dynamic dims, such as "height % 8 == 0": whether sizes meet them, and sizes that do."""
+"""Evaluate conditions on the sizes of dynamic dims, such as "height % 8 == 0", and find sizes that meet them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from convert.errors import BadInput
 
-_MOST_POWER, _MOST_BASE = 64, 2**40  # of files from anywhere
+_MOST_POWER, _MOST_BASE = 64, 2**40  # files are untrusted
 
 
 def _power(base: Any, power: Any) -> Any:
@@ -34,14 +35,16 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 _REACH, _MOST_TRIES, _MOST_ROUNDS = 33, 4000, 8
 _MOST_PRODUCTS = (2 * _REACH + 1) ** 3
-"""Sizes of all dims of a condition that are put in order, of their distance."""
+"""Most combinations of sizes of all dims of a condition that are sorted by distance."""
+_FEW_PRODUCTS = 512
+"""Most combinations of sizes of all dims of several conditions."""
 _MOST_CHARACTERS = 8_000_000
-"""Of conditions that are evaluated in one round of the search: those of a file from anywhere may be many and long."""
+"""Most characters of conditions evaluated per round of the search; an untrusted file may have many long ones."""
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """What the operators, the functions and the words `and` and `or` of a condition are computed with."""
+    """Implementations of the operators, the functions, `and` and `or` of a condition."""
 
     operators: Mapping[type, Callable[..., Any]]
     functions: Mapping[str, Callable[..., Any]]
@@ -51,13 +54,14 @@ class Arithmetic:
 
 
 PYTHON = Arithmetic(_OPERATORS, _FUNCTIONS)
-"""For sizes that are numbers."""
+"""The arithmetic for sizes that are numbers."""
 
 
 def evaluate(text: str, sizes: Mapping[str, int]) -> int:
-    """The value of an expression of sizes and integers by Python's arithmetic; nothing else is executed.
+    """Return the value of an expression of sizes and integers by Python's arithmetic; nothing else is executed.
 
-    Raises ValueError for anything but + - * / // % **, comparisons, and, or, not, and `_FUNCTIONS` of known names.
+    Raises ValueError for anything but + - * / // % **, comparisons, and, or, not, known names, and the functions in
+    `_FUNCTIONS`.
     """
     try:
         return operator.index(value_of(text, sizes))
@@ -66,25 +70,31 @@ def evaluate(text: str, sizes: Mapping[str, int]) -> int:
 
 
 def size_said(text: str, sizes: Mapping[str, int]) -> int:
-    """`evaluate` of what a file says; raises `BadInput` where that is no number at these sizes (`n // (n - 2)`)."""
+    """Evaluate a file's expression as `evaluate` does; raise `BadInput` if it has no value (`n // (n - 2)`)."""
     try:
         return evaluate(text, sizes)
     except ValueError as error:
         shown = ", ".join(f"{name}={size}" for name, size in list(sizes.items())[:8])
         raise BadInput(
-            f"a size in the model is no number at {shown}: {error}", hint="mend its dims and notes"
+            f"a size in the model is no number at {shown}: {error}", hint="correct its dims and notes"
         ) from None
 
 
 def value_of(text: str, sizes: Mapping[str, Any], arithmetic: Arithmetic = PYTHON) -> Any:
-    """The value of an expression of sizes, which may be symbols if the arithmetic is theirs; nothing else is executed.
+    """Return the value of an expression of sizes; nothing else is executed.
 
-    Raises ValueError for what the arithmetic does not have.
+    Sizes may be symbols if the arithmetic supports them. Raises ValueError for what the arithmetic does not support.
     """
     try:
-        return _value(ast.parse(text, mode="eval").body, sizes, arithmetic)
+        return _value(_parsed(text), sizes, arithmetic)
     except (SyntaxError, TypeError, ArithmeticError, MemoryError, RecursionError) as error:
         raise ValueError(f"{text!r} cannot be evaluated: {error}") from None
+
+
+@lru_cache(256)
+def _parsed(text: str) -> ast.expr:
+    """Return the syntax tree of an expression, which a search evaluates thousands of times."""
+    return ast.parse(text, mode="eval").body
 
 
 def _value(node: ast.expr, sizes: Mapping[str, Any], by: Arithmetic) -> Any:
@@ -110,7 +120,7 @@ def _value(node: ast.expr, sizes: Mapping[str, Any], by: Arithmetic) -> Any:
 
 
 def broken_guards(guards: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
-    """Those of `guards` that `sizes` do not meet; a guard on a size that divides by zero is not met."""
+    """Return the `guards` that `sizes` do not meet; a guard that divides by zero is not met."""
     return [guard for guard in guards if not _is_met(guard, sizes)]
 
 
@@ -124,37 +134,60 @@ def _is_met(guard: str, sizes: Mapping[str, int]) -> bool:
 def fit_sizes(
     sizes: Mapping[str, int], guards: Sequence[str], bounds: Mapping[str, Sequence[int | None]]
 ) -> dict[str, int]:
-    """`sizes`, changed as little as possible so that they meet the guards; as they are where none are found.
+    """Return `sizes`, changed as little as possible to meet the guards; unchanged if no such sizes are found.
 
-    A greedy search: of the sizes in the first guard that is broken, the nearest that break fewest guards, and again.
+    This is a greedy search. It takes the sizes in the first broken guard, replaces them by the nearest sizes that break
+    fewest guards, and repeats. If those break as many, it also takes the sizes in the guards that share one with it.
     """
     found = dict(sizes)
     for _ in range(_MOST_ROUNDS):
         wrong = broken_guards(guards, found)
         if not wrong:
             return found
-        names = sorted(
-            {n.id for n in ast.walk(ast.parse(wrong[0], mode="eval")) if isinstance(n, ast.Name)} & set(found)
-        )
-        most = int(_MOST_PRODUCTS ** (1 / len(names)) + 1e-9) if names else 1
-        choices = [_nearby_sizes(found[name], bounds.get(name, (1, None)), most) for name in names]
-        count = min(_MOST_TRIES, 1 + _MOST_CHARACTERS // sum(map(len, guards)))
-        tries = itertools.islice(sorted(itertools.product(*choices), key=lambda t: _distance(t, found, names)), count)
-        best = min(
-            ({**found, **dict(zip(names, numbers, strict=True))} for numbers in tries),
-            key=lambda new: len(broken_guards(guards, new)),
-            default=found,
-        )
+        near = _names(wrong[:1], found)
+        best = _nearest_of_fewest_broken(near, found, guards, bounds, _MOST_PRODUCTS)
+        if len(broken_guards(guards, best)) >= len(wrong):
+            wide = _names([g for g in guards if near & _names([g], found)], found)
+            best = _nearest_of_fewest_broken(wide, found, guards, bounds, _FEW_PRODUCTS) if wide > near else best
         if len(broken_guards(guards, best)) >= len(wrong):
             break
         found = best
     return found if not broken_guards(guards, found) else dict(sizes)
 
 
+def _names(guards: Iterable[str], sizes: Mapping[str, int]) -> set[str]:
+    """Return the names of sizes in the guards."""
+    return {n.id for g in guards for n in ast.walk(ast.parse(g, mode="eval")) if isinstance(n, ast.Name)} & set(sizes)
+
+
+def _nearest_of_fewest_broken(
+    names: Iterable[str],
+    sizes: Mapping[str, int],
+    guards: Sequence[str],
+    bounds: Mapping[str, Sequence[int | None]],
+    combinations: int,
+) -> dict[str, int]:
+    """Return the nearest sizes that break fewest guards, of about so many combinations of those with these names."""
+    changed = sorted(names)
+    most = int(combinations ** (1 / len(changed)) + 1e-9) if changed else 1
+    choices = [_nearby_sizes(sizes[name], bounds.get(name, (1, None)), most) for name in changed]
+    count = min(_MOST_TRIES, 1 + _MOST_CHARACTERS // sum(map(len, guards)))
+    tries = itertools.islice(sorted(itertools.product(*choices), key=lambda t: _distance(t, sizes, changed)), count)
+    best, least = dict(sizes), len(guards) + 1
+    for numbers in tries:
+        new = {**sizes, **dict(zip(changed, numbers, strict=True))}
+        broken = len(broken_guards(guards, new))
+        if broken < least:
+            best, least = new, broken
+        if not broken:
+            break
+    return best
+
+
 def sizes_meeting(
     sizes: Mapping[str, int], guards: Sequence[str], bounds: Mapping[str, Sequence[int | None]]
 ) -> dict[str, int] | None:
-    """Return `sizes` changed so that they meet the guards, beside a number in one of them if need be; None without."""
+    """Return `sizes` changed to meet the guards, if need be next to a number in one of them; None if none are found."""
     for start in (sizes, *_beside_numbers(sizes, guards, bounds)):
         found = fit_sizes(start, guards, bounds)
         if not broken_guards(guards, found):
@@ -165,7 +198,7 @@ def sizes_meeting(
 def _beside_numbers(
     sizes: Mapping[str, int], guards: Sequence[str], bounds: Mapping[str, Sequence[int | None]]
 ) -> Iterable[dict[str, int]]:
-    """Sizes of which one is beside a number in a guard, where that is beyond the reach of a search."""
+    """Yield sizes with one of them next to a number in a guard, if that number is out of reach of the search."""
     for node in (node for guard in guards for node in ast.walk(ast.parse(guard, mode="eval"))):
         number = node.value if isinstance(node, ast.Constant) and type(node.value) is int else 0
         for name, size in sizes.items() if number > _REACH else ():
@@ -175,13 +208,13 @@ def _beside_numbers(
 
 
 def _nearby_sizes(size: int, bounds: Sequence[int | None], most: int) -> list[int]:
-    """The sizes around this one that are allowed, the nearest `most` of them."""
+    """Return the allowed sizes around this one, the nearest `most` of them, sorted."""
     low, high = bounds[0] or 1, bounds[1]
     near = [n for n in range(max(low, size - _REACH), size + _REACH + 1) if high is None or n <= high]
     return sorted(sorted(near, key=lambda n: (abs(n - size), n < size))[:most])
 
 
 def _distance(numbers: Sequence[int], sizes: Mapping[str, int], names: Sequence[str]) -> tuple[int, bool]:
-    # Of two that are as near, the larger: too small an input is what models refuse.
+    # At equal distance the larger size is nearer, because models reject inputs that are too small.
     away = [number - sizes[name] for number, name in zip(numbers, names, strict=True)]
     return sum(map(abs, away)), sum(away) < 0

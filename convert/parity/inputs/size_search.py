@@ -1,7 +1,7 @@
-"""Sizes of dynamic dims that a source runs at, where it refuses those that were guessed: found by trial.
+"""Find sizes of dynamic dims at which a source runs, by trial, if it rejects the default ones.
 
-A file may say of a size only that it is not known, and still work at one alone: a dense layer behind a flattened map, a
-table of positions, halves that have to be whole. What the graph's own constants suggest is tried first.
+A file may declare a size as unknown and still work at one size only. Examples are a dense layer after a flattened map,
+a table of positions, and halves that must be integers. Sizes that the graph's own constants suggest are tried first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from convert.errors import ConvertError, ResourceLimit, Unsupported, UsageError
 from convert.graph.shape_inference import infer_proto, weightless_proto
 from convert.graph.tensors import dtype_name
 from convert.graph.values import constant, known_dims
-from convert.options import Options
 from convert.parity.inputs.feeds import (
     NO_SPANS,
     Spans,
@@ -31,20 +30,21 @@ from convert.parity.inputs.feeds import (
     sized_feed,
 )
 from convert.parity.inputs.size_guards import broken_guards
-from convert.runners.process import PROBE, PROBE_FIRST, Limits, execute
-from convert.source import Source
+from convert.processes.process import PROBE, PROBE_FIRST, Limits, execute
+from convert.request.options import Options
+from convert.request.source import Source
 
 Sizes = dict[str, int]
 
 _COMMON = (32, 64, 224, 1, 128, 256, 8, 28, 299, 384, 512, 3, 4, 5, 77, 100)
 _STRIDES = (1, 2, 4, 8, 16, 32)
-# The most sizes of a graph's own, sets of sizes that are thought of, and given to the source.
+# Most sizes suggested by a graph, most candidate sets of sizes, and most sets that the source is run with.
 _MOST_OWN, _MOST_THOUGHT, _MOST_TRIED = 40, 2000, 60
-# How long shapes are inferred for the sets that are thought of.
-_SECONDS = 20.0
-# The largest size of a dim, what is left of one behind slices, and the most numbers in all inputs together.
+# Time limit for shape inference on the candidate sets.
+_SECONDS = 10.0
+# Largest size of a dim, the size that remains after slices, and most elements in all inputs together.
 _LARGEST, _LEFT_OVER, _MOST_ELEMENTS = 1024, 16, 1 << 21
-# A margin that the common sizes are not longer than anyhow.
+# Smallest margin that the common sizes do not exceed anyway.
 _WIDE_MARGIN = 64
 
 
@@ -57,10 +57,11 @@ def search_sizes(
     count: int,
     spans: Spans = NO_SPANS,
 ) -> list[Sizes]:
-    """`count` sets of sizes at which the source runs, the first of them the nearest to the usual ones.
+    """Return up to `count` sets of sizes at which the source runs, the first of them the nearest to the usual ones.
 
-    error: what the source said of the usual sizes. Raised again where there is nothing to be tried, and with the sizes
-    that were tried and `--input` where none of them runs. spans: limits of the integers.
+    error: the source's error at the usual sizes. It is raised again if there is nothing to try. If no set runs, an
+    error of the same class lists the sizes that were tried, and its hint names `--input`. spans: limits of the
+    integers.
     """
     free = free_dims(graph)
     if not free or isinstance(error, (Unsupported, ResourceLimit, UsageError)):
@@ -69,6 +70,7 @@ def search_sizes(
     tried = list(islice(_that_fit(graph, _candidates(graph, usual)), _MOST_TRIED))
     runs = _probe(source, graph, tried, options, limits, PROBE_FIRST, spans)
     if True not in runs:
+        tried = tried[: len(runs)]
         raise type(error)(_refusal(error, tried, free), hint=error.hint or _remedy(error, graph, free))
     first = tried[runs.index(True)]
     others = list(islice(_that_fit(graph, _variants(graph, first)), _MOST_TRIED))
@@ -79,14 +81,14 @@ def search_sizes(
         return [sizes for sizes, runs in zip(asked, ran, strict=False) if runs]
 
     taken: list[Sizes] = []
-    if count == 2 or len(inner) < 2:  # one set with another size of every dim is enough: long inputs take their time
+    if count == 2 or len(inner) < 2:  # one set that changes every dim is enough: long inputs take time
         taken = running([s for s in others if all(s[n] != first[n] for n in free)], PROBE_FIRST)
     taken = taken or running(others, PROBE)
     return _spread_choice(first, taken, count, inner)
 
 
 def describe_search(graph: ir.Model, found: Sequence[Sizes]) -> str:
-    """What the search found, for the verdict's notes."""
+    """Return the result of the search as a sentence for the verdict's notes."""
     usual = next(iter(feed_sizes(graph, 1)))
     shown = " and ".join(dict.fromkeys(_size_text(s, free_dims(graph)) for s in found))
     where = "at the sizes that are usual" if usual != found[0] else "at every size near by"
@@ -103,12 +105,13 @@ OTHER_INPUTS = "give inputs that the model takes with --inputs data.npz"
 _OUT_OF_RANGE = re.compile(
     r"out of (data )?(bounds|range)|out-of-bounds|is not in \[|indices? .*must be", re.IGNORECASE
 )
-"""What runtimes say of an index that a table has no row for."""
+"""Messages of runtimes about an index outside a table."""
 
 
 def _remedy(error: ConvertError, graph: ir.Model, free: Iterable[str]) -> str:
-    """What the user can say so that the source runs, by what it said of the inputs that were tried."""
-    if _OUT_OF_RANGE.search(error.message):
+    """Return a hint with the options that may make the source run, depending on its error."""
+    integers = any(value.dtype is not None and value.dtype.is_integer() for value in graph.graph.inputs)
+    if integers and _OUT_OF_RANGE.search(error.message):  # otherwise the numbers follow from the sizes
         return f"it looks up numbers that its tables do not have: {OTHER_INPUTS}"
     specs = []
     for value in graph.graph.inputs:
@@ -132,7 +135,10 @@ def _probe(
     how: str,
     spans: Spans,
 ) -> list[bool]:
-    """Which of these sizes the source runs at; none where trying them is too much for its process."""
+    """Return for each of these sizes whether the source runs, as far as time allows.
+
+    All are False if the trial exceeds the limits of its process.
+    """
     if not sizes:
         return []
     feeds = [sized_feed(graph, 0, s, spans).arrays for s in sizes]
@@ -147,7 +153,7 @@ def _probe(
 
 
 def _candidates(graph: ir.Model, usual: Mapping[str, int]) -> Iterator[Sizes]:
-    """Sets of sizes: the usual ones, then one size for all but the leading dims, for all, and for single ones."""
+    """Yield sets of sizes: the usual ones, then one size for the inner dims, for pairs, all dims, and single dims."""
     free = free_dims(graph)
     leading, inner = [n for n in free if free[n]], [n for n in free if not free[n]]
     start = {n: usual[n] for n in free}
@@ -170,7 +176,7 @@ def _candidates(graph: ir.Model, usual: Mapping[str, int]) -> Iterator[Sizes]:
 
 
 def _variants(graph: ir.Model, found: Mapping[str, int]) -> Iterator[Sizes]:
-    """Other sizes near those that run: for the leading dims, for all others together, and for each by itself."""
+    """Yield sizes near those that run: changed for the leading dims, for all others together, and for each dim."""
     free = free_dims(graph)
     start = {n: found[n] for n in free}
     leading, inner = [n for n in free if free[n]], [n for n in free if not free[n]]
@@ -186,9 +192,9 @@ def _variants(graph: ir.Model, found: Mapping[str, int]) -> Iterator[Sizes]:
 
 
 def _spread_choice(first: Sizes, taken: Sequence[Sizes], count: int, inner: Sequence[str] = ()) -> list[Sizes]:
-    """The first, and of those that run too such that change what the others have not changed yet, most dims first.
+    """Return `first` and up to `count` - 1 sets that change dims which the others do not, most dims first.
 
-    Where the `inner` dims are alike in all of them, one more follows in which they are not.
+    If the `inner` dims are equal within each of these sets, a set in which they differ is added.
     """
     chosen, changed = [first], set[str]()
     for sizes in sorted(taken, key=lambda s: -sum(s[n] != first[n] for n in s)):
@@ -203,9 +209,9 @@ def _spread_choice(first: Sizes, taken: Sequence[Sizes], count: int, inner: Sequ
 
 
 def _that_fit(graph: ir.Model, candidates: Iterable[Sizes]) -> Iterator[Sizes]:
-    """Those within bounds and guards whose shapes ONNX's inference does not find to contradict each other, once each.
+    """Yield the distinct sets within bounds and guards whose shapes do not contradict each other in ONNX's inference.
 
-    Where it objects to every one, it is not asked.
+    If shape inference rejects all sets, its result is ignored.
     """
     bounds, guards = size_facts(graph)
     allowed: list[Sizes] = []
@@ -248,7 +254,7 @@ def _shapes_agree(graph: ir.Model, proto: onnx.ModelProto, sizes: Sizes) -> bool
 
 
 def suggested_sizes(graph: ir.Model) -> list[int]:
-    """Sizes that the graph's constants speak of: lengths of tables, targets of reshapes, sides of flattened maps."""
+    """Return sizes suggested by the graph's constants: table lengths, reshape targets, sides of flattened maps."""
     tables: list[int] = []
     flattened: list[int] = []
     channels: set[int] = {1}
@@ -279,9 +285,9 @@ def suggested_sizes(graph: ir.Model) -> list[int]:
 
 
 def _sizes_with_margins(graph: ir.Model) -> list[int]:
-    """Sizes of which something is left where slices take margins off that are longer than the usual sizes.
+    """Return sizes that remain positive behind slices whose margins are larger than the usual sizes.
 
-    `x[:, 5000:-5000]` of a shorter sequence is refused, or empty, whatever else the model takes.
+    `x[:, 5000:-5000]` of a shorter sequence is rejected, or empty, whatever other inputs the model takes.
     """
     margins = []
     for node in graph.graph.all_nodes():

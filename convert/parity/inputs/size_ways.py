@@ -1,4 +1,4 @@
-"""Sets of inputs for each way that a graph takes for some sizes, behind Ifs on conditions that its reader has noted."""
+"""Generate inputs for each branch that a graph takes for some sizes: Ifs on conditions that its reader noted."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from convert.parity.inputs.feeds import Feed, complete_sizes, fed_shape, feed_si
 from convert.parity.inputs.size_guards import broken_guards, sizes_meeting
 
 _MOST_ELEMENTS = 1 << 21
-"""Elements of all inputs of a set that is made for a way."""
+"""Most elements of all inputs of a set that is generated for a branch."""
 
 
 def way_feeds(model: ir.Model, feeds: Sequence[Feed], seed: int) -> Iterator[Feed]:
-    """Yield a feed for each way that none of `feeds` takes, at the sizes nearest to the usual ones that take it.
+    """Yield a feed for each branch that none of `feeds` takes, at the nearest sizes to the usual ones that take it.
 
-    The source may refuse it. Nothing for a way of which no sizes are found, or only such as are large.
+    The source may reject it. Branches without such sizes, or only with large ones, are skipped.
     """
     bounds, guards = size_facts(model)
     usual = next(iter(feed_sizes(model, 1)), {})
@@ -36,7 +36,7 @@ def way_feeds(model: ir.Model, feeds: Sequence[Feed], seed: int) -> Iterator[Fee
 
 
 def ways_left(model: ir.Model, feeds: Sequence[Feed]) -> list[list[str]]:
-    """Return the conditions of those ways on sizes that none of the feeds takes, but for special values."""
+    """Return the conditions of the branches on sizes that none of the feeds reaches; special feeds do not count."""
     found = [sizes_of(model, feed.arrays) for feed in feeds if not feed.special]
     return [way for way in model.meta.get(WAYS_KEY, []) if all(broken_guards(way, sizes) for sizes in found)]
 

@@ -1,7 +1,7 @@
-"""The special inputs of a verification (NaN, infinities, zeros, denormals, limits of integers), and their outputs.
+"""Generate the special inputs (NaN, infinities, zeros, denormals, limits of integers), and compare their outputs.
 
-The plain verdict does not see them. Source, graph and target have to have NaN and infinities in the same places, and
-numbers that are about the same elsewhere; only what the source computes alike in float32 and float64 counts.
+The plain verdict does not use them. Source, graph and target must have NaN and infinities in the same places, and
+similar numbers elsewhere. Only elements that the source computes alike in float32 and float64 are compared.
 """
 
 from __future__ import annotations
@@ -12,22 +12,25 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph.metadata import RANGE_KEY
-from convert.graph.tensors import numpy_dtype, widened_array
+from convert.graph.tensors import nonfinite_kinds, numpy_dtype, widened_array
 
 NEAR = 1e-2
-"""How far numbers may be off, of themselves and of their row: the plain inputs hold them to rounding."""
+"""Relative error allowed for a number and its row; the plain inputs check rounding more strictly."""
 BEYOND = 1e30
-"""Larger numbers are on their way to infinity, which the order of a sum decides."""
+"""Numbers above this are close to overflow, which the order of a sum decides."""
 TINY = float(np.finfo(np.float32).tiny)
-"""Smaller numbers may be taken for 0, as TensorFlow does."""
+"""Numbers below this may be flushed to 0, as TensorFlow does."""
 ROWS = 4
-"""The rows of a batch: one with NaN, one with infinities, one of zeros, one of denormals."""
+"""Rows of a batch: one with NaN, one with infinities, one of zeros, one of denormals."""
 
 
 def special_array(value: ir.Value, plain: np.ndarray, limited: bool, denormals: bool = True) -> np.ndarray:
-    """`plain` with special values: a NaN in the first row along the first axis, infinities in the second, a row of
-    zeros, and denormals (or what is there) in those after it; one NaN where there are no rows. Integers have the limits
-    of their dtype and a number beyond those of the next narrower one, unless `limited`.
+    """Return a copy of `plain` with special values.
+
+    Floats: the first row along the first axis has a NaN, the second has infinities, the third is zeros, and later rows
+    are denormals if `denormals`. Arrays with fewer rows have the first of these; arrays without rows have one NaN.
+
+    Integers: the limits of the dtype, and a number beyond those of the next narrower dtype, unless `limited`.
     """
     array = plain.copy()
     if not array.size:
@@ -36,7 +39,7 @@ def special_array(value: ir.Value, plain: np.ndarray, limited: bool, denormals: 
         if limited or not array.ndim or RANGE_KEY in value.metadata_props or reaches_shapes(value):
             return array
         ends = np.iinfo(array.dtype)
-        # What the next narrower dtype does not hold, nor, of 64 bits, float32.
+        # Not representable in the next narrower dtype; for 64 bits, not in float32 either.
         beyond = [(1 << ends.bits // 2) + 5] if ends.bits > 8 else []
         pool = [ends.max, 0, *beyond, 0] if ends.min == 0 else [ends.max, -1, ends.min, *beyond, 0, ends.min + 1]
         return np.resize(np.array(pool, array.dtype), array.shape)
@@ -59,14 +62,16 @@ _SHAPES = {
     "Expand": 1, "Reshape": 1, "ConstantOfShape": 0, "Tile": 1, "Range": 0, "Resize": 1, "Slice": 1, "Loop": 0,
     "OneHot": 1, "Pad": 1, "TopK": 1, "RandomUniform": 0, "Upsample": 1, "Split": 1,
 }  # fmt: skip
-"""Operators that make something as large as an input says, and from which of them on."""
+"""Operators whose output size depends on the content of an input, with the index of the first such input."""
 
 
 def reaches_shapes(value: ir.Value) -> bool:
-    """Whether sizes of tensors, or numbers of rounds, may depend on this value."""
+    """Return whether sizes of tensors, or numbers of iterations, may depend on the numbers in this value."""
     pending, seen = [value], {id(value)}
     while pending:
         for node, index in pending.pop().uses():
+            if node.op_type in ("Shape", "Size"):  # these depend on its shape only
+                continue
             sized = node.op_type in _SHAPES and index >= _SHAPES[node.op_type]
             if sized or any(isinstance(a.value, ir.Graph) for a in _attributes(node)):
                 return True
@@ -82,10 +87,10 @@ def _attributes(node: ir.Node) -> list[ir.Attr]:
 
 
 def special_difference(source: np.ndarray, exact: np.ndarray | None, graph: np.ndarray | None, got: np.ndarray) -> str:
-    """How `got` differs from the source where that is certain, or nothing.
+    """Return how `got` differs from the source in elements that are certain, or ''.
 
-    source and exact are the source in float32 and, where it can be had, in float64; `graph` is the shared graph in
-    float64, which has to be of one mind with them, unless it is what is judged (None).
+    source, exact: the source in float32 and, if available, in float64. graph: the shared graph in float64; None if it
+    is judged itself. An element is certain if all of these agree.
     """
     if source.dtype.kind in "OUS":
         return ""
@@ -106,8 +111,8 @@ def _wrong_floats(source: np.ndarray, others: Sequence[np.ndarray], got: np.ndar
     with np.errstate(all="ignore"):
         certain = np.ones(source.shape, bool)
         for other in others:
-            certain &= _kinds(source) == _kinds(other)
-        wrong = certain & (_kinds(given) != _kinds(source))
+            certain &= nonfinite_kinds(source) == nonfinite_kinds(other)
+        wrong = certain & (nonfinite_kinds(given) != nonfinite_kinds(source))
         finite = certain & ~wrong & np.isfinite(source)
         noise = np.zeros(source.shape)
         for other in others:
@@ -119,18 +124,11 @@ def _wrong_floats(source: np.ndarray, others: Sequence[np.ndarray], got: np.ndar
 
 
 def _of_row(size: np.ndarray) -> np.ndarray:
-    """The largest of each part along the first axis, without what is on its way to infinity."""
+    """Return the largest number of each row along the first axis, ignoring numbers close to overflow."""
     if size.ndim < 2 or not size.size:
         return np.max(np.where(size < BEYOND, size, 0), initial=0.0)
     behind = tuple(range(1, size.ndim))
     return np.max(np.where(size < BEYOND, size, 0), axis=behind, keepdims=True, initial=0.0)
-
-
-def _kinds(array: np.ndarray) -> np.ndarray:
-    """0 for numbers, 1 for NaN, 2 and 3 for the infinities; of complex numbers, whether they are finite."""
-    if array.dtype.kind == "c":
-        return (~np.isfinite(array)).astype(np.int8)
-    return (np.isnan(array) + 2 * (array == np.inf) + 3 * (array == -np.inf)).astype(np.int8)
 
 
 def _difference_text(got: np.ndarray, source: np.ndarray, wrong: np.ndarray) -> str:

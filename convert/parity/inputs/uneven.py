@@ -1,8 +1,8 @@
-"""Inputs beyond the usual sizes and numbers: many rows, dims that are not alike, long ones, large and negative numbers.
+"""Generate inputs beyond the usual sizes and numbers: many rows, unequal or long dims, large and negative numbers.
 
-Two sides that agree on a few rows, on square maps and on normal numbers may differ beyond, where kernels, branches on
-sizes and saturating functions change. Small models are fed two more sets, which their source may refuse; larger ones
-have such numbers among the rows of the usual sets, where they cost nothing.
+Two sides that agree on a few rows, on square maps and on normal numbers may differ elsewhere, because kernels, branches
+on sizes and saturating functions change there. Small models get additional sets, which their source may reject. Larger
+models get such numbers in some rows of the usual sets, where they cost nothing.
 """
 
 from __future__ import annotations
@@ -31,24 +31,27 @@ from convert.parity.inputs.feeds import (
 from convert.parity.inputs.size_guards import broken_guards, fit_sizes
 
 LARGE, FAR = 16, 2048
-"""How much larger the numbers of some rows, and of a set, are: half of them are beyond 10 and 1,000 then."""
+"""Factors for the numbers of some rows, and of a set: half of the numbers are then above 10 and 1,000."""
 CHANNEL = 64
-"""How many times as large as the others one channel is in a set, as channels of activations are that stand out."""
+"""Factor for one channel of a set, relative to the others, like outlier channels of activations."""
 OFFSET, ROW_OFFSET = 1000, 16
-"""What is added to the numbers of a set, and of a row of larger models: far from zero a variance taken as E[x²] − E[x]²
-cancels. A network of many layers amplifies the rounding of 1,000, by kernels that differ, to the size of its output."""
+"""Offsets for the numbers of a set, and of a row of larger models.
+
+Far from zero, a variance computed as E[x²] − E[x]² cancels. With an offset of 1,000 a network of many layers would
+amplify rounding, which differs between kernels, to the size of its output; hence the smaller second offset.
+"""
 _SIZES = ((65, 129), (9, 129), (9, 65), (9, 0))
-"""Rows, and the least size of the first dim behind them: the first of these that is cheap, or else the last."""
+"""Rows, and the smallest size of the first dim after them: the first cheap pair is used, otherwise the last."""
 _FEW, _LONGEST, _LONGEST_TABLE = 3, 512, 1024
-"""Rows where a dim may be longer, up to a limit that is known; the most rows of a table of places."""
+"""Number of rows if a dim may be longer, the largest known limit of such a dim, and most rows of a position table."""
 
 
 def uneven_feed(model: ir.Model, seed: int, alike: bool = False, large: bool = True) -> Feed | None:
-    """A feed of many rows, with no two other dims alike, the first of them past 128; the last rows hold large numbers.
+    """Return a feed of many rows, all other dims different and the first past 128; the last rows have large numbers.
 
-    None for models that are not small, where nothing would be new, and where the graph quantizes: among many numbers,
-    and among large ones, rounding takes one into another step more often than it explains. alike: what follows the rows
-    is of one size. large: False where larger numbers cannot be judged.
+    Return None for models that are not small, if nothing would be new, and if the graph quantizes. Among many or
+    large numbers, rounding moves some to another quantization step more often than the estimate explains. alike:
+    whether the dims after the rows have one size. large: whether larger numbers can be judged.
     """
     free = free_dims(model)
     floating = any(v.dtype is not None and v.dtype.is_floating_point() for v in model.graph.inputs)
@@ -68,9 +71,11 @@ def uneven_feed(model: ir.Model, seed: int, alike: bool = False, large: bool = T
 
 
 def far_feed(model: ir.Model, seed: int) -> Feed | None:
-    """A feed of the usual sizes, the second of them, with numbers in the thousands; the first channel is larger still.
+    """Return a feed of the second usual sizes with numbers in the thousands, and with still larger numbers in the first
+    channel.
 
-    None where there are no floats, and for models of which `uneven_feed` is None.
+    Return None without floating inputs, and for models that are not small, that quantize, or that have inputs of
+    unknown rank.
     """
     if RANK in free_dims(model) or quantizes(model) or is_large(model):
         return None
@@ -86,7 +91,7 @@ def far_feed(model: ir.Model, seed: int) -> Feed | None:
 
 
 def _with_channel(array: np.ndarray) -> np.ndarray:
-    """Return the array with a larger first channel, along the second axis; itself where there are no channels."""
+    """Return the array with larger numbers in the first channel (second axis); unchanged if there are no channels."""
     if not _is_real(array) or array.ndim < 2 or array.shape[1] < 2:
         return array
     changed = array.copy()
@@ -95,9 +100,10 @@ def _with_channel(array: np.ndarray) -> np.ndarray:
 
 
 def offset_feed(model: ir.Model, seed: int) -> Feed | None:
-    """A set of the usual sizes with numbers around `OFFSET`, as pixels, temperatures and times are far from zero.
+    """Return a set of the usual sizes with numbers around `OFFSET`, like pixels, temperatures and times.
 
-    None where there are no floats, and for models of which `uneven_feed` is None.
+    Return None without floating inputs, and for models that are not small, that quantize, or that have inputs of
+    unknown rank.
     """
     if RANK in free_dims(model) or quantizes(model) or is_large(model):
         return None
@@ -109,11 +115,11 @@ def offset_feed(model: ir.Model, seed: int) -> Feed | None:
 
 
 def longest_feed(model: ir.Model, seed: int) -> Feed | None:
-    """A feed as long as a table that the graph takes rows of by their place, such as one of positions, goes.
+    """Return a feed as long as a table whose rows the graph reads by position, such as position embeddings.
 
-    An error in its last rows shows nowhere else. The dims behind the leading ones are so long, of small models; None
-    where there is no such table, where another feed is as long, and where the graph quantizes. The source may refuse
-    it, as where places begin at 2.
+    An error in the last rows of such a table shows only at this length. The inner dims have the length of the table.
+    Return None for models that are not small, without such a table, if another feed is as long, or if the graph
+    quantizes. The source may reject the feed, e.g. if positions begin at 2.
     """
     bounds, guards = size_facts(model)
     free = free_dims(model)
@@ -133,7 +139,7 @@ def longest_feed(model: ir.Model, seed: int) -> Feed | None:
 
 
 def _rows_taken_by_place(model: ir.Model) -> set[int]:
-    """Lengths along which a Slice with a computed end, or a Gather of computed places, reads what no input changes."""
+    """Return lengths of constant data that a Slice with a computed end, or a Gather of computed indices, reads."""
     content = {id(node) for value in model.graph.inputs for node, _ in uses_of_content(value)}
     reached, pending = set(model.graph.inputs), list(model.graph.inputs)
     while pending:
@@ -157,11 +163,11 @@ def _rows_taken_by_place(model: ir.Model) -> set[int]:
 
 
 def with_unusual_rows(model: ir.Model, feeds: Sequence[Feed], large: bool = True, negative: bool = True) -> list[Feed]:
-    """The usual feeds, the last row of the third being negative, all of it where there is one row of floats.
+    """Return the usual feeds with a negative last row in the third, or all of it if there is one row of floats.
 
-    Models that are not small have the row before it larger and the one before that far from zero, as they are given no
-    `uneven_feed` and no `offset_feed`. large: False where larger numbers cannot be judged; negative: False where
-    integers are limited to those that the source takes.
+    Models that are not small have no `uneven_feed` and `offset_feed`. Instead, their second-last row has larger
+    numbers, and the row before it has numbers far from zero. large: whether larger numbers can be judged. negative:
+    False if integers are limited to those that the source accepts.
     """
     whole = [str(v.name) for v in model.graph.inputs if negative and may_be_negative(v)]
     return [_unusual(model, feed, large, whole) if place % 6 == 2 else feed for place, feed in enumerate(feeds)]
@@ -188,7 +194,7 @@ def _unusual(model: ir.Model, feed: Feed, large: bool, whole: Sequence[str]) -> 
 
 
 def _with_row(array: np.ndarray, place: int, change: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """The array with another row there, along the first axis; all of it is the last row where there are no others."""
+    """Return the array with the row at `place` along the first axis changed; a single row counts as the last."""
     rows = len(array) if array.ndim else 1
     if not _is_real(array) or rows < -place:
         return array
@@ -200,12 +206,12 @@ def _with_row(array: np.ndarray, place: int, change: Callable[[np.ndarray], np.n
 
 
 def _places(model: ir.Model) -> set[str]:
-    """The inputs of floating dtypes that become places in tables: no other numbers are for them."""
+    """Return the floating inputs that become indices into tables, which must keep their numbers."""
     return {str(v.name) for v in model.graph.inputs if v.dtype and v.dtype.is_floating_point() and implied_limits(v)}
 
 
 def _negative_integers(array: np.ndarray, place: int) -> np.ndarray:
-    """The array with a row of negative ones there; itself where there are no rows. Of two inputs the signs differ."""
+    """Return the array with one row made negative; itself if there are no rows."""
     if array.ndim == 0 or len(array) < 2:
         return array
     changed = array.copy()
@@ -218,14 +224,14 @@ def _is_real(array: np.ndarray) -> bool:
 
 
 def _longest(model: ir.Model) -> int:
-    """The longest that a dim behind the leading ones may be, 0 where that is not known or too long."""
+    """Return the largest upper bound of a dim after the leading ones; 0 if it is not known or too large."""
     bounds, leading = size_facts(model)[0], free_dims(model)
     highs = [bounds[name][1] for name, first in leading.items() if not first and name in bounds]
     return max((high for high in highs if high is not None and high <= _LONGEST), default=0)
 
 
 def _uneven_sizes(model: ir.Model, rows: int, long: int, alike: bool) -> dict[str, int] | None:
-    """Sizes of the dynamic dims within their bounds; None where none are found that meet the guards."""
+    """Return sizes of the dynamic dims within their bounds; None if no sizes meet the guards."""
     bounds, guards = size_facts(model)
     free, first, steps = free_dims(model), next(iter(feed_sizes(model, 1))), unlike_steps(model)
     wanted = {}
@@ -248,7 +254,7 @@ def _with_large_rows(feed: Feed, kept: Set[str]) -> Feed:
 
 
 def _scaled_rows(array: np.ndarray) -> np.ndarray:
-    """The array with a third of its rows, the last ones, larger; all of it where it has one row."""
+    """Return the array with the last third of its rows scaled up; all of it if it has one row."""
     rows = len(array) if array.ndim else 1
     kept = rows - max(1, rows // 3)
     scaled = _times(array, LARGE)
@@ -256,14 +262,14 @@ def _scaled_rows(array: np.ndarray) -> np.ndarray:
 
 
 def _shifted(array: np.ndarray, offset: int) -> np.ndarray:
-    """The array with `offset` added, itself where it holds no floats."""
+    """Return the array with `offset` added; itself if it is not floating or complex."""
     if not (_is_real(array) or array.dtype.kind == "c"):
         return array
     return (array + np.asarray(offset, array.dtype)).astype(array.dtype)
 
 
 def _times(array: np.ndarray, factor: int) -> np.ndarray:
-    """The array with larger numbers, itself where it holds no floats."""
+    """Return the array multiplied by `factor`; itself if it is not floating or complex."""
     if not (_is_real(array) or array.dtype.kind == "c"):
         return array
     return (array * np.asarray(factor, array.dtype)).astype(array.dtype)

@@ -1,4 +1,4 @@
-"""Texts that inputs hold: a few words, or numbers where these are what the graph reads from them."""
+"""Generate strings for inputs: a few words, or numbers as text if the graph parses numbers from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WORDS = ("", "a", "bc", "Hello")
 
 
 def drawn_words(value: ir.Value, shape: Sequence[int], rng: np.random.Generator) -> np.ndarray:
-    """Texts for an input of strings: of whole numbers where one is read as an integer, of others where as a float."""
+    """Return strings for an input: integers if a Cast reads it as integers, other numbers if as floats, else words."""
     kinds = {kind for node, _ in uses_of_content(value) if (kind := _number_kind(node)) is not None}
     if not kinds:
         return rng.choice(np.array(_WORDS, dtype=object), size=tuple(shape))
@@ -26,7 +26,7 @@ def drawn_words(value: ir.Value, shape: Sequence[int], rng: np.random.Generator)
 
 
 def _number_kind(node: ir.Node) -> ir.DataType | None:
-    """The dtype of the numbers that a Cast reads texts as, None of other nodes."""
+    """Return the dtype that a Cast parses strings as; None for other nodes."""
     source = node.inputs[0] if node.inputs else None
     if node.op_type != "Cast" or source is None or source.dtype != ir.DataType.STRING:
         return None

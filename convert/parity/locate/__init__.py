@@ -1,1 +1,1 @@
-"""The first operator whose value differs."""
+"""Find the first operator whose value differs."""

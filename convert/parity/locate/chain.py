@@ -1,4 +1,4 @@
-"""A chain of artefacts, each compared with the one before it: which step breaks?"""
+"""Compare each artefact of a chain with the one before it, to find the step that breaks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from convert.errors import ConvertError, UsageError
 from convert.files.sniff import sniff
 from convert.model_reading import holds_weights_only
-from convert.options import Options
+from convert.outcome.report import ChainStep, Report
+from convert.outcome.verdict import PASS
 from convert.parity.method import VerifyMethod
-from convert.report import ChainStep, Report
-from convert.source import Source
-from convert.verdict import PASS
+from convert.request.options import Options
+from convert.request.source import Source
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Artifact:
 
 
 def parse_artifacts(words: Sequence[str]) -> list[Artifact]:
-    """The artefacts of `model.py:Net weights.pt model.onnx`: a factory belongs to the file that follows it.
+    """Return the artefacts of `model.py:Net weights.pt model.onnx`; a factory belongs to the file that follows it.
 
     Raises `UsageError` for fewer than two artefacts and for a factory without weights.
     """
@@ -49,7 +49,7 @@ def parse_artifacts(words: Sequence[str]) -> list[Artifact]:
 
 
 def parse_pairs(texts: Sequence[str]) -> dict[str, str]:
-    """The names of `left=right`, left to right; a right side may be empty. Raises `UsageError` for anything else."""
+    """Return the names of `left=right`, left to right; right may be empty. Raises `UsageError` for anything else."""
     found: dict[str, str] = {}
     for text in texts:
         left, equals, right = text.partition("=")
@@ -74,11 +74,11 @@ def verify_chain(
     inputs: Any,
     **options: Any,
 ) -> Report:
-    """Compare each artefact with the next by `verify` (`convert.verify`), and say which step breaks first.
+    """Compare each artefact with the next by `verify` (`convert.verify`), and report which step breaks first.
 
-    inputs, and the options `outputs`, `signature` and `layout`, describe the first artefact; `model` is its factory and
-    that of each file of weights that has none of its own. A step that cannot be read or run is an ERROR in the table of
-    a chain; with two artefacts the error is raised.
+    inputs, and the options `outputs`, `signature` and `layout`, describe the first artefact. `model` is the factory of
+    the first artefact, and of each weights file without a factory of its own. In a chain, a step that cannot be read or
+    run is an ERROR in the table; with two artefacts, the error is raised.
     """
     trust, default, args = bool(options.get("trust")), options.get("model", ""), options.get("model_args", {})
     if method.pairs and len(chain) > 2:
@@ -89,13 +89,13 @@ def verify_chain(
         if i:
             own |= {"outputs": (), "signature": "", "trace": False, "layout": ""}
         step = Report("verify", progress=report.progress)
-        whole = all(s.status == PASS for s in report.steps)  # the page and the inputs are those of the first break
+        whole = all(s.status == PASS for s in report.steps)  # page and inputs are those of the first break
         their = replace(
             method,
             target=Options(model=right.model, model_args=args if right.model else {}, trust=trust),
             profile=method.profile and whole,
         )
-        their = their if whole else replace(their, save=None)
+        their = their if whole else replace(their, save=None, reduce=None)
         given = inputs if i == 0 else None
         if len(chain) == 2:
             return verify(left.path, right.path, inputs=given, report=report, method=their, **own)
@@ -113,11 +113,11 @@ def verify_chain(
 
 
 def _lacks_code(artifact: Artifact, factory: str) -> bool:
-    """Whether an artefact is a file of weights, which `factory` is to build the module for."""
+    """Return whether an artefact is a file of weights, for which `factory` must build the module."""
     try:
         return bool(factory) and holds_weights_only(Source(sniff(artifact.path), artifact.path))
     except ConvertError:
-        return False  # the step itself says why it cannot be read
+        return False  # the step itself reports why it cannot be read
 
 
 def _merge_step(report: Report, step: Report, *, first: bool) -> None:

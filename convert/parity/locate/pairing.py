@@ -1,4 +1,4 @@
-"""What a run left behind: its operators in order, with where they came from, and a summary of every value."""
+"""Trace a run: its operators in order with their origins, and a summary of every value."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph import location_of
-from convert.runners.trace import Summary, Trace, TraceStep, summarize
+from convert.runtimes.trace import Summary, Trace, TraceStep, summarize
 
 
 def trace_graph(model: ir.Model, feed: Mapping[str, np.ndarray]) -> tuple[Trace, dict[str, Any]]:
-    """Run a shared graph in float64 by the reference executor, once: its trace, and its outputs as arrays."""
+    """Run a shared graph once in float64 by the reference executor; return its trace, and its outputs as arrays."""
     from convert.passes.to_float64 import widen_model
     from convert.reference.executor import run
 
@@ -26,7 +26,7 @@ def trace_graph(model: ir.Model, feed: Mapping[str, np.ndarray]) -> tuple[Trace,
 
 
 def steps_of(graph: ir.Graph) -> list[TraceStep]:
-    """The nodes of a graph, outermost level, in order; what their subgraphs read from outside counts as inputs."""
+    """Return the top-level nodes of a graph in order; values that their subgraphs read from outside count as inputs."""
     from convert.reference.executor import read_values
 
     return [
@@ -42,9 +42,10 @@ def steps_of(graph: ir.Graph) -> list[TraceStep]:
 def departing_steps(
     trace: Trace, agreed: set[str], expected: Callable[[TraceStep], bool] = lambda step: True
 ) -> Iterable[TraceStep]:
-    """Steps in order of which no floating output has `agreed`, nor anything that is computed from one.
+    """Yield the steps, in order, that have no floating output in `agreed` and none from which an agreed value is
+    computed.
 
-    expected: whether the other side can be asked to hold a step's outputs; one that it fused into another cannot.
+    expected: returns whether the other side can have a step's outputs; it cannot if it fused the step into another.
     """
     users: dict[str, list[int]] = {}
     for i, step in enumerate(trace.steps):
@@ -62,10 +63,10 @@ def departing_steps(
 
 
 def agreeing_names(ours: Trace, theirs: Trace, bound: float, *, ordered: bool) -> set[str]:
-    """Names of the floating values of `ours` that some value of `theirs` equals, by their statistics.
+    """Return the names of floating values of `ours` that equal some value of `theirs`, by their statistics.
 
-    bound: relative to the value's root mean square. ordered: elements have to be in the same order as well, which a
-    target whose layout differs cannot be asked for.
+    bound: relative to the value's rms. ordered: whether the elements must be in the same order too, which they are not
+    if the layouts differ.
     """
     rows = [v for v in theirs.values.values() if v.floating]
     by_size: dict[int, np.ndarray] = {}
@@ -80,6 +81,6 @@ def _has_equal(value: Summary, found: np.ndarray | None, bound: float, ordered: 
     scale = max(value.rms, np.finfo(np.float64).tiny)
     near = np.abs(found[:, :4] - np.array(value.statistics)).max(axis=1) <= bound * scale
     if ordered:
-        # The weights have a mean square of one: the sum moves by about as much as the elements do.
+        # The weights have a mean square of one, so the sum changes by about as much as the elements do.
         near &= np.abs(found[:, 4] - value.ordered) <= 8 * bound * scale
     return bool(near.any())

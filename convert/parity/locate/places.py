@@ -1,7 +1,7 @@
-"""Finds the operator where two sides depart from each other, in float64, where rounding hides nothing.
+"""Find the operator where two sides diverge, in float64, where rounding hides nothing.
 
-Each side is run once with a summary of every value, so that the place is found with two forward passes however many
-operators there are. Values are paired by what they hold, not by name: readers and writers rename and fuse.
+Each side is run once with a summary of every value. Two forward passes therefore suffice for any number of operators.
+Values are paired by content, not by name, because readers and writers rename and fuse.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ from convert.errors import ConvertError
 from convert.graph import location_of
 from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY
 from convert.graph.names import restore_ends
+from convert.graph.tensors import holds_floats
 from convert.model_reading import read_model
-from convert.naming import Names
-from convert.options import Options
+from convert.outcome.report import Report
+from convert.outcome.verdict import Divergence
 from convert.parity.compare.randomness import random_values
 from convert.parity.inputs.feeds import Feed
 from convert.parity.locate.pairing import agreeing_names, departing_steps, steps_of, trace_graph
 from convert.parity.pairing.counterparts import Counterparts
-from convert.report import Report
-from convert.runners.process import Limits
-from convert.runners.trace import Summary, Trace, TraceStep
-from convert.runners.trace_run import trace
-from convert.source import Source
-from convert.verdict import Divergence
+from convert.processes.process import Limits
+from convert.processes.trace_run import trace
+from convert.request.naming import Names
+from convert.request.options import Options
+from convert.request.source import Source
+from convert.runtimes.trace import Summary, Trace, TraceStep
 
-# Two values are the same if their statistics differ by less than this share of the error at the outputs; weights that
-# were folded and rounded to float32 move values by up to 1e-7.
+# Two values are equal if their statistics differ by less than this share of the error at the outputs. Weights that were
+# folded and rounded to float32 move values by up to 1e-7.
 _SHARE, _LEAST, _MOST = 0.03, 2e-7, 1e-5
-# Against the source nothing was folded: values agree to float64, or to float32 where that is all the source can do. The
-# share is small because operators may shrink an error on its way, and what agrees clears all that is before it.
+# Compared with the source nothing was folded: values agree to float64, or to float32 if the source has no float64. The
+# share is small because operators may shrink an error, and a value that agrees exonerates everything before it.
 _SOURCE_SHARE, _EXACT, _ROUNDED = 1e-3, (3e-9, 1e-6), (2e-6, 1e-3)
 
 
@@ -46,10 +47,10 @@ def locate(
     options: Options | None = None,
     pairs: Counterparts | Names | None = None,
 ) -> Divergence | str:
-    """Where the target first computes something else than `graph`, or why that cannot be told.
+    """Return the first place where the target computes something else than `graph`, or why it cannot be found.
 
-    The target is read back by its own frontend. A node that a backend fused with the ones after it is named for the
-    group. pairs: what the target calls the ends of the graph.
+    The target is read back by its own frontend. A node that a backend fused with later ones stands for the group.
+    pairs: the target's names of the graph's inputs and outputs.
     """
     try:
         other = read_model(target, options or Options(), Report("locate"))
@@ -61,7 +62,7 @@ def locate(
     distance = _distance(our_outputs, their_outputs)
     if distance <= _LEAST:
         return "in float64 the artefact computes what the graph does: its runtime is at fault, or its float32 kernels"
-    # A target's layout may differ from the graph's: the order of elements says nothing.
+    # The layout of a target may differ from the graph's, so the order of elements cannot be compared.
     agreed = agreeing_names(ours, theirs, min(max(distance * _SHARE, _LEAST), _MOST), ordered=False)
     random = {str(v.name) for v in random_values(graph)}
     for step in departing_steps(ours, agreed, lambda step: not random.intersection(step.outputs)):
@@ -72,7 +73,7 @@ def locate(
 def locate_source(
     graph: ir.Model, source: Source, feed: Feed, distance: float, options: Options, limits: Limits
 ) -> Divergence | str:
-    """The source's operator whose value the graph lacks first, with what the graph has in its place; or why not.
+    """Return the first operator of the source whose value the graph lacks, and the graph's counterpart; or why not.
 
     The source is run operator by operator in its own framework. distance: how far the outputs are from each other.
     """
@@ -83,7 +84,7 @@ def locate_source(
         return f"the source cannot be run operator by operator to find the place: {error.sentence}"
     least, most = _EXACT if theirs.precision == "float64" else _ROUNDED
     bound = min(max(distance * _SOURCE_SHARE, least), most)
-    # The graph is in the coordinates of its source: elements have to be in the same places.
+    # The graph has the layout of its source, so elements must be in the same places.
     agreed = agreeing_names(theirs, _without_inner_values(graph, ours), bound, ordered=True)
     placed = any(step.at.module or step.at.source for step in theirs.steps)
     lowered = _lowered_operators(graph) if placed else set()
@@ -100,7 +101,9 @@ def locate_source(
 
 
 def _locate_in_graph(found: Divergence, agreed: set[str], ours: Trace) -> Divergence:
-    """A kernel that knows no module: the place is that of the graph's first node that departs from the source."""
+    """Return the divergence with the module of the graph's first diverging node, if the source's kernel knows no
+    module.
+    """
     if found.module or found.source:
         return found
     step = next(iter(departing_steps(ours, agreed)), None)
@@ -111,9 +114,9 @@ def _locate_in_graph(found: Divergence, agreed: set[str], ours: Trace) -> Diverg
 
 
 def _without_inner_values(graph: ir.Model, ours: Trace) -> Trace:
-    """The trace without values that are read only by other nodes of the operator that they were made for.
+    """Return the trace without values that only other nodes of the same source operator read.
 
-    A rule may compute the right thing and then spoil it: what counts is what it gives.
+    A rule may compute a right value and then spoil it, so only the results of a rule are compared.
     """
     inside = set()
     for node in graph.graph:
@@ -136,12 +139,12 @@ def _step_key(step: TraceStep) -> tuple[str, str]:
 
 
 def _lowered_operators(graph: ir.Model) -> set[tuple[str, str]]:
-    """Operators and modules that nodes of the graph say they came from; an operator that none did was fused away."""
+    """Return the operators and modules that nodes of the graph name as origins; other operators were fused away."""
     return _origins(graph.graph)
 
 
 def _random_operators(graph: ir.Model) -> set[tuple[str, str]]:
-    """Those of nodes that depend on random numbers: their values agree with nothing, and are no defect."""
+    """Return the operators and modules of nodes that depend on random numbers, whose values never agree."""
     found = random_values(graph)
     return _origins(node for node in graph.graph if any(v in found for v in node.outputs))
 
@@ -155,7 +158,7 @@ def _origins(nodes: Iterable[ir.Node]) -> set[tuple[str, str]]:
 
 
 def _describe_counterpart(graph: ir.Model, step: TraceStep, theirs: Trace, ours: Trace) -> str:
-    """What the graph has where the source has this operator: the last node of the same place, of the same size."""
+    """Describe the graph's counterpart of a source operator: the last node of its module, line and size; '' if none."""
     wanted = theirs.values[step.outputs[0]]
     nodes = [
         (node, own)
@@ -171,23 +174,19 @@ def _describe_counterpart(graph: ir.Model, step: TraceStep, theirs: Trace, ours:
 
 
 def _distance(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> float:
-    """The largest distance of any element of an output, relative to the output's root mean square."""
+    """Return the largest distance of an element of an output, relative to the output's rms; inf for other shapes."""
     worst = 0.0
     for name, a in ours.items():
         b: Any = theirs.get(name)
-        if not _is_floating(a):
+        if not holds_floats(a):
             continue
-        if not _is_floating(b) or not np.array_equal(np.isfinite(a), np.isfinite(b)):  # other shapes are not
+        if not holds_floats(b) or not np.array_equal(np.isfinite(a), np.isfinite(b)):  # also if the shapes differ
             return np.inf
         mask = np.isfinite(a)
         if mask.any():
             scale = max(float(np.sqrt(np.mean(a[mask] ** 2))), np.finfo(np.float64).tiny)
             worst = max(worst, float(np.abs(a[mask] - b[mask]).max()) / scale)
     return worst
-
-
-def _is_floating(array: Any) -> bool:
-    return isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.size > 0
 
 
 def _divergence(step: TraceStep, trace: Trace) -> Divergence:

@@ -1,4 +1,4 @@
-"""Errors along the network: at each node of the shared graph what float32 alone does, and what the target is off."""
+"""Measure errors along the network: at each node of the shared graph, those of float32 alone and of the target."""
 
 from __future__ import annotations
 
@@ -13,32 +13,34 @@ import onnx_ir as ir
 from convert.errors import ConvertError
 from convert.graph import location_of
 from convert.graph.names import restore_ends
+from convert.graph.tensors import holds_floats
 from convert.model_reading import read_model
-from convert.naming import Names
-from convert.options import Options
+from convert.outcome.report import Report
+from convert.outcome.verdict import Place
 from convert.parity.compare.outputs import FACTOR, ROUNDINGS
 from convert.parity.inputs.feeds import Feed
 from convert.parity.pairing.counterparts import Counterparts
-from convert.report import Report
-from convert.runners.trace import summarize
-from convert.source import Source
-from convert.verdict import Place
+from convert.request.naming import Names
+from convert.request.options import Options
+from convert.request.source import Source
+from convert.runtimes.trace import summarize
 
 _UNIT = ROUNDINGS * 2.0**-24
-# Values of the target that are tried out for one node: those whose statistics are nearest.
+# Most values of the target that are compared with one node: those with the nearest statistics.
 _TRIED = 4
-# Farther away than this a value is another one, or is behind a defect that changed everything.
+# A value with a larger error is another value, or is behind a defect that changed everything.
 _RELATED = 0.5
 
 
 def profile_errors(
     graph: ir.Model, target: Source, feed: Feed, options: Options, pairs: Counterparts | Names | None = None
 ) -> list[Place] | str:
-    """The error of every node with a floating output, or why it cannot be had.
+    """Return the error of every node with a floating output, or why it cannot be measured.
 
-    Runtimes show no values between their ends, so the target is read back by its own frontend, and both graphs are
-    evaluated node by node in float32; the graph in float64 is the reference. Values of the target are found by what
-    they hold, in either layout: one that was fused away has no error. pairs: what the target calls the graph's ends.
+    Runtimes do not expose intermediate values. The target is therefore read back by its own frontend, and both graphs
+    are evaluated node by node in float32; the graph in float64 is the reference. The target's values are found by
+    content, in either layout. A node that was fused away has no error. pairs: the target's names of the graph's inputs
+    and outputs.
     """
     from convert.passes.to_float64 import widen_model
     from convert.reference.executor import run
@@ -52,18 +54,18 @@ def profile_errors(
         theirs = run(other, feed.arrays, every=True)
     except ConvertError as error:
         return f"the artefact could not be evaluated node by node: {error.sentence}"
-    target_values = _TargetValues(theirs)
+    target_values = TargetValues(theirs)
     ends = {str(v.name) for v in graph.graph.outputs}
     places: dict[ir.Node, Place] = {}
     for node in graph.graph:
         name = str(node.outputs[0].name)
         reference: Any = exact.get(name)
         own: Any = rounded.get(name)
-        if not _is_floating(reference) or not _is_floating(own):
+        if not holds_floats(reference) or not holds_floats(own):
             continue
         at = location_of(node)
         floor = max(_relative_error(reference, own) or 0.0, _UNIT)
-        # An output is known by its name, however far it is off.
+        # An output is found by its name, however large its error is.
         known = name in ends and name in theirs
         off = _relative_error(reference, theirs[name]) if known else target_values.nearest(reference)
         places[node] = Place(at.node, at.operator, at.module, at.source, floor, off)
@@ -71,9 +73,10 @@ def profile_errors(
 
 
 def relevant_places(places: Mapping[ir.Node, Place]) -> list[Place]:
-    """Without the errors of nodes that are off although something that is computed from them is not.
+    """Return the places; remove the error of a node that is off if a value computed from it is not.
 
-    The target has no such value: it was fused with what comes next, and resembles another.
+    The target does not have the value of such a node, because it was fused with a later one. The value that was found
+    only resembles it.
     """
     found = []
     fine: set[ir.Node] = set()
@@ -86,45 +89,47 @@ def relevant_places(places: Mapping[ir.Node, Place]) -> list[Place]:
     return found[::-1]
 
 
-class _TargetValues:
+class TargetValues:
     """The target's floating values by number of elements, with their statistics."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.arrays: dict[int, list[np.ndarray]] = {}
         for array in values.values():
-            if _is_floating(array):
+            if holds_floats(array):
                 self.arrays.setdefault(array.size, []).append(array)
         self.statistics = {
             size: np.array([summarize(a).statistics for a in arrays]) for size, arrays in self.arrays.items()
         }
 
     def nearest(self, reference: np.ndarray) -> float | None:
-        """The error of the value that is nearest to `reference`; None where none is near."""
+        """Return the error of the value nearest to `reference`; None if none is near."""
+        found = self.nearest_array(reference)
+        return None if found is None else _relative_error(reference, found)
+
+    def nearest_array(self, reference: np.ndarray) -> np.ndarray | None:
+        """Return the value nearest to `reference`, in its order of dims; None if none is near."""
         candidates = self.arrays.get(reference.size)
         if not candidates:
             return None
         wanted = np.array(summarize(reference).statistics)
         order = np.argsort(np.abs(self.statistics[reference.size] - wanted).max(axis=1), kind="stable")[:_TRIED]
-        errors = [e for e in (_least_error(reference, candidates[i]) for i in order) if e is not None]
-        found = min(errors, default=None)
-        return found if found is not None and found < _RELATED else None
+        found = [f for f in (_best_arrangement(reference, candidates[i]) for i in order) if f is not None]
+        error, array = min(found, key=lambda pair: pair[0], default=(_RELATED, None))
+        return array if error < _RELATED else None
 
 
-def _is_floating(array: Any) -> bool:
-    return isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.size > 0
-
-
-def _least_error(reference: np.ndarray, value: np.ndarray) -> float | None:
-    """The error of `value` as it is, reshaped, or with its dims in another order."""
-    errors = [_relative_error(reference, value.reshape(reference.shape))]
+def _best_arrangement(reference: np.ndarray, value: np.ndarray) -> tuple[float, np.ndarray] | None:
+    """Return the smallest error of `value` as it is, reshaped, or with one dim moved, and the array that has it."""
+    arrays = [value.reshape(reference.shape)]
     if value.ndim == reference.ndim and 2 <= value.ndim <= 5:
         moves = [p for p in _axis_moves(value.ndim) if tuple(value.shape[i] for i in p) == reference.shape]
-        errors += [_relative_error(reference, value.transpose(p)) for p in moves]
-    return min((e for e in errors if e is not None), default=None)
+        arrays += [value.transpose(p) for p in moves]
+    found = [(error, a) for a in arrays if (error := _relative_error(reference, a)) is not None]
+    return min(found, key=lambda pair: pair[0], default=None)
 
 
 def _axis_moves(rank: int) -> list[tuple[int, ...]]:
-    """The orders that layouts make: one dim moved to another place."""
+    """Return the permutations that layouts use: one dim is moved to another axis."""
     found = set()
     for start, end in itertools.permutations(range(rank), 2):
         order = [i for i in range(rank) if i != start]
@@ -134,7 +139,10 @@ def _axis_moves(rank: int) -> list[tuple[int, ...]]:
 
 
 def _relative_error(reference: np.ndarray, value: np.ndarray) -> float | None:
-    """The root mean square of the difference, relative to that of the reference; None where both are zero or NaN."""
+    """Return the rms of the difference relative to that of the reference, over elements finite on both sides.
+
+    The result is None for other shapes, without finite elements, and if the reference is 0.
+    """
     if reference.shape != value.shape:
         return None
     mask = np.isfinite(reference) & np.isfinite(value)

@@ -1,1 +1,1 @@
-"""Two artefacts: which inputs, outputs and weights belong together."""
+"""Pair the inputs, outputs and weights of two artefacts."""

@@ -1,7 +1,7 @@
-"""Which inputs and outputs of two artefacts belong together: by name, else by place, else the user has to say.
+"""Pair the inputs and outputs of two artefacts: by name, else by order, else as the user says.
 
-Two artefacts that somebody made need not name their ends alike. Whatever is not plain from names, dtypes and shapes is
-an error with both lists, and never a search for the order that agrees.
+Two artefacts of different origin may name their inputs and outputs differently. If names, dtypes and shapes do not
+determine the pairs, the result is an error with both lists. The order is never chosen so that the outputs agree.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from convert.graph.claims import CLAIMS_KEY, Claims, narrows
 from convert.graph.metadata import DIMS_KEY
 from convert.graph.tensors import dtype_name, numpy_dtype
 from convert.graph.values import Dim, known_dims
-from convert.naming import Names
 from convert.nearest import did_you_mean
-from convert.notes import Note
+from convert.outcome.notes import Note
 from convert.passes.layout.boundary import Moves, boundary_permutations
+from convert.request.naming import Names
 
 NONE = Names()
 
 
 @dataclass(frozen=True)
 class Counterparts:
-    """The right side's name of each input and output of the left; `order` are the right's outputs in its order.
+    """The right side's name of each input and output of the left side.
 
-    kept: places of the left's outputs that are compared. dtypes: of the left's inputs that the right takes as another
-    dtype. notes: what is not plain.
+    order: the names of the right's outputs, in its order. kept: indices of the left's outputs that are compared.
+    dtypes: the right's dtype for each of the left's inputs that has another one there. notes: pairs that are not
+    obvious.
     """
 
     inputs: Mapping[str, str]
@@ -44,15 +45,15 @@ class Counterparts:
     notes: Sequence[Note] = ()
 
     def feed(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Inputs of the left as the right takes them."""
+        """Return inputs of the left with the names and dtypes of the right."""
         return {self.inputs[n]: a.astype(self.dtypes.get(n, a.dtype)) for n, a in arrays.items()}
 
     def common_feed(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Inputs of the left with numbers that the right's dtypes hold as well."""
+        """Return inputs of the left, rounded to numbers that the right's dtypes represent as well."""
         return {n: a.astype(self.dtypes.get(n, a.dtype)).astype(a.dtype) for n, a in arrays.items()}
 
     def name_outputs(self, found: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Outputs of the right, which come in its order, by the names of the left. Raises `UsageError` for others."""
+        """Return outputs of the right by the left's names. Raises `UsageError` if their number is wrong."""
         if len(found) != len(self.order):
             raise UsageError(f"it has {len(self.order)} outputs, {', '.join(self.order)}, and gave {len(found)}")
         arrays = found if set(found) == set(self.order) else dict(zip(self.order, found.values(), strict=True))
@@ -62,11 +63,11 @@ class Counterparts:
 def find_counterparts(
     left: ir.Model, right: ir.Model, given: Mapping[str, str], layout: str, names: tuple[str, str], made: Names = NONE
 ) -> Counterparts:
-    """Pair the ends of two graphs. Raises `UsageError` where that takes a guess, or where the layouts differ.
+    """Pair the inputs and outputs of two graphs. Raises `UsageError` if a pair is ambiguous or the layouts differ.
 
-    given: what the user said, left name to right name; an output with no right name is left out. names: what the
-    artefacts are called. made: what the left's ends would be called in an artefact of the right's kind that was made
-    from it, which counts after what they are called.
+    given: the user's pairs, left name to right name; an output with an empty right name is left out. names: how the two
+    artefacts are called in messages. made: the names that convert would give to the left's inputs and outputs in the
+    right's format; they are tried after the left's own names.
     """
     moved = boundary_permutations(left, layout)
     lists = _Lists(left, right, names)
@@ -79,7 +80,7 @@ def find_counterparts(
     inputs, notes = _pair("input", list(left.graph.inputs), list(right.graph.inputs), given, made.inputs, moved, lists)
     wanted = [v for v in left.graph.outputs if given.get(str(v.name)) != ""]
     outputs, more = _pair("output", wanted, list(right.graph.outputs), given, made.outputs, moved, lists)
-    compared, paired = set(wanted), set(outputs.values())  # without those that have no counterpart
+    compared, paired = set(wanted), set(outputs.values())  # without outputs that have no counterpart
     skipped = [str(v.name) for v in left.graph.outputs if v not in compared]
     extra = [str(v.name) for v in right.graph.outputs if v.name not in paired]
     for which, rest in zip(names, (skipped, extra), strict=True):
@@ -100,24 +101,24 @@ def find_counterparts(
 
 
 _MOST_CHOICES = 250_000
-"""Pairs of ends that are held against each other, where neither names nor order tell which belong together."""
+"""At most this many pairs are compared by dtype and shape if names and order do not pair the inputs or outputs."""
 
 
 @dataclass(frozen=True)
 class _Lists:
-    """Both contracts, for errors."""
+    """Inputs and outputs of both artefacts, for error messages."""
 
     left: ir.Model
     right: ir.Model
     names: tuple[str, str]
 
     def unknown(self, name: str, side: int) -> UsageError:
-        """The error for a name of `--map` that one side has not."""
+        """Return the error for a name of `--map` that does not exist on one side."""
         graph = (self.left, self.right)[side].graph
         known = [str(v.name) for v in (*graph.inputs, *graph.outputs)]
         near, label = did_you_mean(name, known), self.names[side]
         hint = f"{near}--map left=right takes names of both sides: {label} has {', '.join(known)}"
-        return self.error(f"--map names {name!r}, which {label} has not", hint)
+        return self.error(f"--map names {name!r}, which {label} does not have", hint)
 
     def error(self, reason: str, hint: str = "") -> UsageError:
         lists = [
@@ -148,7 +149,7 @@ def _pair(
     moved: Moves,
     lists: _Lists,
 ) -> tuple[dict[str, str], list[Note]]:
-    """Left name to right name, in the left's order, and notes on those that were not paired by name."""
+    """Return left name to right name in the left's order, and notes on pairs with different names."""
     found: dict[str, str] = {}
     theirs = {str(v.name): v for v in right}
     for value in left:
@@ -168,16 +169,16 @@ def _pair(
             _check_pair(what, value, theirs[found[str(value.name)]], moved, lists)
     rest, others_left = _rest(left, found), _rest(right, found.values())
     if len(rest) > len(others_left) or (what == "input" and len(rest) < len(others_left)):
-        raise lists.error(f"the {what}s do not pair")
+        raise lists.error(f"the {what}s cannot be paired")
     notes = [
-        Note(f"{what} {a!r} is taken for {b!r}", code="paired-otherwise")
+        Note(f"{what} {a!r} is paired with {b!r}", code="paired-otherwise")
         for a, b in found.items()
         if a != b and given.get(a) != b
     ]
     if rest:
         placed, how = _by_place(rest, others_left, moved)
         if not placed:
-            raise lists.error(f"which {what} belongs to which is not plain")
+            raise lists.error(f"the {what}s cannot be paired without doubt")
         pairs = ", ".join(f"{a} = {b}" for a, b in placed.items())
         notes.append(
             Note(
@@ -198,7 +199,7 @@ def _rest(values: Sequence[ir.Value], taken: Iterable[str]) -> list[ir.Value]:
 
 
 def _by_name(values: Sequence[ir.Value], key: Callable[[str], str]) -> dict[str, ir.Value]:
-    """Values by a form of their name, those without another of the same form."""
+    """Return values by a form of their name; values that share a form are left out."""
     found: dict[str, list[ir.Value]] = {}
     for value in values:
         found.setdefault(key(str(value.name)), []).append(value)
@@ -206,16 +207,19 @@ def _by_name(values: Sequence[ir.Value], key: Callable[[str], str]) -> dict[str,
 
 
 def _plain_name(name: str) -> str:
-    """A name without what TensorFlow and its formats change in it: a prefix, a number of an output, odd characters."""
+    """Return a name without TensorFlow's changes: the prefix, the output number, and characters that it replaces."""
     return re.sub(r"\W", "_", re.sub(r":0$", "", name.removeprefix("serving_default_"))).lower()
 
 
 def _by_place(left: Sequence[ir.Value], right: Sequence[ir.Value], moved: Moves) -> tuple[dict[str, str], str]:
-    """Pairs in order where dtypes and shapes allow it, else by these where they leave no choice; or nothing."""
+    """Return pairs in order if dtypes and shapes allow it, else the only pairs that they allow, and how; or ({}, '').
+
+    The second item is the method, as a phrase for a note.
+    """
     ordered = list(zip(left, right, strict=False))
     if all(_fits(a, b, moved) for a, b in ordered):
         return {str(a.name): str(b.name) for a, b in ordered}, "place"
-    if len(left) * len(right) > _MOST_CHOICES:  # of so many, some have the same dtype and shape
+    if len(left) * len(right) > _MOST_CHOICES:  # among so many values, some share dtype and shape
         return {}, ""
     choices = [[b for b in right if _fits(a, b, moved)] for a in left]
     if all(len(c) == 1 for c in choices) and len({id(c[0]) for c in choices}) == len(left):
@@ -241,7 +245,7 @@ def _dims_fit(ours: Sequence[Dim], theirs: Sequence[Dim]) -> bool:
 
 
 def _kind(value: ir.Value) -> str:
-    """Floating, integer, and so on: within one, numbers go from one dtype to the other."""
+    """Return the kind of a value's dtype; numbers can be cast within one kind. '' if the dtype is not known."""
     if value.dtype is None:
         return ""
     if value.dtype.is_floating_point():
@@ -250,7 +254,7 @@ def _kind(value: ir.Value) -> str:
 
 
 def _check_pair(what: str, left: ir.Value, right: ir.Value, moved: Moves, lists: _Lists) -> None:
-    """Raise where a pair cannot be: the layouts differ, or an input is not the same kind of thing."""
+    """Raise `UsageError` if a pair is impossible: the layouts differ, or an input has another kind or shape."""
     ours, theirs = _moved_dims(left, moved), known_dims(right)
     if ours is not None and theirs is not None and len(ours) == len(theirs) > 2 and not _dims_fit(ours, theirs):
         first, last = (ours[0], ours[-1], *ours[1:-1]), (ours[0], *ours[2:], ours[1])
@@ -268,9 +272,9 @@ def _check_pair(what: str, left: ir.Value, right: ir.Value, moved: Moves, lists:
 def narrow_dims(
     left: ir.Model, right: ir.Model, pairs: Counterparts, layout: str, names: tuple[str, str]
 ) -> list[Note]:
-    """Give the left's dynamic input dims the size that the right is fixed to, or its bounds; notes on that.
+    """Restrict the left's dynamic input dims to the sizes or bounds of the right; return notes on fixed sizes.
 
-    Raises `UsageError` where no size suits both.
+    Raises `UsageError` if no size suits both.
     """
     moved, theirs = boundary_permutations(left, layout), {str(v.name): v for v in right.graph.inputs}
     bounds = {m: json.loads(model.metadata_props.get(DIMS_KEY, "{}")) for m, model in (("l", left), ("r", right))}

@@ -1,41 +1,43 @@
-"""Compares the numbers and words that two graphs hold, because inputs seldom read all of them.
+"""Compare the numbers and strings that two graphs contain, because inputs seldom reach all of them.
 
 A changed row of an embedding of 50,000 rows, a label of a table or a leaf of a tree shows only on inputs that reach it.
-But both graphs are at hand: what one holds in its weights, integer constants and tables, the other holds as well, in
-whatever order and under whatever name. A tensor of which some elements are missing on the other side was changed in
-these places; one of which all are missing was folded or scaled, and shows on every input.
+But both graphs are available: everything in the weights, integer constants and tables of one must be in the other, in
+any order and under any name. If some elements of a tensor are missing on the other side, the tensor was changed there.
+If all are missing, it was folded or scaled, which shows on every input.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
 
 from convert.graph.scaled_weights import scaled_weights
 from convert.graph.tensors import widened_array
-from convert.verdict import INCONCLUSIVE, Verdict
+from convert.outcome.verdict import INCONCLUSIVE, Finding, Verdict
+from convert.parity.pairing.held_attributes import changed_attributes
 
 _LEAST = 16
-"""Elements of a tensor that is compared: smaller ones are shapes, axes and scales, which converters rearrange."""
+"""Smallest size of a tensor that is compared: smaller ones are shapes, axes and scales, which converters rearrange."""
 _ROUNDED = 1e-5
-"""Largest distance of two numbers at one place that is rounding, relative to the root mean square of the tensor."""
+"""Largest distance of two numbers at one index that counts as rounding, relative to the rms of the tensor."""
 _CHANGED = 0.5
-"""Largest share of missing elements of a tensor that was changed in places, rather than folded into others."""
+"""Largest share of missing elements in a tensor that was changed in places; others were folded."""
 _BLOCK = 1 << 16
-"""Elements that are hashed at a time, as many as stay in a core's cache. Of larger tensors a sample is remembered:"""
+"""Elements that are hashed at a time, as many as fit in a core's cache. Larger tensors are sampled."""
 _SAMPLED = np.uint64(15)
-"""the hashes without these bits, one of sixteen, and the same ones on both sides."""
+"""A sample has the hashes in which these bits are 0: one of sixteen, and the same ones on both sides."""
 _FEW, _MANY = 8, 1024
-"""So many hashes of a sample are looked up; where there are fewer, all of the tensor's."""
+"""At most `_MANY` hashes of a sample are looked up; if it has fewer than `_FEW`, all hashes of the tensor are."""
 
 
 @dataclass(frozen=True)
 class ChangedTensor:
-    """A tensor of the first graph of which `missing` of `size` elements are nowhere in the second."""
+    """A tensor of the first graph with `missing` of `size` elements that the second graph does not have."""
 
     name: str
     size: int
@@ -47,7 +49,7 @@ class ChangedTensor:
 
 @dataclass(frozen=True)
 class HeldNumbers:
-    """How many tensors of the first graph were compared, which were changed in places, and how many folded."""
+    """Tensors of the first graph: how many were compared, which changed in places, and how many were folded."""
 
     tensors: int
     changed: tuple[ChangedTensor, ...] = ()
@@ -64,50 +66,70 @@ class HeldNumbers:
         return f"{count} of {self.tensors} tensors"
 
 
-def hold_weights(verdict: Verdict, graph: ir.Model, other: ir.Model, name: str) -> None:
-    """Compare what source and target hold, in place: a weight that was changed in places is never PASS.
+def hold_weights(verdict: Verdict, graph: ir.Model, other: ir.Model, name: str) -> Verdict:
+    """Return the verdict after comparing the weights of source and target: INCONCLUSIVE if one changed in places.
 
-    graph: of the source. other: of the target, which is called `name`. Narrower numbers are not compared.
+    Changed epsilons and axes have the same effect. graph: the source's. other: the target's. name: how the target is
+    called. A verdict on narrower numbers is returned as it is.
     """
     if verdict.stored:
-        return
+        return verdict
     compared = compare_held_numbers(graph, other)
-    verdict.weights_summary = str(compared) if compared.tensors else ""
+    verdict = replace(verdict, weights_summary=str(compared) if compared.tensors else "")
     if compared.changed:
         reason = f"{compared.changed[0]} are not in {name}, which no drawn input shows: {compared}"
-        verdict.lower(INCONCLUSIVE, reason)
+        verdict = verdict.after(Finding(INCONCLUSIVE, reason))
+    if changed := changed_attributes(graph, other):
+        reason = f"{changed[0]}, which {name} does not have, and no drawn input shows it"
+        verdict = verdict.after(Finding(INCONCLUSIVE, reason))
+    return verdict
 
 
 def compare_held_numbers(left: ir.Model, right: ir.Model) -> HeldNumbers:
-    """Compare what two graphs hold by content, in any order of elements and of tensors.
+    """Compare the tensors of two graphs by content, in any order of elements and of tensors.
 
-    Each tensor is hashed once on either side; those that seem to have been changed in places are read once more.
+    Tensors with the same name and content are read once on each side. The others are hashed, and those that seem to be
+    changed in places are read once more.
     """
-    ours = {name: _Mark.of(array) for name, array in held_arrays(left)}
-    theirs = {name: _Mark.of(array) for name, array in held_arrays(right)}
-    marks = Counter(mark.fingerprint for mark in theirs.values())
+    ours, theirs = held_arrays(left), held_arrays(right)
+    same = {name for name in ours.keys() & theirs.keys() if _is_same(ours[name](), theirs[name]())}
+    if len(same) == len(ours):
+        return HeldNumbers(len(ours))
+    mine = {name: _Mark.of(read()) for name, read in ours.items() if name not in same}
+    others = {name: _Mark.of(read()) for name, read in theirs.items()}
+    marks = Counter(mark.fingerprint for name, mark in others.items() if name not in same)
     rest = {}
-    for name, mark in ours.items():
+    for name, mark in mine.items():
         if marks[mark.fingerprint]:
             marks[mark.fingerprint] -= 1
         else:
             rest[name] = mark
-    known = np.sort(np.concatenate([np.zeros(0, np.uint64), *(mark.hashes for mark in theirs.values())]))
-    seeming = {name for name, mark in rest.items() if mark.looks_like(theirs.get(name)) or mark.is_mostly_in(known)}
+    known = np.sort(np.concatenate([np.zeros(0, np.uint64), *(mark.hashes for mark in others.values())]))
+    seeming = {name for name, mark in rest.items() if mark.looks_like(others.get(name)) or mark.is_mostly_in(known)}
     if not seeming:
         return HeldNumbers(len(ours), folded=len(rest))
-    others = _OtherSide([(n, array) for n, array in held_arrays(right) if marks[theirs[n].fingerprint] > 0])
-    missing = {n: (array.size, others.missing(n, array)) for n, array in held_arrays(left) if n in seeming}
-    changed = tuple(ChangedTensor(n, *counts) for n, counts in missing.items() if 0 < counts[1] <= _CHANGED * counts[0])
-    same = sum(not count for _, count in missing.values())
-    return HeldNumbers(len(ours), changed, len(rest) - len(changed) - same)
+    left_over = [n for n, mark in others.items() if n not in same and marks[mark.fingerprint] > 0]
+    other_side = _OtherSide({name: theirs[name]() for name in left_over})
+    missing = {name: other_side.missing(name, ours[name]()) for name in ours if name in seeming}
+    changed = tuple(
+        ChangedTensor(name, size, count)
+        for name, count in missing.items()
+        if 0 < count <= _CHANGED * (size := ours[name]().size)
+    )
+    equal = sum(not count for count in missing.values())
+    return HeldNumbers(len(ours), changed, len(rest) - len(changed) - equal)
+
+
+def _is_same(one: np.ndarray, two: np.ndarray) -> bool:
+    """Return whether two arrays are equal; NaN equals NaN."""
+    return one.dtype == two.dtype and np.array_equal(one, two, equal_nan=one.dtype.kind == "f")
 
 
 @dataclass(frozen=True)
 class _Mark:
-    """A tensor in short: a fingerprint that does not depend on the order of its elements, and hashes of these.
+    """Summary of a tensor: an order-independent fingerprint, and hashes of its elements.
 
-    hashes: of all elements of a tensor of up to `_BLOCK`, of a sample of a larger one.
+    hashes: of all elements of a tensor with up to `_BLOCK` elements, of a sample of a larger one.
     """
 
     fingerprint: tuple[object, ...]
@@ -124,7 +146,7 @@ class _Mark:
         return _Mark((array.dtype.kind, array.size, total), np.concatenate(hashes), array.shape)
 
     def looks_like(self, other: _Mark | None) -> bool:
-        """Return whether another tensor, of the same name, is of this kind and shape."""
+        """Return whether another tensor, with the same name, has the same kind and shape."""
         return other is not None and (other.fingerprint[0], other.shape) == (self.fingerprint[0], self.shape)
 
     def is_mostly_in(self, known: np.ndarray) -> bool:
@@ -134,26 +156,27 @@ class _Mark:
         return _count_missing(sample, known) <= _CHANGED * sample.size
 
 
-def held_arrays(model: ir.Model) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the tensors of `_LEAST` elements and more that a graph and its subgraphs hold, with their names.
+def held_arrays(model: ir.Model) -> dict[str, Callable[[], np.ndarray]]:
+    """Return functions that read the tensors of a graph and its subgraphs by name, at least `_LEAST` elements each.
 
-    These are weights, constants, and the tables of ONNX-ML's operators, such as the leaves of trees. Integers are
-    int64, floats keep their dtype (bfloat16 as float64), words are objects. Of weights that are kept as integers with
-    scales it is the numbers that they stand for: another format may have these in float32.
+    The tensors are weights, constants, and the tables of ONNX-ML's operators, such as the leaves of trees. Integers are
+    read as int64, floats in their dtype (bfloat16 as float64), strings as objects. Weights stored as integers with
+    scales are read as the real numbers that they represent, because another format may have these in float32.
     """
-    scaled = scaled_weights(model)
+    scaled, found = scaled_weights(model), dict[str, Callable[[], np.ndarray]]()
     readers = {use.node for weight in scaled for use in weight.uses()}
     scales = {value for node in readers if node.op_type == "DequantizeLinear" for value in node.inputs[1:]}
     for graph in model.graphs():
         for name, value in graph.initializers.items():
             if value.const_value is None or value.const_value.size < _LEAST or value in scales:
                 continue
-            yield str(name), scaled[value].numbers() if value in scaled else _content(value.const_value)
+            found[str(name)] = scaled[value].numbers if value in scaled else partial(_content, value.const_value)
         for node in graph:
             for attribute in node.attributes.values():
                 array = _table(attribute)
                 if array is not None and array.size >= _LEAST:
-                    yield f"{node.name}.{attribute.name}", array
+                    found[f"{node.name}.{attribute.name}"] = partial(np.asarray, array)
+    return found
 
 
 def _content(tensor: ir.TensorProtocol) -> np.ndarray:
@@ -168,7 +191,7 @@ def _content(tensor: ir.TensorProtocol) -> np.ndarray:
 
 
 def _table(attribute: ir.Attr) -> np.ndarray | None:
-    """Return what an attribute holds as an array; None for graphs, single values and references."""
+    """Return the content of an attribute as an array; None for graphs, single values and references."""
     if attribute.is_ref() or attribute.value is None:
         return None
     if attribute.type == ir.AttributeType.TENSOR:
@@ -181,7 +204,7 @@ def _table(attribute: ir.Attr) -> np.ndarray | None:
 
 
 def _bits(array: np.ndarray) -> np.ndarray:
-    """Return elements as uint64, the same for equal ones: numbers of any float dtype, integers, words."""
+    """Return elements as uint64, equal for equal elements: floats of any dtype, integers, strings."""
     if array.dtype.kind == "O":
         return np.fromiter((hash(str(word)) for word in array.ravel()), np.int64, array.size).view(np.uint64)
     wide = array.astype(np.float64) + 0.0 if array.dtype.kind == "f" else array  # + 0: -0.0 equals 0.0
@@ -189,9 +212,9 @@ def _bits(array: np.ndarray) -> np.ndarray:
 
 
 def _hashes(bits: np.ndarray) -> np.ndarray:
-    """Return a hash of each element, whose sums differ where those of the bits themselves would not.
+    """Return a hash of each element. Sums of hashes differ where sums of the bits themselves might be equal.
 
-    The finalizer of splitmix64 (Steele, Lea and Flood, 2014).
+    This is the finalizer of splitmix64 (Steele, Lea and Flood, 2014).
     """
     mixed = bits
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -204,7 +227,7 @@ def _sampled(hashes: np.ndarray) -> np.ndarray:
 
 
 def _count_missing(wanted: np.ndarray, known: np.ndarray) -> int:
-    """Count the numbers that are not among the sorted others."""
+    """Return how many of the numbers are not in the sorted array."""
     if not known.size:
         return wanted.size
     places = np.minimum(np.searchsorted(known, wanted), known.size - 1)
@@ -212,30 +235,31 @@ def _count_missing(wanted: np.ndarray, known: np.ndarray) -> int:
 
 
 class _OtherSide:
-    """The tensors of the second graph whose content is not in the first, to look elements up among."""
+    """Tensors of the second graph whose content is not in the first, for looking up elements."""
 
-    def __init__(self, tensors: Sequence[tuple[str, np.ndarray]]) -> None:
+    def __init__(self, tensors: Mapping[str, np.ndarray]) -> None:
         self.tensors = tensors
         self._sorted: dict[str, np.ndarray] = {}
 
     def missing(self, name: str, array: np.ndarray) -> int:
-        """Count the elements of a tensor that no tensor here has.
+        """Return how many elements of a tensor are in no tensor here.
 
-        Beside a tensor of the same name and shape, those that differ there by more than rounding.
+        If a floating tensor of the same name and shape is here, count the elements that differ from it by more than
+        rounding.
         """
         kind = array.dtype.kind
-        for other_name, other in self.tensors:
-            if other_name == name and other.shape == array.shape and other.dtype.kind == kind == "f":
-                return _differing(array, other)
+        other = self.tensors.get(name)
+        if other is not None and other.shape == array.shape and other.dtype.kind == kind == "f":
+            return _differing(array, other)
         if kind not in self._sorted:
-            same = [_bits(other) for _, other in self.tensors if other.dtype.kind == kind]
+            same = [_bits(other) for other in self.tensors.values() if other.dtype.kind == kind]
             self._sorted[kind] = np.sort(np.concatenate(same)) if same else np.zeros(0, np.uint64)
         finite = np.isfinite(array).ravel() if kind == "f" else slice(None)
         return _count_missing(_bits(array)[finite], self._sorted[kind])
 
 
 def _differing(one: np.ndarray, two: np.ndarray) -> int:
-    """Count the finite elements that differ from those at the same place by more than rounding."""
+    """Return how many finite elements differ from those at the same index by more than rounding."""
     one, two = one.astype(np.float64), two.astype(np.float64)
     finite = np.isfinite(one)
     scale = np.sqrt(np.mean(np.square(one[finite]))) if finite.any() else 0.0

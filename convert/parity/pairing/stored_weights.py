@@ -1,9 +1,11 @@
-"""Puts the weights that a narrow target stores in the place of those that the shared graph has.
+"""Replace the weights of the shared graph by those that a narrow target stores.
 
-A file's layout, and often the order of its channels, is another than the graph's, and names tell nothing. But rounding
-moves a weight by a small part of its size, and two weights of one network have nothing in common. So a weight is the
-one whose numbers are nearest, under any order of its axes; or, where none is near, of its rows: gates of a recurrent
-layer are reordered, and a dense layer behind a convolution is.
+The layout of a file, and often the order of its channels, differs from the graph's, and names do not help. But rounding
+moves a weight by a small part of its size, and two weights of one network are unrelated. The counterpart of a weight is
+therefore the stored weight with the nearest numbers, under any order of its axes.
+
+If none is near, the counterpart is searched row by row, because some rows are reordered. Examples are the gates of a
+recurrent layer, and the inputs of a dense layer after a convolution.
 """
 
 from __future__ import annotations
@@ -18,31 +20,32 @@ import onnx_ir as ir
 from convert.graph.tensors import widened_array
 from convert.graph.values import known_dims
 from convert.parity.magnitudes import rms
-from convert.stored import StoredWeight
+from convert.request.stored import StoredWeight
 
 _NEAR = 0.5
-"""A stored weight is at most so far from its source, relative to its root mean square; unrelated ones are 1.4 apart."""
+"""Largest distance of a stored weight from its source, relative to its rms; unrelated weights are 1.4 apart."""
 _SAMPLE, _COLUMNS = 256, 64
-"""So many elements of a weight, and of a row of one, are looked at to find its counterpart."""
+"""Number of elements of a weight, and of a row of one, that are compared to find its counterpart."""
 _FEW = 4
-"""Rows of fewer numbers may be near to others by chance."""
+"""Rows of fewer numbers than this may be near others by chance."""
 _ROUNDED = 1e-6
-"""How far off numbers may be besides, relative to the largest of the weight: the scaling itself is in float32."""
+"""Additional tolerance, relative to the largest number of the weight: the scaling itself is in float32."""
 _SHORT = 4
-"""A number of so many bits is exact in any dtype."""
+"""Numbers whose mantissa has at most this many bits are exact in any dtype."""
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 
 Stored = tuple[np.ndarray, np.ndarray]
-"""Numbers as they are stored, and how far each may be from its source."""
+"""Numbers as stored, and the allowed distance of each from its source."""
 
 
 @dataclass
 class PlacedWeights:
     """A graph that computes with stored weights.
 
-    wrong: those that are not what their source is rounded to, in words. unpaired: the narrow weights of the target and
-    the weights of the graph that have no counterpart; with any, the graph is not the target's. scalars: narrow numbers
-    of the target whose place is not known, such as constants inside of an activation function.
+    - wrong: descriptions of weights that are not the rounded source.
+    - unpaired: narrow weights of the target, and weights of the graph, without a counterpart. If there are any, the
+      graph is not the target's.
+    - scalars: narrow numbers of the target whose place is not known, such as constants inside an activation function.
     """
 
     model: ir.Model
@@ -62,10 +65,10 @@ def place_weights(model: ir.Model, stored: Sequence[StoredWeight]) -> PlacedWeig
         found = _counterpart(weight, stored, used)
         if found is None and any(use.idx == 3 and use.node.op_type in ("LSTM", "RNN") for use in value.uses()):
             both, none = weight.reshape(len(weight), 2, -1).sum(1), np.zeros((len(weight), weight.shape[1] // 2))
-            weight, found = np.hstack([both, none]), _counterpart(both, stored, used)  # some formats have one bias
+            weight, found = np.hstack([both, none]), _counterpart(both, stored, used)  # some formats store one bias
             found = None if found is None else (np.hstack([found[0], none]), np.hstack([found[1], none]))
         if found is None:
-            placed.unpaired += [str(name)] if np.ptp(weight) else []  # zeros and ones are left out, if not folded
+            placed.unpaired += [str(name)] if np.ptp(weight) else []  # formats may drop constant weights
             continue
         numbers, allowed = found
         apart, least = np.abs(numbers - weight), _ROUNDED * np.abs(weight).max()
@@ -86,12 +89,12 @@ def place_weights(model: ir.Model, stored: Sequence[StoredWeight]) -> PlacedWeig
 
 
 def _has_same(one: np.ndarray, two: np.ndarray) -> bool:
-    """Return whether two arrays have the same elements in some order, as transposed copies have."""
+    """Return whether two arrays have the same elements in some order, like transposed copies."""
     return np.array_equal(np.sort(one.ravel()), np.sort(two.ravel()))
 
 
 def _place_attributes(node: ir.Node, stored: Sequence[StoredWeight], used: set[int]) -> None:
-    """Give a node the numbers of its attributes as they are stored, the scale of an Attention among them."""
+    """Replace the floating attributes of a node, including the default scale of Attention, by the stored numbers."""
     found = {a.name: a.as_float() for a in node.attributes.values() if a.type == ir.AttributeType.FLOAT}
     if node.op_type == "Attention" and "scale" not in found and node.inputs[0] is not None:
         heads = node.attributes.get_int("q_num_heads", 1)
@@ -103,7 +106,7 @@ def _place_attributes(node: ir.Node, stored: Sequence[StoredWeight], used: set[i
 
 
 def _counterpart(weight: np.ndarray, stored: Sequence[StoredWeight], used: set[int]) -> Stored | None:
-    """Return what is stored of a weight, in its shape; None where nothing is like it. Notes in `used` what it took."""
+    """Return the stored numbers of a weight, in its shape; None if none are similar. Adds what it takes to `used`."""
     if not weight.any():
         return weight, np.zeros(weight.shape)
     found = _whole(weight, stored, used)
@@ -117,7 +120,7 @@ def _counterpart(weight: np.ndarray, stored: Sequence[StoredWeight], used: set[i
 
 
 def _whole(weight: np.ndarray, stored: Sequence[StoredWeight], used: set[int]) -> Stored | None:
-    """Return the nearest stored weight of the same sizes, in the shape of `weight`; None where none is near."""
+    """Return the nearest stored weight with the same sizes, in the shape of `weight`; None if none is near."""
     plain = weight.reshape(_sizes(weight))
     places = np.unravel_index(np.linspace(0, plain.size - 1, min(plain.size, _SAMPLE)).astype(int), plain.shape)
     best, chosen = _NEAR, None
@@ -128,7 +131,7 @@ def _whole(weight: np.ndarray, stored: Sequence[StoredWeight], used: set[int]) -
             sample = turned.moved(lambda array: array[places])
             distance = rms(sample.numbers() - plain[places]) / rms(plain[places])
             if weight.size == 1 and distance > sample.allowed().item() / abs(weight.item()) + _ROUNDED:
-                continue  # another number of the file
+                continue  # an unrelated number of the file
             if distance < best:
                 best, chosen = distance, (index, turned)
     if chosen is None:
@@ -146,14 +149,14 @@ def _orders(weight: StoredWeight, shape: tuple[int, ...]) -> Iterator[StoredWeig
 
 
 def _sizes(array: np.ndarray) -> tuple[int, ...]:
-    """Return the sizes of an array without those of 1."""
+    """Return the shape of an array without dims of size 1, and (1,) for a scalar."""
     return tuple(n for n in array.shape if n > 1) or (1,)
 
 
 def _by_rows(weight: np.ndarray, stored: Sequence[StoredWeight], used: set[int]) -> Stored | None:
-    """Return each row of `weight`, along any of its axes, as the nearest row of all stored weights; None if not near.
+    """Replace each row of `weight`, along any of its axes, by the nearest stored row; return None if they are not near.
 
-    Rows of a few numbers may be near to any others by chance, and have to be within what is allowed.
+    Rows of a few numbers may be near others by chance, and must be within the allowed distance.
     """
     plain = weight.reshape(_sizes(weight))
     for axis in range(plain.ndim):
@@ -180,7 +183,7 @@ def _by_rows(weight: np.ndarray, stored: Sequence[StoredWeight], used: set[int])
 
 
 def _nearest(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return for each row which of the others is nearest, by a sample of the columns."""
+    """Return the index of the nearest of `others` for each row, by a sample of the columns."""
     columns = np.linspace(0, rows.shape[1] - 1, min(rows.shape[1], _COLUMNS)).astype(int)
     rows, others = rows[:, columns], others[:, columns]
     return np.argmin(np.sum(others**2, 1) - 2 * rows @ others.T, axis=1)

@@ -1,4 +1,4 @@
-"""Whether two artefacts hold the same weights: where they do not, that is why their outputs differ."""
+"""Compare the weights of two artefacts: if they differ, that explains why the outputs differ."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 import onnx_ir as ir
 
 from convert.graph.tensors import widened_array
-from convert.verdict import WeightDifference
+from convert.outcome.verdict import WeightDifference
 
-# Weights that are closer than this were rounded on their way, not changed.
+# Weights closer than this were rounded during conversion, not changed.
 _ROUNDED = 1e-5
 _MOST_NAMED = 5
 
 
 def describe_weights(left: ir.Model, right: ir.Model, names: tuple[str, str]) -> str:
-    """How the floating weights of two graphs differ, or nothing where each has its equal.
+    """Describe how the floating weights of two graphs differ; '' if each has an equal counterpart.
 
-    Equal are weights of the same numbers in any order: readers and writers transpose them. The others are paired by
-    name, and by size where there are as many of one size on both sides.
+    Weights with the same numbers in any order are equal, because readers and writers transpose them. The others are
+    paired by name, and by size if both sides have equally many of that size.
     """
     sides = _weights(left), _weights(right)
     ours, theirs = _comparable(*sides), _comparable(*reversed(sides))
@@ -53,7 +53,7 @@ def describe_weights(left: ir.Model, right: ir.Model, names: tuple[str, str]) ->
 
 
 def weight_differences(left: ir.Model, right: ir.Model, most: int = 10) -> list[WeightDifference]:
-    """The floating weights that both graphs have by one name and of one size, and that differ; the worst first."""
+    """Return the floating weights that have the same name and size in both graphs and differ, the worst first."""
     sides = _weights(left), _weights(right)
     ours, theirs = _comparable(*sides), _comparable(*reversed(sides))
     found = []
@@ -80,7 +80,7 @@ def _weights(model: ir.Model) -> dict[str, ir.TensorProtocol]:
 
 
 def _comparable(own: Mapping[str, ir.TensorProtocol], other: Mapping[str, ir.TensorProtocol]) -> dict[str, np.ndarray]:
-    """Those of more than one number, and single numbers that the other side has by the same name."""
+    """Return the weights with more than one number, and single numbers that the other side has by the same name."""
     return {n: np.ravel(_array(t)) for n, t in own.items() if t.size > 1 or (n in other and other[n].size == 1)}
 
 
@@ -89,13 +89,13 @@ def _array(tensor: ir.TensorProtocol) -> np.ndarray:
 
 
 def _fingerprint(array: np.ndarray) -> tuple[int, int, int]:
-    """The same for the same numbers in any order: sums of their bits, and of the squares of these, modulo 2**64."""
+    """Return an order-independent fingerprint: size, and the sums of the bits and of their squares modulo 2**64."""
     bits = (array + np.float32(0)).view(np.uint32).astype(np.uint64)  # + 0: -0.0 is 0.0
     return array.size, int(bits.sum(dtype=np.uint64)), int((bits * bits).sum(dtype=np.uint64))
 
 
 def _distance(a: np.ndarray, b: np.ndarray) -> float:
-    """How far two weights are apart, in any order, relative to the root mean square of the first."""
+    """Return the distance of two weights in any order, relative to the rms of the first; infinite for other sizes."""
     if a.size != b.size:
         return np.inf
     direct = _rms(a - b)
@@ -104,8 +104,11 @@ def _distance(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _apart(a: np.ndarray, b: np.ndarray, *shapes: tuple[int, ...]) -> np.ndarray:
-    """How far each number of two weights is from the other's, to be told: in place where the shapes are the same (of a
-    square the other way round where that is nearer), else in the order of their size."""
+    """Return the distances between the numbers of two weights, for messages.
+
+    Weights of one shape are compared in place; square ones also transposed, if that is nearer. Weights of different
+    shapes are compared in sorted order.
+    """
     if shapes[0] != shapes[1]:
         return np.abs(np.sort(a) - np.sort(b))
     apart = np.abs(a - b)
@@ -120,7 +123,7 @@ def _shapes(sides: Sequence[Mapping[str, ir.TensorProtocol]], left: str, right: 
 
 
 def _size(array: np.ndarray) -> float:
-    """Its root mean square, and never 0."""
+    """Return the rms of an array, at least the smallest normal float32."""
     return max(_rms(array), float(np.finfo(np.float32).tiny))
 
 

@@ -1,1 +1,1 @@
-"""Runs of source, graph and target on the inputs."""
+"""Run source, graph and target on the inputs."""

@@ -1,6 +1,6 @@
-"""Runs the target as its users do: each way that there is, under each setting by which its runtime computes otherwise.
+"""Run the target as its users do: in each public way, under each setting that changes how its runtime computes.
 
-The first way under the first setting is what is compared and shown; the others have to pass by the same bound.
+The first way under the first setting is compared and reported. The others must pass with the same bound.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import numpy as np
 
 from convert import plugin
 from convert.errors import ConvertError, Unsupported
-from convert.notes import Note
-from convert.options import Options
-from convert.runners.process import AS_USED, Limits, Outputs, RunningChild, execute, settings_of
-from convert.source import Source
+from convert.outcome.notes import Note
+from convert.processes.process import AS_USED, Limits, Outputs, RunningChild, execute, settings_of
+from convert.request.options import Options
+from convert.request.source import Source
 
 Arrays = Sequence[Mapping[str, np.ndarray]]
 
 
 @dataclass
 class TargetRuns:
-    """The target at work, once for each of its settings.
+    """Running processes of the target, one for each of its settings.
 
-    notes: which other runtimes do not take it, once there are results.
+    notes: other runtimes that do not accept the target; filled by `results`.
     """
 
     children: list[tuple[str, RunningChild]] = field(default_factory=list)
@@ -32,12 +32,12 @@ class TargetRuns:
     notes: list[Note] = field(default_factory=list)
 
     def stop(self) -> None:
-        """End what still runs."""
+        """End the processes that still run."""
         for _, child in self.children:
             child.stop()
 
     def results(self) -> dict[str, Outputs] | ConvertError:
-        """Outputs by way and setting, or why one of them does not go."""
+        """Return outputs by way and setting, or the error if one of them fails."""
         found: dict[str, Outputs] = {}
         errors: list[tuple[str, ConvertError]] = []
         optional = getattr(plugin.runner_for(self.kind), "OTHER_RUNTIMES", ())

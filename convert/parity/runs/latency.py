@@ -1,4 +1,4 @@
-"""How long one run of the source and of the target takes, one after the other, in processes that do nothing else."""
+"""Measure the latency of source and target, one after the other, each in a process that does nothing else."""
 
 from __future__ import annotations
 
@@ -9,35 +9,32 @@ import numpy as np
 
 from convert.activity import doing
 from convert.errors import ConvertError, Unsupported
-from convert.notes import Note
-from convert.options import Options
+from convert.outcome.notes import Note
+from convert.outcome.verdict import Latency
 from convert.parity.inputs.feeds import Feed
 from convert.parity.runs.repeats import child_results
-from convert.runners.process import TIME, Limits, execute
-from convert.source import Source
-from convert.verdict import Latency, Verdict
+from convert.processes.process import TIME, Limits, execute
+from convert.request.options import Options
+from convert.request.source import Source
 
 
-def add_latency(
-    verdict: Verdict,
+def measure_latency(
     source: tuple[Source, Mapping[str, np.ndarray], Options],
     target: tuple[Source, Mapping[str, np.ndarray], Options],
     feed: Feed,
     limits: Limits,
-) -> None:
-    """Add, in place, how long a run of either artefact takes on its arrays, which are those of `feed`; else a note."""
+) -> Latency | Note:
+    """Return the latency of both artefacts on their arrays, which are those of `feed`, or a note why it is unknown."""
     found = []
     for who, (artefact, arrays, options) in (("source", source), ("target", target)):
         with doing(f"timing the {who}"):
             seconds = _seconds(artefact, arrays, options, limits, who)
         if isinstance(seconds, ConvertError):
-            text = f"the {who} was not timed: {seconds.sentence}"
-            verdict.notes.append(Note(text, code="not-timed"))
-            return
+            return Note(f"the {who} was not timed: {seconds.sentence}", code="not-timed")
         found.append(seconds)
     ours, theirs = (float(np.median(seconds)) for seconds in found)
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    verdict.latency = Latency(ours, theirs, feed.label, min(map(len, found)), cpus)
+    return Latency(ours, theirs, feed.label, min(map(len, found)), cpus)
 
 
 def _seconds(

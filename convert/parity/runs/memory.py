@@ -1,22 +1,22 @@
-"""Whether the memory of this machine is enough to verify a model."""
+"""Check whether the memory of this machine is enough to verify a model."""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
 from convert.batch import machine
-from convert.runners.process import Limits
+from convert.processes.process import Limits
 from convert.text import bytes_text
 
 _AT_ONCE = 4
-"""The source, the graph in float64, and the artefact under two settings of its runtime."""
+"""Models in memory at once: the source, the graph in float64, and the artefact under two settings of its runtime."""
 
 
 def bytes_of_run(graph: ir.Model) -> int:
-    """About what the largest run of a model takes: its weights as they are, and once more in float64.
+    """Return the approximate memory of the largest run of a model: its weights as they are, and again in float64.
 
-    Runtimes that keep a second, packed copy of the weights take less than that (2.2 times float32's was seen in
-    onnxruntime and TensorFlow), and nothing is said of what lies between operators.
+    Runtimes with a second, packed copy of the weights need less: onnxruntime and TensorFlow took 2.2 times the float32
+    weights. Activations are not counted.
     """
     weights = [v.const_value for g in (graph.graph, *graph.graph.subgraphs()) for v in g.initializers.values()]
     tensors = [w for w in weights if w is not None]
@@ -24,12 +24,12 @@ def bytes_of_run(graph: ir.Model) -> int:
 
 
 def is_scarce(graph: ir.Model, limits: Limits) -> bool:
-    """Whether the runs of a verification should not be in memory at the same time."""
+    """Return whether the runs of a verification should not be in memory at the same time."""
     return _AT_ONCE * bytes_of_run(graph) > _bytes_of(limits)
 
 
 def lack_of_memory(graph: ir.Model, limits: Limits | None) -> str:
-    """Why a verification is not tried unless the user asks for it, or an empty string."""
+    """Return why a verification is skipped unless the user asks for it, or an empty string."""
     needed, there = bytes_of_run(graph), _bytes_of(limits)
     if needed <= there:
         return ""

@@ -1,4 +1,4 @@
-"""Runs both sides many times on the same inputs: which of them draw random numbers, and whether they draw alike."""
+"""Run both sides many times on the same inputs, to find random outputs and to compare their distributions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from convert.errors import ConvertError, Unsupported
 from convert.graph.values import inverse_permutation
-from convert.notes import Note
-from convert.options import Options
+from convert.outcome.notes import Note
+from convert.outcome.verdict import Finding, Verdict
 from convert.parity.compare.distribution import DRAWS, hold_draws
 from convert.parity.compare.randomness import describe_repeats, random_outputs
 from convert.parity.evidence import outputs_of
@@ -19,9 +19,9 @@ from convert.parity.inputs.cost import is_small
 from convert.parity.inputs.feeds import Feed
 from convert.parity.method import VerifyMethod
 from convert.passes.layout.boundary import Moves, boundary_permutations
-from convert.runners.process import Outputs, RunningChild, execute
-from convert.source import Source
-from convert.verdict import Verdict
+from convert.processes.process import Outputs, RunningChild, execute
+from convert.request.options import Options
+from convert.request.source import Source
 
 if TYPE_CHECKING:
     from convert.parity.pairing.counterparts import Counterparts
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def unrepeatable_sides(
     source: Source, target: Source, graph: ir.Model, feed: Feed, options: Options, method: VerifyMethod
 ) -> list[str]:
-    """What is random although nothing in the graph is: each side is run twice on the same inputs."""
+    """Describe outputs that differ in two runs of a side on the same inputs, although the graph has no randomness."""
     random = [i for i, v in enumerate(graph.graph.outputs) if v.name in random_outputs(graph)]
     found = []
     for who, outputs in _repeated_runs(source, target, graph, feed, 2, options, method).items():
@@ -47,30 +47,25 @@ def compare_draws(
     feeds: Sequence[Feed],
     options: Options,
     method: VerifyMethod,
-) -> None:
-    """Look, in place, whether random outputs of both sides have one distribution on the largest of the inputs."""
+) -> Verdict:
+    """Return the verdict after comparing the distributions of random outputs, on the set with the most elements."""
     feed = max(feeds, key=lambda f: sum(a.size for a in f.arrays.values()))
     if not is_small(graph, feed):
-        verdict.notes.append(
-            Note(
-                "random outputs are not compared in distribution: that takes too many runs of this model",
-                code="not-compared",
-            )
-        )
-        return
+        text = "random outputs are not compared in distribution: that takes too many runs of this model"
+        return verdict.after(Finding(notes=(Note(text, code="not-compared"),)))
     found = _repeated_runs(source, target, graph, feed, DRAWS, options, method)
     ours, theirs = found["source"], found["target"]
     if isinstance(ours, ConvertError) or isinstance(theirs, ConvertError):
-        return
+        return verdict
     back = {n: inverse_permutation(p) for n, p in boundary_permutations(graph, options.layout).items()}
     named = [transpose_arrays(method.ends.name_outputs(o), back) for o in theirs]
-    hold_draws(verdict, graph, [kept_outputs(o, method.counterparts) for o in ours], named)
+    return hold_draws(verdict, graph, [kept_outputs(o, method.counterparts) for o in ours], named)
 
 
 def _repeated_runs(
     source: Source, target: Source, graph: ir.Model, feed: Feed, count: int, options: Options, method: VerifyMethod
 ) -> dict[str, Outputs | ConvertError]:
-    """The outputs of each side, `source` and `target`, in so many runs on the same inputs."""
+    """Return the outputs of `source` and `target`, each in `count` runs on the same inputs, or their error."""
     moved = transpose_arrays(feed.arrays, boundary_permutations(graph, options.layout))
     moved = method.ends.feed(moved)
     found: dict[str, Outputs | ConvertError] = {}
@@ -85,12 +80,12 @@ def _repeated_runs(
 
 
 def transpose_arrays(arrays: Mapping[str, np.ndarray], moved: Moves) -> dict[str, np.ndarray]:
-    """Arrays in another layout; what has not the rank for it stays as it is, and is told by its shape."""
+    """Return arrays in another layout; arrays of another rank are unchanged, and their shape will show the error."""
     return {n: a.transpose(moved[n]) if n in moved and a.ndim == len(moved[n]) else a for n, a in arrays.items()}
 
 
 def kept_outputs(outputs: dict[str, np.ndarray], pairs: Counterparts | None) -> dict[str, np.ndarray]:
-    """Those that are compared; a number that the source gives and its graph has not is left to the judge."""
+    """Return the outputs that are compared, or all if the source gives too few, which the judge reports."""
     if pairs is None or max(pairs.kept, default=-1) >= len(outputs):
         return outputs
     items = list(outputs.items())

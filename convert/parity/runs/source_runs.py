@@ -1,4 +1,4 @@
-"""Inputs that a source runs on, where it refuses those that were drawn: other integers, other sizes, the examples."""
+"""Find inputs that a source accepts if it rejects the random ones: other integers, other sizes, the user's examples."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from convert.errors import BrokenPackage, ConvertError, NotLoaded, ResourceLimit, Unsupported, UsageError
-from convert.notes import Note
-from convert.options import Options
+from convert.outcome.notes import Note
 from convert.parity.evidence import RunOutputs
 from convert.parity.inputs.feeds import (
     GIVEN,
@@ -24,15 +23,16 @@ from convert.parity.inputs.feeds import (
 from convert.parity.inputs.size_guards import broken_guards, fit_sizes
 from convert.parity.inputs.size_search import OTHER_INPUTS, describe_search, search_sizes
 from convert.parity.method import VerifyMethod
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 
 Run = Callable[[Sequence[Feed]], RunOutputs]
 Draw = Callable[[Sequence[Mapping[str, int]], Spans], list[Feed]]
-"""Feeds at these sizes and of these integers; where nothing is said at the usual sizes, with dims that are alike."""
+"""Returns feeds with these sizes and integers; without sizes, usual ones with equal spatial dims."""
 
 
 class RunFailure(ConvertError):
-    """What the frontend or the backend made did not run, while the source did."""
+    """Error: the frontend's graph or the backend's target did not run, although the source did."""
 
     def __init__(self, guilty: str, error: ConvertError) -> None:
         super().__init__(error.sentence, hint=error.hint)
@@ -56,11 +56,18 @@ def run_where_it_runs(
     options: Options,
     method: VerifyMethod,
 ) -> tuple[RunOutputs, list[Feed], list[Note]]:
-    """What `run` gives, the feeds that it gives it for, and notes on what was not as usual.
+    """Return the outputs of `run`, the feeds that they belong to, and notes on unusual inputs.
 
-    Where the source refuses `feeds`, dims that are alike are tried, closer integers, then other sizes of the dynamic
-    dims, then the integers of the user's example, then that example alone. Where no output has an element, longer dims
-    are tried. Raises what the source said where nothing helps, or where the inputs are the user's choice.
+    If the source rejects `feeds`, these inputs are tried in turn:
+
+    1. equal spatial dims
+    2. smaller ranges of integers
+    3. other sizes of the dynamic dims
+    4. the integers of the user's example
+    5. the user's example alone
+
+    If no output has an element, longer dims are tried. Raises the source's error if nothing helps, or if the user chose
+    the inputs.
     """
     try:
         runs, taken = _run(run, feeds)
@@ -132,15 +139,15 @@ _MOST_ELEMENTS = 1 << 21
 
 
 def _is_empty(runs: RunOutputs) -> bool:
-    """Whether no output of the source has an element, on any inputs."""
+    """Return whether no output of the source has an element, on any inputs."""
     found = runs.source["float32"]
     return not isinstance(found, Unsupported) and not any(array.size for outputs in found for array in outputs.values())
 
 
 def _longer_runs(run: Run, draw: Draw, graph: ir.Model) -> tuple[RunOutputs, list[Feed], list[Note]] | None:
-    """Return the runs at longer dims behind the leading ones (8, 64, 512 times), as frames of a sound need.
+    """Return the runs with inner dims 8, 64 or 512 times as long, as audio that is split into frames needs.
 
-    None if outputs stay empty, or if the source refuses these sizes.
+    Returns None if outputs stay empty, if the inputs become too large, or if the source rejects these sizes.
     """
     free, (bounds, guards) = free_dims(graph), size_facts(graph)
     for factor in _LONGER:
@@ -166,7 +173,7 @@ def _longer_runs(run: Run, draw: Draw, graph: ir.Model) -> tuple[RunOutputs, lis
 
 
 def _with_integers_of(given: Feed, graph: ir.Model, draw: Draw) -> list[Feed]:
-    """Feeds of the sizes of `given` with its integers, which may be lengths or sizes, and other floats."""
+    """Return feeds with the sizes and the integers of `given`, which may be lengths or sizes, and with other floats."""
     sizes = {
         str(dim.value): int(length)
         for value in graph.graph.inputs
@@ -186,10 +193,10 @@ def _with_integers_of(given: Feed, graph: ir.Model, draw: Draw) -> list[Feed]:
 
 
 def _run(run: Run, feeds: Sequence[Feed]) -> tuple[RunOutputs, list[Feed]]:
-    """What `run` gives, and the feeds that it gives it for.
+    """Return the outputs of `run`, and the feeds that they belong to.
 
-    Raises `_SourceRefusal` where it is the source that does not take some of the inputs. The uneven sets stand before
-    the smallest one: where one of them is refused, those behind it are tried without it.
+    Raises `_SourceRefusal` if the source rejects some of the inputs. Uneven sets come before the smallest one. If an
+    uneven set is rejected, it is left out and the sets after it are tried again.
     """
     try:
         runs = run(feeds)

@@ -1,4 +1,4 @@
-"""Models of one input, for the tests of what is drawn for it."""
+"""Models of one input, for tests of the values sampled for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def plain(dtype: ir.DataType = ir.DataType.FLOAT, shape: Any = ("n", 4), name: s
 
 
 def identities(*dims: int | str, dtype: ir.DataType = ir.DataType.FLOAT, outputs: str = "y") -> ir.Model:
-    """Each output, a letter, is x."""
+    """Return a model in which each output, a letter, is x."""
     g = Graph()
     x = g.input("x", dtype, dims)
     for name in outputs:
@@ -28,7 +28,7 @@ def identities(*dims: int | str, dtype: ir.DataType = ir.DataType.FLOAT, outputs
 
 
 def sized(shape: Any, bounds: Any = None, guards: Any = None) -> ir.Model:
-    """y = x, with what is known of its dims."""
+    """Return y = x with the given dims."""
     model = plain(shape=shape)
     held = {DIMS_KEY: bounds or {}, GUARDS_KEY: guards or []}
     model.metadata_props.update({k: json.dumps(v) for k, v in held.items()})

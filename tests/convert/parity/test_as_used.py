@@ -1,4 +1,4 @@
-"""The target is run as its users run it: what does not load, or is right in one way or setting only, does not pass."""
+"""The target runs as its users run it: it must load, and be right in every way of running and under every setting."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from onnx import TensorProto, helper, numpy_helper
 import convert
 from convert import api, plugin
 from convert.errors import ConvertError, Unsupported
-from convert.naming import Names
-from convert.options import Options
+from convert.outcome.report import Report
+from convert.outcome.verdict import FAIL, PASS
 from convert.parity.method import VerifyMethod
 from convert.parity.runs.as_used import TargetRuns
 from convert.parity.verify import runs_of_every_feed, verify
-from convert.report import Report
-from convert.source import Source
-from convert.verdict import FAIL, PASS
+from convert.request.naming import Names
+from convert.request.options import Options
+from convert.request.source import Source
 
 
 def difference(a: str = "a", b: str = "b", size: int = 300) -> onnx.ModelProto:
@@ -42,13 +42,13 @@ def read(proto: onnx.ModelProto) -> ir.Model:
 
 
 def test_a_way_that_is_run_on_one_feed_need_not_take_the_others() -> None:
-    """Whatever it is called: the first way is run on all, and its outputs are missing where it does not take them."""
+    """The first way, whatever its name, runs on all inputs, and has no outputs for inputs that it refuses."""
     one, two = [{"y": np.zeros(1)}], [{"y": np.zeros(1)}, {"y": np.ones(1)}]
     assert runs_of_every_feed({"m": one, "a": one, "z": two, "n": one}) == [one, two]
 
 
 class Child:
-    """What a child process has to tell."""
+    """A stand-in for a child process with given results."""
 
     def __init__(self, told: Any) -> None:
         self.told = told
@@ -83,7 +83,8 @@ def test_a_setting_that_does_not_run_is_named() -> None:
         ([("", {"x": [], "z": Unsupported("no kernel")})], "no kernel"),
         ([("with A=1", {"x": [], "z": Unsupported("no z")}), ("with A=0", {"x": []})], "with A=1: no z"),
         ([("with A=1", {"x": []}), ("with A=0", {"x": Unsupported("no x"), "z": []})], "with A=0: no x"),
-        # Two ways of one setting are one setting that fails; where each has one, none is to be named.
+        # If two ways have the same settings, the setting that fails is named once; if each has one setting, none is
+        # named.
         ([("with A=1", {"x": Unsupported("one"), "z": Unsupported("two")}), ("with A=0", {})], "with A=1: one"),
         ([("with A=1", {"x": Unsupported("one")}), ("with A=0", {"z": Unsupported("two")})], "one"),
         ([("", ConvertError("it died"))], "it died"),
@@ -107,7 +108,7 @@ def test_another_runtime_that_does_not_take_the_target_is_a_note() -> None:
 
 
 def renamed(proto: onnx.ModelProto, names: dict[str, str], folder: Path) -> tuple[Source, Source, ir.Model]:
-    """A source, and a SavedModel of it whose signature was given other names without a look at what they do."""
+    """Return a source, and its SavedModel with the names of its signature swapped without regard to their meaning."""
     from convert.backends.tensorflow.writer.signature import rename_signature
 
     onnx.save(proto, folder / "m.onnx")
@@ -120,7 +121,7 @@ def renamed(proto: onnx.ModelProto, names: dict[str, str], folder: Path) -> tupl
 @pytest.mark.slow
 @pytest.mark.not_core
 def test_a_saved_model_that_does_not_load_fails(tmp_path: Path) -> None:
-    """A session runs it all the same."""
+    """A session still runs it."""
     source, target, graph = renamed(difference(), {"a": "a b", "b": "a-b"}, tmp_path)
     names = Names({"a": "a b", "b": "a-b"}, {})
     verdict = verify(source, target, graph, Options(), VerifyMethod(names=names))
@@ -140,7 +141,7 @@ def test_inputs_that_are_swapped_when_they_are_called_by_name_fail(tmp_path: Pat
 @pytest.mark.slow
 @pytest.mark.not_core
 def test_what_is_called_otherwise_is_found_again(tmp_path: Path) -> None:
-    """By the same rule, and not by place: here both orders would do."""
+    """The names are found by the naming rule and not by order: here both orders would be possible."""
     onnx.save(difference("x.1", "x_0"), tmp_path / "m.onnx")
     report = convert.convert(tmp_path / "m.onnx", "tf", tmp_path / "m.savedmodel", verify=False)
     assert report.renamed["inputs"] == {"x.1": "x_1"}
@@ -152,7 +153,7 @@ def test_what_is_called_otherwise_is_found_again(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.not_core
 def test_wrong_numbers_under_one_setting_fail_and_name_it(tmp_path: Path) -> None:
-    """oneDNN fuses a Pad, a Conv3D without bias and a LeakyRelu, and takes the slope for 1, on every processor."""
+    """oneDNN fuses a Pad, a Conv3D without bias and a LeakyRelu, and uses a slope of 1, on every processor."""
     import tensorflow as tf
 
     generator = np.random.default_rng(0)

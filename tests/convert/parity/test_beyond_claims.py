@@ -1,4 +1,4 @@
-"""Notes in a file never narrow what it is tested on: a pair that passes within them is compared beyond them too."""
+"""Notes in a file never narrow its tests: a pair that passes within them is also compared beyond them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import convert
 from convert import plugin
 from convert.errors import ParityError
 from convert.graph.claims import claims_in_force
-from convert.verdict import FAIL, INCONCLUSIVE, PASS
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS
 
 F32, I64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 
@@ -55,7 +55,7 @@ RIGHT = [helper.make_node("Identity", ["sum"], ["y"])]
 
 
 def off_where(condition: list[onnx.NodeProto]) -> list[onnx.NodeProto]:
-    """Return nodes that add 1 to the output where `condition`, which computes "wrong", holds."""
+    """Return nodes that add 1 to the output if `condition`, which computes "wrong", holds."""
     return [
         *condition,
         helper.make_node("Cast", ["wrong"], ["one"], to=F32),
@@ -89,7 +89,7 @@ ROWS = [
     (PAST_TWO, {}, {"dims": {"n": [1, 2]}}, None, FAIL, "beyond n ≤ 2, which the target declares: y: error"),
     (PAST_TWO, {"dims": {"n": [1, 2]}}, {}, None, FAIL, "beyond n ≤ 2, which the source declares: y: error"),
     (NOT_BY_TWO, {"guards": ["n % 2 == 0"]}, {}, None, FAIL, "beyond n % 2 == 0, which the source declares"),
-    (RIGHT, {"guards": ["(6*n) % (3*n) == 0"]}, {}, None, PASS, ""),  # which all sizes meet
+    (RIGHT, {"guards": ["(6*n) % (3*n) == 0"]}, {}, None, PASS, ""),  # all sizes meet this condition
     (PAST_TWO, {"guards": ["n < 3"]}, {}, None, FAIL, "beyond n < 3, which the source declares"),
     (LARGE_IDS, {}, {}, [0, 8], FAIL, "beyond ids in [0, 8], which the source declares"),
     (REFUSES, {}, {"dims": {"n": [1, 2]}}, None, INCONCLUSIVE, "compared at n ≤ 2, which the target declares, only"),

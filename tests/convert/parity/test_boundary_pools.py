@@ -1,4 +1,4 @@
-"""What boundary values are drawn from, and how much of an array becomes one."""
+"""The pools from which boundary values are sampled, and the share of an array that they replace."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_condition_is_not_what_is_chosen() -> None:
 
 @pytest.mark.parametrize(("place", "found"), [(0, [4.0, 8.0, 12.0]), (1, [])])
 def test_only_what_passes_through_reaches_a_comparison(place: int, found: list[float]) -> None:
-    """The first input of a Gather is its content, the second are places."""
+    """The first input of a Gather passes its content on, the second holds indices."""
 
     def build(g: Graph, x: ir.Value) -> ir.Value:
         places = g.const(np.array([0], np.int64))
@@ -209,7 +209,7 @@ def test_what_is_made_unique_is_a_fifth_of_it_again() -> None:
     assert set(found.tolist()) <= set(array.tolist())
     assert 0.16 < (found != array).mean() < 0.24
     assert (mixed(lambda g, x: g.Neg(x), T.FLOAT, array) == array).all()
-    whole = array.astype(np.int64)  # of which random ones hold many twice
+    whole = array.astype(np.int64)  # random ones hold many elements twice
     assert (mixed(lambda g, x: g.Unique(x, outputs=4)[0], T.INT64, whole) == whole).all()
 
 

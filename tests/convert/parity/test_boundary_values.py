@@ -1,4 +1,4 @@
-"""Boundary values of inputs: which there are, and that the drawn inputs hold them."""
+"""Test the boundary values of inputs, which sampled inputs must contain."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_drawn_tokens_hold_the_one_that_pads_and_both_ends_of_the_table() -> Non
     assert all({0, 76, 77, 78, 4999} <= set(x.ravel().tolist()) for x in others)
     assert all(x.min() >= 0 and x.max() < 5000 for x in (first, *others))
     assert np.mean(np.isin(others[1], [0, 76, 77, 78, 4999])) < 0.4, "the others are as they were drawn"
-    # What is noted is kept to, and so is what the source was found to take.
+    # Noted ranges are respected, and so are the ranges that the source was found to accept.
     made.graph.inputs[0].metadata_props[RANGE_KEY] = "[100, 200]"
     assert all(feed.arrays["x"].min() >= 100 for feed in generate_feeds(made))
     spans: Spans = {"x": (1, 9)}
@@ -157,7 +157,9 @@ def test_masks_are_zeros_and_ones() -> None:
     ],
 )
 def test_some_rows_of_masks_are_alike(build: Build, dtype: ir.DataType) -> None:
-    """A random row of 40 never is, and what a softmax makes of a row without a place is not seen."""
+    """A random mask row of 40 is never constant, and the result of a softmax over a fully masked row would not be
+    tested.
+    """
     first, *others = generate_feeds(model(build, dtype, (3, 40)))
     assert not any(len(set(row.tolist())) == 1 for row in first.arrays["x"])
     for feed in others:

@@ -10,13 +10,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import convert
-from convert.verdict import INCONCLUSIVE, PASS
+from convert.outcome.verdict import INCONCLUSIVE, PASS
 
 F32 = TensorProto.FLOAT
 
 
 def branching(path: Path, rows: int | str, condition: list[onnx.NodeProto]) -> Path:
-    """Save a model of x float32[rows,4] that doubles x where `condition` computes c, and triples it elsewhere."""
+    """Save a model of x float32[rows,4] that doubles x if `condition` computes c as true, and triples it otherwise."""
 
     def branch(name: str, factor: str) -> onnx.GraphProto:
         out = helper.make_tensor_value_info(name, F32, None)

@@ -1,4 +1,4 @@
-"""A chain whose steps are judged by a function that is made up here: what it is given, and what becomes of it."""
+"""Test chains with a replaced judge of the steps: the judge's arguments, and the use of its results."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from convert.errors import BadInput, ConvertError, UsageError
+from convert.outcome.report import Report
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 from convert.parity.locate.chain import Artifact, parse_artifacts, parse_pairs, verify_chain
 from convert.parity.method import VerifyMethod
-from convert.report import Report
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 
 
 class Judge:
-    """Says of each pair what it is told to, and keeps what it was asked."""
+    """Returns a preset verdict for each pair, and records the calls."""
 
     def __init__(self, *answers: str | ConvertError) -> None:
         self.answers, self.asked = list(answers), list[dict[str, Any]]()
@@ -99,7 +99,7 @@ def test_a_step_that_fails_to_run_is_a_row() -> None:
     assert [s.status for s in report.steps] == [PASS, "ERROR", PASS]
     assert (report.steps[1].error, report.steps[1].error_code) == ("no file", BadInput("").exit_code)
     assert report.verdict is None
-    # Of two artefacts it is the error of the whole.
+    # With two artefacts this is the error of the whole call.
     with pytest.raises(BadInput, match="no file"):
         run(Judge(BadInput("no file")), 2)
 

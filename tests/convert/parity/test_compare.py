@@ -1,14 +1,14 @@
-"""The numbers of a comparison, on arrays whose errors are known: bounds, floors, outliers, what proves nothing."""
+"""The numbers of a comparison, on arrays with known errors: bounds, noise floors, outliers, constant outputs."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS
 from convert.parity.compare.narrow import NarrowOutput, compare_narrow
 from convert.parity.compare.outputs import argmax_agreement, compare, float64_error, vacuous_reason
 from convert.parity.magnitudes import rms
-from convert.verdict import FAIL, INCONCLUSIVE, PASS
 
 SIZE = 4096
 EXACT = np.linspace(-3, 3, SIZE) + 0.1
@@ -16,7 +16,7 @@ SIGNS = np.where(np.arange(SIZE) % 2, 1.0, -1.0)
 
 
 def noisy(share: float) -> np.ndarray:
-    """The exact numbers, all moved by `share` of their root mean square, up and down in turn; in float32."""
+    """Return the exact numbers in float32, moved by `share` of their root mean square, alternately up and down."""
     return (EXACT + SIGNS * share * rms(EXACT)).astype(np.float32)
 
 
@@ -101,7 +101,7 @@ def test_an_integer_that_the_source_itself_gets_otherwise_is_noise() -> None:
      ([10, 401, 40], FAIL), ([10, -1000, 40], FAIL), ([10, 200, 41], FAIL)],
 )  # fmt: skip
 def test_an_undecided_integer_is_held_to_what_float32_makes_of_it(target: list[int], status: str) -> None:
-    """200 in float64, 250 in float32: four times as far off as that is still rounding, and no more."""
+    """200 in float64 and 250 in float32: up to four times that distance is rounding, and no more."""
     row = compare("y", [np.array([10, 200, 40])], [np.array([10, 250, 40])], [np.array(target)])
     assert row.status == status
 
@@ -188,12 +188,12 @@ ROW, INDEPENDENT = np.array([[1.0, -2.0, 3.0]]), "the output does not depend on 
         ([ROW.T.repeat(2, 1), ROW.T.repeat(3, 1)], INDEPENDENT),
         ([ROW.repeat(2, 0), ROW.repeat(3, 0)[None]], ""),
         ([ROW.repeat(2, 0), np.zeros((0, 3)), ROW], INDEPENDENT),
-        # A sequence whose places differ, in batches and lengths of several sizes.
+        # A sequence whose positions differ, in batches and lengths of several sizes.
         ([np.tile(np.arange(n) ** 2.0 + 1, (b, 1)) for b, n in ((2, 5), (1, 4), (3, 7))], INDEPENDENT),
         ([np.tile(np.arange(n) ** 2.0 + b, (b, 1)) for b, n in ((2, 5), (1, 4), (3, 7))], ""),
-        # One step long in one set: its first place is always the same, and others are not.
+        # The set of one step agrees with the others in its only position; their other positions vary.
         ([np.array([[0.0, 5.0], [0.0, 6.0]]), np.array([[0.0]]), np.array([[0.0, 7.0, 8.0]])], ""),
-        # What a mask hides counts as well, and so does what is infinite.
+        # Masked and infinite elements are included.
         ([np.array([[-3.4e38, 1.0]] * 2), np.array([[-3.4e38, 2.0]])], ""),
         ([np.array([[-3.4e38, 1.0]] * 2), np.array([[-3.4e38, 1.0]])], INDEPENDENT),
         ([np.array([-np.inf, 1.0]), np.array([-np.inf, 2.0])], ""),
@@ -224,7 +224,7 @@ def test_numbers_that_float32_has_alone_are_compared_with_the_source() -> None:
 
 
 def test_a_decision_that_float32_takes_otherwise_hides_no_error_of_the_others() -> None:
-    """One row of 1,000 is another in the source, and makes a floor of 3 %."""
+    """One row of 1,000 differs in the source, which makes a noise floor of 3 %."""
     rng = np.random.default_rng(0)
     exact = rng.standard_normal((1000, 4))
     flipped = exact.copy()
@@ -239,6 +239,30 @@ def test_a_decision_that_float32_takes_otherwise_hides_no_error_of_the_others() 
     assert compare("y", [exact], [single], [other.astype(np.float32)]).status == PASS, "it may decide others otherwise"
     noisy = [(exact * (1 + 0.01 * rng.standard_normal(exact.shape))).astype(np.float32) for _ in range(2)]
     assert compare("y", [exact], noisy[:1], noisy[1:]).status == PASS
+
+
+@pytest.mark.parametrize(("numbers", "sets"), [(1, 8), (2, 1), (2, 3), (3, 3), (10, 1)])
+def test_few_narrow_numbers_are_judged_by_the_noise_of_all_sets(numbers: int, sets: int) -> None:
+    """A classifier of two classes in 8 bits: its float32 rounding is no measure, and two numbers can be exact."""
+    rng = np.random.default_rng(numbers)
+    alarms = misses = 0
+    for _ in range(100):
+        exact = [rng.standard_normal((1, numbers)) for _ in range(sets)]
+        rounded, target = (
+            [(e + 0.01 * rng.standard_normal(e.shape)).astype(np.float32) for e in exact] for _ in range(2)
+        )
+        alarms += compare_narrow("y", NarrowOutput(exact, rounded, target, exact)).status == FAIL
+        wrong = [2 * e for e in target]
+        misses += compare_narrow("y", NarrowOutput(exact, rounded, wrong, exact)).status != FAIL
+    assert alarms <= 6
+    assert misses <= 6
+
+
+@pytest.mark.parametrize(("numbers", "sets", "status"), [(1, 4, INCONCLUSIVE), (1, 5, PASS), (2, 3, PASS)])
+def test_a_few_narrow_numbers_in_all_prove_nothing(numbers: int, sets: int, status: str) -> None:
+    exact = [np.full((1, numbers), 1.0 + n) for n in range(sets)]
+    near = [(e * 1.01).astype(np.float32) for e in exact]
+    assert compare_narrow("y", NarrowOutput(exact, near, near, exact)).status == status
 
 
 @pytest.mark.parametrize(("noise", "status"), [(0.24, PASS), (0.26, INCONCLUSIVE)])

@@ -1,4 +1,4 @@
-"""Inputs lie around the constants of both graphs: a clamp that the target alone has is found."""
+"""Inputs lie around the constants of both graphs, so that a clamp that only the target has is found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import convert
-from convert.verdict import FAIL, PASS
+from convert.outcome.verdict import FAIL, PASS
 
 
 def saved(path: Path, operator: str, dtype: int, number: float) -> Path:

@@ -1,4 +1,4 @@
-"""Which ends of two artefacts belong together, and at which sizes both run: on graphs that have nothing but ends."""
+"""The pairing of two artefacts' inputs and outputs, and the sizes at which both run, on graphs without nodes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 
 from convert.errors import UsageError
 from convert.graph.metadata import DIMS_KEY
-from convert.naming import Names
 from convert.parity.pairing.counterparts import Counterparts, find_counterparts, narrow_dims
+from convert.request.naming import Names
 
 F, D, I64, I32, STRING = (
     ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT64, ir.DataType.INT32, ir.DataType.STRING
@@ -57,7 +57,7 @@ def test_the_same_names_pair_in_any_order_without_a_note() -> None:
 def test_what_tensorflow_makes_of_a_name_is_that_name(other: str) -> None:
     found = paired(ends(named("b", "a"), named("y")), ends(named(other, "b"), named("y")))
     assert found.inputs == {"b": "b", "a": other}
-    assert found.notes == ([] if other == "a" else [f"input 'a' is taken for {other!r}"])
+    assert found.notes == ([] if other == "a" else [f"input 'a' is paired with {other!r}"])
 
 
 def test_odd_characters_are_underscores() -> None:
@@ -75,7 +75,7 @@ def test_a_number_or_a_prefix_elsewhere_is_of_the_name(other: str) -> None:
 
 
 def test_two_names_of_one_plain_form_are_not_taken_for_it() -> None:
-    """Which of the two it was is not known: the place has to say it."""
+    """It is not known which of the two was meant, so position must decide."""
     found = paired(ends(named("k", "x.0", "x/0"), named("y")), ends(named("z", "x_0", "k"), named("y")))
     assert found.inputs == {"k": "k", "x.0": "z", "x/0": "x_0"}
     assert found.notes[0].startswith("inputs paired by place, because the names differ: x.0 = z, x/0 = x_0 ")
@@ -87,7 +87,7 @@ def test_what_the_writer_would_call_them_counts_where_it_explains_all() -> None:
     assert paired(left, right, made=made).inputs == {"a": "n0", "b": "n1"}
     partly = Names({"a": "n0", "b": "gone"}, {})
     assert paired(left, right, made=partly).inputs == {"a": "n1", "b": "n0"}
-    # What is called the same comes first.
+    # Equal names are paired first.
     right = ends(named("a", "n1"), named("y"))
     assert paired(left, right, made=Names({"a": "n1", "b": "n1"}, {})).inputs == {"a": "a", "b": "n1"}
 
@@ -96,15 +96,15 @@ def test_the_user_comes_before_names() -> None:
     left, right = ends(named("a", "b"), named("y", "z")), ends(named("a", "b"), named("y", "z"))
     found = paired(left, right, {"a": "b", "y": "z"})
     assert (found.inputs, found.outputs) == ({"a": "b", "b": "a"}, {"y": "z", "z": "y"})
-    # What the user has said is not told again.
-    assert not any("'a' is taken for" in n or "'y' is taken for" in n for n in found.notes)
+    # Pairs that the user named are not repeated in the notes.
+    assert not any("'a' is paired with" in n or "'y' is paired with" in n for n in found.notes)
 
 
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"c": "a"}, "--map names 'c', which one has not"),
-        ({"a": "c"}, "--map names 'c', which two has not"),
+        ({"c": "a"}, "--map names 'c', which one does not have"),
+        ({"a": "c"}, "--map names 'c', which two does not have"),
         ({"a": "b", "b": "b"}, "--map gives one input of two to two of one"),
         ({"y": "z", "z": "z"}, "--map gives one output of two to two of one"),
     ],
@@ -127,14 +127,14 @@ def test_contracts_in_errors_show_what_is_not_known() -> None:
 def test_inputs_have_to_be_as_many() -> None:
     one, two = ends(named("a"), named("y")), ends(named("a", "b"), named("y"))
     for pair in ((one, two), (two, one)):
-        with pytest.raises(UsageError, match="the inputs do not pair"):
+        with pytest.raises(UsageError, match="the inputs cannot be paired"):
             paired(*pair)
 
 
 def test_outputs_that_only_one_side_has() -> None:
     one, two = ends(named("a"), named("y")), ends(named("a"), named("p", "y", "q"))
     assert paired(one, two).notes == ["not compared, of two only: p, q"]
-    with pytest.raises(UsageError, match="the outputs do not pair"):
+    with pytest.raises(UsageError, match="the outputs cannot be paired"):
         paired(two, one)
     found = paired(two, one, {"p": "", "q": ""})
     assert (found.outputs, found.kept, found.notes) == ({"y": "y"}, [1], ["not compared, of one only: p, q"])
@@ -147,8 +147,8 @@ def test_dtypes_and_shapes_pair_where_they_leave_no_choice() -> None:
     assert (found.inputs, found.outputs) == ({"a": "q", "b": "p"}, {"y": "s", "z": "r"})
     assert found.notes[0].startswith("inputs paired by dtype and shape, because the names differ: a = q, b = p ")
     assert found.notes[1].startswith("outputs paired by dtype and shape, because the names differ: y = s, z = r ")
-    # Outputs of an unknown rank may be either.
-    with pytest.raises(UsageError, match="which output belongs to which is not plain") as caught:
+    # Outputs of unknown rank may match either.
+    with pytest.raises(UsageError, match="the outputs cannot be paired without doubt") as caught:
         paired(left, ends(inputs, [("r", F, [None, 5]), ("s", F, None)]))
     assert "--map" in str(caught.value.hint)
 
@@ -157,7 +157,7 @@ def test_two_of_one_shape_that_both_fit_one_place_are_no_pairs() -> None:
     """Each has one choice, and it is the same one."""
     left = ends(named("a"), [("y", F, ["n", 3]), ("z", F, ["n", 3])])
     right = ends(named("a"), [("r", F, ["n", 5]), ("s", F, ["n", 3])])
-    with pytest.raises(UsageError, match="not plain"):
+    with pytest.raises(UsageError, match="without doubt"):
         paired(left, right)
 
 
@@ -187,10 +187,10 @@ def test_inputs_of_one_name_have_to_be_the_same_kind_of_thing(ours: Any, theirs:
         return
     with pytest.raises(UsageError, match="input 'a' differs"):
         paired(left, right)
-    # By another name it does not pair either.
-    with pytest.raises(UsageError, match="which input belongs to which is not plain"):
+    # It does not pair under another name either.
+    with pytest.raises(UsageError, match="the inputs cannot be paired without doubt"):
         paired(left, ends([("b", *theirs)], named("y")))
-    # Of outputs the comparison says it.
+    # For outputs, the comparison reports it.
     assert paired(ends(named("x"), [("a", *ours)]), ends(named("x"), [("a", *theirs)])).outputs == {"a": "a"}
 
 
@@ -249,7 +249,7 @@ def test_what_the_right_gives_gets_the_names_of_the_left() -> None:
     r, s, x = np.array(1), np.array(2), np.array(3)
     by_name = pairs.name_outputs({"r": r, "s": s, "x": x})
     assert by_name == {"y": r, "z": s}
-    # A runtime that has other names gives them in its order.
+    # A runtime with other names returns outputs in its own order.
     assert pairs.name_outputs({"o0": s, "o1": x, "o2": r}) == {"y": r, "z": s}
     with pytest.raises(UsageError, match="it has 3 outputs, s, x, r, and gave 2"):
         pairs.name_outputs({"r": r, "s": s})
@@ -258,7 +258,7 @@ def test_what_the_right_gives_gets_the_names_of_the_left() -> None:
 def narrowed(
     left: Sequence[End], right: Sequence[End], ours: Any = None, theirs: Any = None, layout: str = ""
 ) -> tuple[list[str], list[list[Any]], dict[str, Any]]:
-    """Notes, the left's dims and bounds afterwards."""
+    """Return notes, the left's dims, and its bounds afterwards."""
     one, two = ends(left, named("y"), ours), ends(right, named("y"), theirs)
     notes = narrow_dims(one, two, paired(one, two, layout=layout), layout, NAMES)
     dims = [[d if isinstance(d, int) else d.value for d in v.shape or ()] for v in one.graph.inputs]
@@ -317,7 +317,7 @@ def test_inputs_of_unknown_rank_stay_as_they_are() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("names", ["same", "other", "odd"])
 def test_many_outputs_are_paired_in_seconds(names: str) -> None:
-    """Each was looked for among all others: 20,000 took half a minute."""
+    """Each was searched among all others: 20,000 took half a minute."""
     count = 20_000
     left = ends(named("x"), named(*(f"o{i}" for i in range(count))))
     right = ends(named("x"), named(*(f"{'o' if names == 'same' else 'p'}{i}" for i in range(count))))
@@ -325,8 +325,8 @@ def test_many_outputs_are_paired_in_seconds(names: str) -> None:
         right.graph.outputs[0].shape = ir.Shape([1, 2, 3])
     began = time.process_time()
     if names == "odd":
-        with pytest.raises(UsageError, match="belongs to which is not plain"):
+        with pytest.raises(UsageError, match="s cannot be paired without doubt"):
             paired(left, right)
     else:
         assert len(paired(left, right).outputs) == count
-    assert time.process_time() - began < 15  # some 1
+    assert time.process_time() - began < 15  # it takes about 1

@@ -1,4 +1,4 @@
-"""The text that says what a verdict stands for."""
+"""The text that says what a verdict is based on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from onnx import helper, numpy_helper
 
 import convert
 from convert.graph import Graph
+from convert.outcome.verdict import INCONCLUSIVE
 from convert.parity.inputs.coverage import describe_coverage
 from convert.parity.inputs.feeds import Feed
-from convert.verdict import INCONCLUSIVE
 
 
 def test_sets_sizes_and_values() -> None:
@@ -31,7 +31,7 @@ def test_sets_sizes_and_values() -> None:
 
 
 def test_an_output_that_never_has_an_element_is_inconclusive(tmp_path: Path) -> None:
-    """Whatever else passes: nothing of it was compared."""
+    """Other outputs pass, but nothing of this output was compared."""
     graph = helper.make_graph(
         [
             helper.make_node("Relu", ["x"], ["y"]),

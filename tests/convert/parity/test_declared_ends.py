@@ -1,4 +1,4 @@
-"""What a file says of its ends is so, whatever the numbers are: order, dims and dtypes."""
+"""A file must declare order, dims and dtypes of its inputs and outputs correctly, even if the numbers agree."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from onnx import TensorProto, helper
 
 import convert
 from convert import plugin
-from convert.declared_ends import DeclaredEnd, DeclaredEnds
-from convert.naming import Names
-from convert.options import Options
+from convert.outcome.report import Report
+from convert.outcome.verdict import FAIL, PASS
 from convert.parity.compare.declared_ends import contradictions
 from convert.parity.method import VerifyMethod
 from convert.parity.verify import verify
-from convert.report import Report
-from convert.runners.onnx import import_onnxruntime, run_file
-from convert.runners.onnx_declared import declared_ends_of
-from convert.source import Source
-from convert.verdict import FAIL, PASS
+from convert.request.naming import Names
+from convert.request.options import Options
+from convert.request.source import Source
+from convert.runtimes.declared_ends import DeclaredEnd, DeclaredEnds
+from convert.runtimes.onnx import import_onnxruntime, run_file
+from convert.runtimes.onnx_declared import declared_ends_of
 
 
 def model() -> onnx.ModelProto:
-    """y = exp(a) + b and z = a - b, with weights that are declared as inputs as well, as in older files."""
+    """Return y = exp(a) + b and z = a - b, with weights that are also declared as inputs, as in older files."""
     a, b, y, z = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", 3]) for n in "abyz")
     nodes = [
         helper.make_node("Exp", ["a"], ["e"]),
@@ -105,7 +105,7 @@ def test_what_is_as_it_is_declared_is_right(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["bool", "double", "float16", "int64", "uint8"])
 def test_every_input_of_another_dtype_is_told(dtype: str, tmp_path: Path) -> None:
-    """Behind one that is right, and behind one that is not declared."""
+    """It is reported after one that is right, and after one that is not declared."""
     _, _, graph = _files(tmp_path, lambda proto: None)
     ends = [DeclaredEnd("a", "float", None), DeclaredEnd("b", dtype, None)]
     wrong = [f"declares input 'b' as {dtype}, which is float in the source"]
@@ -129,7 +129,7 @@ def test_what_convert_wrote_fails_and_of_a_file_of_the_users_it_is_noted(tmp_pat
 
 
 def _picked(rows: int | str) -> onnx.ModelProto:
-    """Three numbers of four, of which the file says that they are one for each row; inference says nothing."""
+    """Return three of four numbers; the file declares them as one for each row, and inference says nothing."""
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, d) for n, d in (("x", [rows, 4]), ("y", [rows])))
     kept = helper.make_tensor("kept", TensorProto.BOOL, [4], [1, 1, 0, 1])
     graph = helper.make_graph([helper.make_node("Compress", ["x", "kept"], ["y"])], "g", [x], [y], [kept])

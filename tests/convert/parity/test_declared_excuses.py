@@ -1,4 +1,4 @@
-"""What a declared difference excuses: only what depends on elements that it is about, on the special inputs."""
+"""On special inputs, a declared difference explains only outputs that depend on the affected elements."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from convert.differences import Difference
 from convert.graph import Graph
+from convert.outcome.verdict import FAIL, PASS, Verdict
 from convert.parity.compare.special_verdict import SpecialRun, judge_special, operators_behind
 from convert.reference.executor import run
-from convert.verdict import FAIL, PASS, Verdict
+from convert.runtimes.differences import Difference
 
 F = ir.DataType.FLOAT
 NONFINITE = Difference(("Exp",), "it makes a number of NaN", integers=False, nonfinite=True)
@@ -22,7 +22,7 @@ NAN = np.array([[1, np.nan, 3], [3, 1, 2]], np.float32)
 
 
 def exponents() -> ir.Model:
-    """Exp of the input as it is, of the input without NaN, and inside a branch."""
+    """Return Exp of the input, of the input without NaN, and inside a branch."""
     g = Graph()
     x = g.input("x", F, ["n", 3])
     g.output(g.Exp(x), "given")
@@ -43,7 +43,7 @@ def exponents() -> ir.Model:
     ],
 )
 def test_a_difference_about_nan_and_infinities_needs_one_of_them(x: np.ndarray, excused: set[str]) -> None:
-    """What is inside a branch is not looked at, and excuses as before."""
+    """Values inside a branch are not examined, so the difference still explains them."""
     model, arrays = exponents(), {"x": x.astype(np.float32)}
     found = {str(v.name) for v in model.graph.outputs if operators_behind(model, v, [NONFINITE], arrays)}
     assert found == excused
@@ -64,7 +64,7 @@ def test_a_difference_about_an_activation_concerns_layers_that_have_it() -> None
 
 
 def picks(axis: int = -1) -> ir.Model:
-    """The values and the places of the largest two, and what is gathered at these places."""
+    """Return the values and the indices of the largest two, and what is gathered at these indices."""
     g = Graph()
     x = g.input("x", F, ["n", 3])
     values, places = g.TopK(x, g.const(np.array([2], np.int64)), axis=axis, outputs=2)
@@ -88,7 +88,7 @@ BEHIND = {"places", "gathered"}
         ([[np.nan, 2, np.nan], [3, 1, 2]], -1, BEHIND),
         ([[np.inf, np.inf, 1], [3, 1, 2]], -1, BEHIND),
         ([[np.inf, -np.inf, 1], [3, 1, 2]], -1, set()),
-        ([[1, 1 + 1e-6, 3], [3, 1, 2]], -1, BEHIND),  # which float32 rounds to the same elsewhere
+        ([[1, 1 + 1e-6, 3], [3, 1, 2]], -1, BEHIND),  # elsewhere float32 rounds these to equal numbers
         ([[0, -0.0, 3], [3, 1, 2]], -1, BEHIND),
     ],
 )
@@ -122,7 +122,7 @@ def test_wrong_numbers_behind_the_values_that_are_picked_fail(name: str, status:
     target = source | {name: source[name] + 1}
     special = SpecialRun("special", source, exact, exact, target, arrays={"x": x})
     verdict = Verdict(PASS)
-    judge_special(verdict, picks(), special, (), [EQUAL])
+    verdict = verdict.after(judge_special(picks(), special, (), [EQUAL]))
     assert verdict.status == status
 
 
@@ -130,7 +130,7 @@ ROWS = np.array([[1, np.nan, 3], [3, np.inf, 2], [0, 0, 0], [4, 5, 6]], np.float
 
 
 def rows_apart(mixed: bool = False) -> ir.Model:
-    """Tanh of Exp; `mixed`: less the largest of each column, in which rows meet."""
+    """Return Tanh of Exp; with `mixed`, minus the maximum of each column, which mixes rows."""
     g = Graph()
     x = g.input("x", F, ["n", 3])
     y = g.Tanh(g.Exp(x))
@@ -145,7 +145,7 @@ def verdict_on(
     of_source: Sequence[Difference] = (),
     graph_off: Sequence[int] = (),
 ) -> Verdict:
-    """Of a target, and a graph, that are other in some rows than the source, which is the graph as it is."""
+    """Return the verdict on a target and a graph that differ from the source, which is `model`, in some rows."""
     (exact,) = run(model, {"x": ROWS.astype(np.float64)}).values()
     source = exact.astype(np.float32)
 
@@ -157,13 +157,12 @@ def verdict_on(
     verdict = Verdict(PASS)
     special = SpecialRun("special", {"y": source}, {"y": exact}, {"y": wrong(exact, graph_off)},
                          {"y": wrong(source, off)}, arrays={"x": ROWS})  # fmt: skip
-    judge_special(verdict, model, special, of_target, of_source)
-    return verdict
+    return verdict.after(judge_special(model, special, of_target, of_source))
 
 
 @pytest.mark.parametrize("row", range(4))
 def test_a_difference_excuses_the_rows_that_it_is_about(row: int) -> None:
-    """NaN and an infinity are in the first two rows; a target that is wrong in others is wrong."""
+    """NaN and an infinity are in the first two rows; a target that is wrong in other rows is wrong."""
     verdict = verdict_on(rows_apart(), [row], [NONFINITE])
     assert verdict.status == (PASS if row < 2 else FAIL)
     both = verdict_on(rows_apart(), [0, row], [NONFINITE])
@@ -184,7 +183,7 @@ def test_a_difference_about_anything_excuses_every_row() -> None:
 
 
 def test_either_side_has_its_rows() -> None:
-    """Where the source's runtime is other than the graph, and the target in another row, for a reason of its own."""
+    """The source's runtime differs from the graph in one row and the target in another, each for its own reason."""
     of_source = [Difference(("Tanh",), "of equal ones", integers=False, nonfinite=True)]
     assert verdict_on(rows_apart(), [0], [NONFINITE], graph_off=[0]).status == FAIL
     assert verdict_on(rows_apart(), [0], [], of_source, graph_off=[0]).status == PASS
@@ -203,5 +202,7 @@ def test_equal_elements_excuse_their_own_row(row: int, status: str) -> None:
     target = {**source, "places": places.copy()}
     target["places"][row] = 1 - places[row]
     verdict = Verdict(PASS)
-    judge_special(verdict, picks(), SpecialRun("special", source, exact, exact, target, arrays={"x": x}), (), [EQUAL])
+    verdict = verdict.after(
+        judge_special(picks(), SpecialRun("special", source, exact, exact, target, arrays={"x": x}), (), [EQUAL])
+    )
     assert verdict.status == status

@@ -1,4 +1,4 @@
-"""The sets of inputs of a verification by default: which there are, by what is known and asked."""
+"""The default input sets of a verification, depending on the graph and the options."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY
-from convert.options import Options
 from convert.parity.inputs.default_feeds import default_feeds
 from convert.parity.inputs.feeds import GIVEN, WITHOUT_ZERO, Feed, special_feed
 from convert.parity.method import VerifyMethod
 from convert.parity.pairing.counterparts import Counterparts
 from convert.parity.runs.repeats import kept_outputs
+from convert.request.options import Options
 from tests.convert.parity.input_models import plain
 
 I64 = ir.DataType.INT64
@@ -23,7 +23,7 @@ USUAL = ["usual"] * 3
 
 
 def kind(feed: Feed) -> str:
-    """What a set is for, by its marks and its label."""
+    """Return the purpose of an input set, derived from its flags and its label."""
     if feed.special:
         return "special"
     if feed.label.startswith(GIVEN):
@@ -94,7 +94,7 @@ def test_sizes_and_integers_that_were_found_by_trial_are_all_that_is_taken() -> 
 
 
 def computed() -> ir.Model:
-    """Integers that are only computed with."""
+    """Return a graph whose integers are only used in arithmetic."""
     g = Graph()
     g.output(g.Mul(g.input("x", I64, ["n", 4]), np.int64(3)), "y")
     return g.model()
@@ -115,7 +115,7 @@ def test_the_example_is_the_first_set_and_is_there_once() -> None:
     feeds = default_feeds(made, Options(examples=drawn), VerifyMethod(), True)
     assert [kind(feed) for feed in feeds] == ["given", *USUAL[:2], "special", "far", "offset", "uneven"]
     assert [feed.label.partition(",")[0] for feed in feeds[:3]] == [GIVEN, "seed 0", "seed 2"]
-    # An example of one input of two is no set.
+    # An example for one of two inputs is no set.
     g = Graph()
     for name in "ab":
         g.output(g.Identity(g.input(name, ir.DataType.FLOAT, ["n", 4])), f"y{name}")
@@ -152,7 +152,7 @@ def test_dims_that_are_alike_and_a_table_of_places() -> None:
 
 @pytest.mark.parametrize("seeds", [3, 4, 5, 7])
 def test_each_set_at_the_edge_has_a_seed_of_its_own(seeds: int) -> None:
-    """Those after the usual ones."""
+    """This concerns the sets after the usual ones."""
     g = Graph()
     x, i = g.input("x", ir.DataType.FLOAT, ["n", "t"]), g.input("i", I64, ["n", "t"])
     g.output(g.Slice(np.zeros((300, 2), np.float32), [0], g.Shape(i, start=1, end=2), [0]), "y")

@@ -1,4 +1,4 @@
-"""Whether two sides draw alike: distributions that do are never called different, others are."""
+"""Random outputs of two sides: equal distributions are never called different, and different ones are."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import onnx_ir as ir
 import pytest
 
 from convert.graph import Graph
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 from convert.parity.compare.distribution import DRAWS, distribution_difference, hold_draws, redraws
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, OutputVerdict, Verdict
 
 SIGNAL = np.random.default_rng(0).standard_normal((4, 100))
 Draw = Callable[[np.random.Generator], np.ndarray]
@@ -65,7 +65,7 @@ def test_more_noise_is_seen() -> None:
 
 
 def test_more_noise_of_one_element_is_seen() -> None:
-    """Among 400 of as much noise: what chooses the direction is where the first draws differ."""
+    """One of 400 noisy elements has more noise; the direction of the test is chosen from the first samples."""
     louder = np.where(np.arange(SIGNAL.size).reshape(SIGNAL.shape) == 7, 5.0, 1.0)
     one = drawn(lambda r: SIGNAL + louder * r.standard_normal(SIGNAL.shape), 1)
     for pair in ((drawn(DISTRIBUTIONS["normal"], 0), one), (one, drawn(DISTRIBUTIONS["normal"], 0))):
@@ -74,7 +74,7 @@ def test_more_noise_of_one_element_is_seen() -> None:
 
 @pytest.mark.parametrize(("ours", "theirs", "share"), [(3, 5, 4 / 3), (5, 3, 4 / 5), (13, 12, 5 / 13)])
 def test_how_far_apart_two_spreads_are(ours: int, theirs: int, share: float) -> None:
-    """The root of the difference of their squares, of the output's size."""
+    """The distance is the root of the difference of their squares, relative to the output's size."""
     signs = np.where(np.arange(DRAWS) % 2, 1.0, -1.0)
     sides = ([np.full(7, number * sign) for sign in signs] for number in (ours, theirs))
     assert distribution_difference(*sides) == f"the spread of 256 draws differs, by {share:.1e} of the output's size"
@@ -92,14 +92,13 @@ def test_what_is_the_same_each_time_does_not_redraw() -> None:
 
 
 def held(theirs: list[np.ndarray], status: str = INCONCLUSIVE) -> Verdict:
-    """The verdict on the output `y` of a graph that draws, where the source draws numbers around 1."""
+    """Return the verdict on the output `y` of a random graph whose source samples numbers around 1."""
     g = Graph()
     g.output(g.Add(g.input("x", ir.DataType.FLOAT, [3]), g.RandomNormal(shape=[3])), "y")
     rng = np.random.default_rng(0)
     ours = [{"y": 1 + 0.1 * rng.standard_normal(3)} for _ in range(DRAWS)]
     verdict = Verdict(status, "as it was", outputs=[OutputVerdict("y", INCONCLUSIVE)])
-    hold_draws(verdict, g.model(), ours, [{"y": a} for a in theirs])
-    return verdict
+    return hold_draws(verdict, g.model(), ours, [{"y": a} for a in theirs])
 
 
 def test_a_verdict_on_draws() -> None:
@@ -112,13 +111,15 @@ def test_a_verdict_on_draws() -> None:
     assert (off.status, row.status, off.notes, off.reason) == (FAIL, FAIL, [], f"y: {row.reason}")
     assert row.reason.startswith("the mean of 256 draws differs, by ")
     assert row.reason.endswith(", which chance does once in 1,000,000 cases at the most")
-    # What has failed already keeps its reason.
+    # An output that has already failed keeps its reason.
     before = held([2 * a for a in around], FAIL)
     assert (before.status, before.reason, before.outputs[0].status) == (FAIL, "as it was", FAIL)
 
 
 def test_what_is_not_compared_hides_no_output_behind_it() -> None:
-    """Outputs that draw nothing, that were judged, of words, of another shape, and that one side alone draws."""
+    """These are outputs that are not random, that were judged already, strings, of another shape, or random on one side
+    only.
+    """
     g = Graph()
     x = g.input("x", ir.DataType.FLOAT, [3])
     for name in ("still", "judged", "words", "shape", "alone", "off"):
@@ -126,7 +127,7 @@ def test_what_is_not_compared_hides_no_output_behind_it() -> None:
     rng = np.random.default_rng(0)
 
     def draws(mean: float, only: bool) -> list[dict[str, np.ndarray]]:
-        """`only`: of the side whose numbers of `alone` move."""
+        """Return samples; `only` is the side on which the numbers of `alone` vary."""
         return [
             {
                 "still": np.ones(3),
@@ -139,10 +140,10 @@ def test_what_is_not_compared_hides_no_output_behind_it() -> None:
             for n in range(DRAWS)
         ]
 
-    rows = [OutputVerdict(name, INCONCLUSIVE) for name in ("still", "judged", "words", "shape", "alone", "off")]
-    rows[1].status = PASS
+    names = ("still", "judged", "words", "shape", "alone", "off")
+    rows = [OutputVerdict(name, PASS if name == "judged" else INCONCLUSIVE) for name in names]
     verdict = Verdict(INCONCLUSIVE, "as it was", outputs=rows)
-    hold_draws(verdict, g.model(), draws(1.0, True), draws(2.0, False))
-    assert [row.name for row in rows if row.status == FAIL] == ["off"]
+    verdict = hold_draws(verdict, g.model(), draws(1.0, True), draws(2.0, False))
+    assert [row.name for row in verdict.outputs if row.status == FAIL] == ["off"]
     assert verdict.notes == ["output 'alone': in 256 runs only the source gives other numbers"]
-    assert (verdict.status, verdict.reason) == (FAIL, f"off: {rows[5].reason}")
+    assert (verdict.status, verdict.reason) == (FAIL, f"off: {verdict.outputs[5].reason}")

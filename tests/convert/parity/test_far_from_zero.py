@@ -1,4 +1,4 @@
-"""By default some inputs are far from zero: a variance taken as E[x²] − E[x]² cancels there, and nowhere else."""
+"""By default some inputs are far from zero: there a variance computed as E[x²] − E[x]² cancels, and nowhere else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import convert
-from convert.verdict import FAIL, PASS
+from convert.outcome.verdict import FAIL, PASS
 
 AXES = np.array([2, 3])
 STABLE = [

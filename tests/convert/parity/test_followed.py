@@ -1,4 +1,4 @@
-"""Sets on which the target follows the source need no reference; the others have one as in a small model."""
+"""Sets on which the target follows the source need no reference; the others get one as in a small model."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 
 from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
-from convert.options import Options
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 from convert.parity.method import VerifyMethod
 from convert.parity.verify import verify
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
+from convert.request.options import Options
 from tests.support.sides import SOURCE, TARGET, Arrays, F, Function, Side, Sides, scaled
 
 U = 2.0**-24
@@ -22,7 +22,7 @@ ROUNDS = 20 * U
 
 
 def large_graph() -> ir.Model:
-    """The graph of `tests.support.sides`, with so many weights that runs in float64 are saved."""
+    """Return the graph of `tests.support.sides`, with so many weights that float64 runs are avoided."""
     g = Graph()
     x = g.input("x", F, ["n", 6])
     weights = np.zeros((1_000_001,), np.float32)
@@ -32,7 +32,9 @@ def large_graph() -> ir.Model:
 
 
 def wrong(share: float, rows: int, *, ones: bool = False, rounds: float = ROUNDS) -> Function:
-    """y with errors like the source's, and on sets of so many rows another of `share`, of one element or all."""
+    """Return y with errors like the source's; on sets of this many rows, one element or all have an error of
+    `share`.
+    """
 
     def run(arrays: Arrays) -> dict[str, np.ndarray]:
         right = scaled(2.0, np.float64)(arrays)["y"]
@@ -46,7 +48,7 @@ def wrong(share: float, rows: int, *, ones: bool = False, rounds: float = ROUNDS
 
 
 def counted_float64(rows: list[int]) -> Function:
-    """The source in float64, which notes the rows of each set that it is given."""
+    """Return the source in float64, which records the number of rows of each set."""
 
     def run(arrays: Arrays) -> dict[str, np.ndarray]:
         rows.append(len(arrays["x"]))
@@ -58,7 +60,7 @@ def counted_float64(rows: list[int]) -> Function:
 def verdict_on(
     monkeypatch: pytest.MonkeyPatch, target: Function, double: Function | None = None, **method: Any
 ) -> tuple[Verdict, list[int]]:
-    """The verdict on a target, and the rows of the sets that the source was given in float64."""
+    """Return the verdict on a target, and the rows of the sets on which the source ran in float64."""
     rows: list[int] = []
     source = Side(float32=wrong(0.0, 0), float64=double or counted_float64(rows))
     Sides(monkeypatch, source, Side(float32=target))
@@ -107,7 +109,7 @@ def test_tolerances_are_for_every_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def zero(run: Function, rows: tuple[int, ...]) -> Function:
-    """The function, which gives zeros on sets of so many rows."""
+    """Wrap the function so that it returns zeros on sets of this many rows."""
     return lambda arrays: {n: y * (len(y) not in rows) for n, y in run(arrays).items()}
 
 
@@ -115,7 +117,7 @@ def zero(run: Function, rows: tuple[int, ...]) -> Function:
 def test_followed_sets_show_whether_an_output_is_constant(
     monkeypatch: pytest.MonkeyPatch, rows: tuple[int, ...], status: str
 ) -> None:
-    """The set with a reference has one value alone, as the score of a class that is not there."""
+    """The set with a reference has a single value, like the score of an absent class."""
     g = Graph()
     x = g.input("x", F, ["n", 6])
     size = g.Gather(g.Shape(x), np.int64(0), axis=0)

@@ -1,4 +1,4 @@
-"""Generation is compared token by token: the first that is another is a tie within rounding, or a failure."""
+"""Generation is compared token by token: the first token that differs is a tie within rounding, or a failure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS
 from convert.parity.generation.decoders import compare_generation, generation_of
-from convert.runners.generation import Generation, generation_from_json, greedy
-from convert.verdict import FAIL, INCONCLUSIVE, PASS
+from convert.runtimes.generation import Generation, generation_from_json, greedy
 from tests.support.onnx_support import info, model, read
 
 NOISE = 1e-7
@@ -32,7 +32,7 @@ def test_the_first_step_that_departs_is_named_and_judged_by_its_scores(gap: floa
     wanted, got = SCORES.copy(), SCORES.copy()
     wanted[1, 3, [2, 7]] = 4 + gap, 4
     got[1, 3, [2, 7]] = 4, 4 + gap
-    got[0, 4] = -got[0, 4]  # after the first departure, which is all that can be told
+    got[0, 4] = -got[0, 4]  # after the first difference, beyond which nothing is comparable
     told = compare_generation(generated(wanted), generated(got), NOISE)
     assert (told.status, told.same) == (status, 3)
     assert "token 4 of 5 of row 1 is 7 where the source has 2" in told.reason
@@ -62,7 +62,7 @@ def test_a_step_feeds_what_the_step_before_has_left() -> None:
 
 
 def decoder(**more: Any) -> Any:
-    """The ends of a decoder of one layer."""
+    """Return the inputs and outputs of a decoder of one layer."""
     past, after = ["b", 3, "past", 4], ["b", 3, None, 4]
     ends = {"input_ids": ["b", "s"], "attention_mask": ["b", None], "position_ids": ["b", "s"], **more}
     halves = [f"0.{half}" for half in ("key", "value")]
@@ -83,7 +83,7 @@ def test_only_decoders_with_a_cache_generate() -> None:
 @pytest.mark.parametrize("least", [-1e9, np.finfo(np.float32).min])
 @pytest.mark.parametrize(("gap", "status"), [(1e-6, INCONCLUSIVE), (1e-2, FAIL), (1.0, FAIL)])
 def test_words_that_are_masked_hide_no_wrong_token(gap: float, status: str, least: float) -> None:
-    """Their scores are no measure of the others: a token that is 1 behind would be a tie beside -1e9."""
+    """Scores of masked tokens set no scale: relative to -1e9, a token that is 1 behind would be a tie."""
     wanted, got = SCORES.copy(), SCORES.copy()
     wanted[..., 5] = got[..., 5] = least
     wanted[1, 3, [2, 7]] = 4 + gap, 4

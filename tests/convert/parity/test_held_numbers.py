@@ -1,4 +1,4 @@
-"""What two graphs hold is compared by content: a change in places is seen however tensors are named and laid out."""
+"""Constants of two graphs are compared by content: a change is found even if names and layouts differ."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from onnx import helper, numpy_helper
 
 import convert
 from convert import plugin
+from convert.outcome.verdict import INCONCLUSIVE, PASS
 from convert.parity.pairing.held_numbers import compare_held_numbers
-from convert.verdict import INCONCLUSIVE, PASS
 from tests.convert.parity.test_weights import holding
 
 RNG = np.random.default_rng(5)
@@ -55,7 +55,7 @@ def test_a_changed_row(change: str, name: str, turned: bool) -> None:
 
 
 def test_rows_in_another_order_differ_where_names_and_shapes_are_the_same() -> None:
-    """A permutation of elements is no change by content; at the same name and shape it is told by the outputs."""
+    """A permutation of elements is not a change of content; the outputs show it."""
     found = compare_held_numbers(holding(table=TABLE), holding(table=changed(TABLE, "swapped")))
     assert found.changed == ()
 
@@ -85,7 +85,7 @@ def test_integers_words_and_tables() -> None:
 
 
 def dequantized(raw: np.ndarray, scale: np.ndarray, axis: int) -> ir.Model:
-    """A graph that makes numbers of int8 weights."""
+    """Return a graph that dequantizes int8 weights."""
     graph = helper.make_graph(
         [helper.make_node("DequantizeLinear", ["raw", "scale"], ["y"], axis=axis)],
         "g",
@@ -100,7 +100,7 @@ def dequantized(raw: np.ndarray, scale: np.ndarray, axis: int) -> ir.Model:
 @pytest.mark.parametrize("change", ["", "negative"])
 @pytest.mark.parametrize("narrow_target", [False, True])
 def test_weights_that_are_kept_as_integers_with_scales(axis: int, change: str, narrow_target: bool) -> None:
-    """They are compared as the numbers that they stand for, and their scales are no weights of their own."""
+    """They are compared as the numbers that they represent, and their scales are no weights of their own."""
     raw = RNG.integers(-127, 128, (50, 40)).astype(np.int8)
     scale = RNG.uniform(0.01, 0.1, raw.shape[axis]).astype(np.float32)
     numbers = raw * np.expand_dims(scale, 1 - axis)
@@ -126,7 +126,7 @@ def embedding(path: Path, table: np.ndarray) -> Path:
 def test_what_a_backend_wrote_is_read_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, status: str
 ) -> None:
-    """A backend that changes row 31,234 of 50,000, which no drawn input reads."""
+    """The backend changes row 31,234 of 50,000, which no sampled input reads."""
     table = RNG.standard_normal((50_000, 8)).astype(np.float32)
     backend = plugin.backend_for("onnx")
     write = backend.write
@@ -150,7 +150,7 @@ def test_what_a_backend_wrote_is_read_back(
 
 @pytest.mark.parametrize(("change", "status"), [("", PASS), ("negative", INCONCLUSIVE)])
 def test_a_changed_row_of_an_embedding_is_never_a_pass(tmp_path: Path, change: str, status: str) -> None:
-    """No drawn input reads row 31,234 of 50,000."""
+    """No sampled input reads row 31,234 of 50,000."""
     table = RNG.standard_normal((50_000, 8)).astype(np.float32)
     other = table.copy()
     if change:

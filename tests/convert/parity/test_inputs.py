@@ -1,4 +1,4 @@
-"""Inputs of a verification: pictures, files, saved sets, and the sizes of dynamic dims."""
+"""Inputs of a verification: images, files, saved sets, and the sizes of dynamic dims."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from PIL import Image
 from convert.cli import cli
 from convert.errors import BadInput, UsageError
 from convert.parity.inputs.feeds import Feed
-from convert.parity.inputs.given_arrays import load_inputs
-from convert.parity.inputs.image_inputs import parse_preparation, picture_batch
 from convert.parity.inputs.saved import input_sets, save_feeds
+from convert.request.given_arrays import load_inputs
+from convert.request.image_inputs import parse_preparation, picture_batch
 
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
 
@@ -38,7 +38,7 @@ def picture(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """Softplus of a picture of any number and size, 3 channels."""
+    """Return Softplus of images of any number and size with 3 channels."""
     shape = ["batch", 3, "height", "width"]
     node = helper.make_node("Softplus", ["x"], ["y"])
     ends = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, shape)] for n in ("x", "y")]
@@ -149,7 +149,9 @@ def test_a_picture_is_what_is_verified_on_and_the_saved_file_says_so(
 
 @pytest.mark.slow
 def test_saved_sets_make_the_verdict_again(model: Path, tmp_path: Path) -> None:
-    """Three sets of several sizes, numbers far from zero, many rows, every dim at 1; the same errors from the file."""
+    """There are three sets of several sizes, numbers far from zero, many rows, every dim at 1; the file gives the same
+    errors.
+    """
     saved = tmp_path / "in.npz"
     first = json.loads(invoke("verify", model, model, "--save-inputs", saved, "--json").stdout)["verdict"]
     again = json.loads(invoke("verify", model, model, "--inputs", saved, "--json").stdout)["verdict"]
@@ -160,12 +162,12 @@ def test_saved_sets_make_the_verdict_again(model: Path, tmp_path: Path) -> None:
     assert len({s[3] for s in shapes[:3]}) == 2
     assert len(again["feeds"]) == len(shapes)
     assert len(first["feeds"]) == len(shapes) + 1
-    assert "special values" in first["feeds"][-1]  # which are not the user's to keep
+    assert "special values" in first["feeds"][-1]  # the user does not need to keep these
     assert [o["error"] for o in again["outputs"]] == [o["error"] for o in first["outputs"]]
 
 
 def pooled(path: Path, size: int) -> Path:
-    """A MaxPool over `size` rows and columns of a picture of any size, which it cannot be smaller than."""
+    """Return a MaxPool over `size` rows and columns; smaller images are rejected."""
     shape = ["batch", 3, "height", "width"]
     node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[size, size])
     ends = [[helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]]
@@ -212,7 +214,7 @@ def test_options_that_contradict_each_other(words: list[str], picture: Path, mod
 
 
 def test_ends_that_are_sequences_are_not_judged(tmp_path: Path) -> None:
-    """The verdict says so, in place of one on nothing."""
+    """The verdict says so, instead of being based on nothing."""
     nodes = [helper.make_node("SequenceConstruct", ["x", "x"], ["y"])]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
     y = helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, [2])

@@ -1,4 +1,4 @@
-"""How pictures are prepared and sets of inputs are stored, word by word and name by name."""
+"""The preparation of images and the storage of input sets, for each key and name."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 
 from convert.errors import BadInput, UsageError
 from convert.parity.inputs.feeds import Feed
-from convert.parity.inputs.given_arrays import load_inputs
-from convert.parity.inputs.image_inputs import ImagePreparation, parse_preparation, picture_batch
 from convert.parity.inputs.saved import input_sets, save_feeds
+from convert.request.given_arrays import load_inputs
+from convert.request.image_inputs import ImagePreparation, parse_preparation, picture_batch
 
 
 @pytest.mark.parametrize(
@@ -47,9 +47,9 @@ def test_a_preparation_is_read(text: str, found: ImagePreparation) -> None:
         ("input=", "does not know 'input='"),
         ("mean=a", "'mean=a' holds no number"),
         ("scale=", "'scale=' holds no number"),
-        ("mean=1:2", "mean has not one number for each of 3 channels"),
-        ("std=1:2:3:4", "std has not one number for each of 3 channels"),
-        ("channels=gray,mean=1:2:3", "mean has not one number for each of 1 channels"),
+        ("mean=1:2", "mean needs one number for each of 3 channels"),
+        ("std=1:2:3:4", "std needs one number for each of 3 channels"),
+        ("channels=gray,mean=1:2:3", "mean needs one number for each of 1 channels"),
         ("std=0", "std, scale or a size is 0"),
         ("std=1:0:1", "std, scale or a size is 0"),
         ("scale=0", "std, scale or a size is 0"),
@@ -88,11 +88,11 @@ def test_pixels_are_scaled_shifted_and_laid_out(picture: Path) -> None:
 
 def test_pictures_of_one_batch_have_one_size(picture: Path, tmp_path: Path) -> None:
     pytest.importorskip("PIL.Image").fromarray(PIXELS[:, :4]).save(tmp_path / "b.png")
-    with pytest.raises(UsageError, match="the pictures have different sizes"):
+    with pytest.raises(UsageError, match="the images have different sizes"):
         picture_batch([picture, tmp_path / "b.png"], ImagePreparation())
     assert picture_batch([picture, tmp_path / "b.png"], parse_preparation("8x8"))[0].shape == (2, 3, 8, 8)
     picture.write_bytes(b"no picture")
-    with pytest.raises(BadInput, match="is not a readable picture"):
+    with pytest.raises(BadInput, match="is not a readable image"):
         picture_batch([picture], ImagePreparation())
 
 
@@ -125,7 +125,7 @@ def test_every_set_comes_back_with_its_dtypes(tmp_path: Path) -> None:
         ({"@1": 1}, [["@1"]]),
         ({"x@a": 1}, [["x@a"]]),
         ({"x:0": 1}, [["x:0"]]),
-        ({"x:bfloat16": 1}, [["x:bfloat16"]]),  # of another dtype than its bits: a name like any other
+        ({"x:bfloat16": 1}, [["x:bfloat16"]]),  # not bfloat16's storage dtype, so it stays in the name
     ],
 )
 def test_sets_are_told_by_their_numbers(arrays: dict[Any, int], names: list[list[Any]]) -> None:
@@ -152,7 +152,7 @@ def _archive(path: Path, name: str, content: bytes, method: int = 0) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(zipfile.ZipInfo(name), content)
     data = bytearray(path.read_bytes())
-    for mark, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):  # by which it is packed, it says
+    for mark, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):  # the width in which it is packed
         data[data.find(mark) + offset] = method
     path.write_bytes(data)
 
@@ -166,7 +166,7 @@ def _archive(path: Path, name: str, content: bytes, method: int = 0) -> None:
         (lambda path: (path.touch(), os.truncate(path, 1 << 40)), "1,099.5 GB"),
         (Path.mkdir, "no array"),
         (lambda path: np.savez(path), "no array"),
-        (lambda path: _archive(path, "x.npy", b""), "'x' is no array"),
+        (lambda path: _archive(path, "x.npy", b""), "'x' is not an array"),
         (lambda path: _archive(path, "x.npy", b"\x09\x04\x05\x00" + b"\xff" * 300, 14), "options"),
         (lambda path: _archive(path, "x.npy", _array(
             "{'descr': '<f4', 'fortran_order': False, 'shape': (True, 1)}\n")), "integer"),
@@ -180,7 +180,7 @@ def test_what_holds_no_arrays_is_bad_input(make: Callable[[Path], object], reaso
 
 @pytest.mark.parametrize("dtype", ["S2", "float32", "int64", "bool", "complex64", "datetime64[D]"])
 def test_what_is_no_text_stays_what_it_is(dtype: str) -> None:
-    """Bytes are no words: they are refused where those are asked for."""
+    """Bytes are no text: they are refused where text is expected."""
     array = np.zeros(2, dtype)
     assert input_sets({"x": array})[0]["x"] is array
     words = input_sets({"x": np.array(["a", "bc"])})[0]["x"]
@@ -198,12 +198,12 @@ def test_no_program_is_started_for_a_picture(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     postscript = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n%%EOF\n"
     (tmp_path / "picture.png").write_bytes(postscript)
-    with pytest.raises(BadInput, match="not a readable picture"):
+    with pytest.raises(BadInput, match="not a readable image"):
         picture_batch([tmp_path / "picture.png"], ImagePreparation())
     assert not (tmp_path / "started").exists()
 
 
 def test_a_pipe_is_no_picture(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "picture.png")
-    with pytest.raises(BadInput, match="no file"):
+    with pytest.raises(BadInput, match="is not a file"):
         picture_batch([tmp_path / "picture.png"], ImagePreparation())

@@ -1,4 +1,6 @@
-"""A part of an output that a narrow target made one value is never a PASS, however the graph joins and moves it."""
+"""If a narrow target turns a part of an output into one value, it never passes, however the graph joins and moves the
+part.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,16 @@ import pytest
 import convert
 from convert.errors import ConvertError
 from convert.graph import Graph
+from convert.outcome.verdict import INCONCLUSIVE, PASS, OutputVerdict
 from convert.parity.compare.joined_parts import find_parts, label_parts
 from convert.parity.compare.narrow import NarrowOutput, judge_slices
-from convert.verdict import INCONCLUSIVE, PASS, OutputVerdict
 
 F32 = ir.DataType.FLOAT
 X = {"x": np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)}
 
 
 def built(tail: Callable[[Graph, ir.Value, ir.Value], ir.Value]) -> ir.Model:
-    """Return a graph of two values, 200 x and sigmoid(x), whose output `tail` makes of them."""
+    """Return a graph of two values, 200 x and sigmoid(x), which `tail` combines to the output."""
     g = Graph()
     x = g.input("x", F32, ["n", 3, 4])
     g.output(tail(g, g.Mul(x, np.float32(200)), g.Sigmoid(x)), "y")
@@ -70,8 +72,7 @@ def lost_part(model: ir.Model, reference: np.ndarray, target: np.ndarray) -> Out
     """Return the verdict on an output by its slices alone."""
     row = OutputVerdict("y")
     output = NarrowOutput([reference.astype(float)], [reference.astype(float)], [target.astype(float)])
-    judge_slices(row, model, model.graph.outputs[0], [X], output, roundoff=0.0)
-    return row
+    return judge_slices(row, model, model.graph.outputs[0], [X], output, roundoff=0.0)
 
 
 @pytest.mark.parametrize(
@@ -124,3 +125,7 @@ def test_a_detector_head_in_8_bits(tmp_path: Path, factor: float, status: str) -
     assert report.verdict is not None
     assert report.verdict.status == status, report.verdict.reason
     assert status == PASS or "one scale for all is too coarse" in report.verdict.reason
+    mixed = [note for note in report.verdict.notes if note.code == "mixed-ranges"]
+    assert len(mixed) == (status != PASS)
+    assert all("--keep-float" in note for note in mixed)
+    assert "Conv" in {layer.operator for layer in report.verdict.layers}

@@ -1,4 +1,4 @@
-"""What is not held against a target, and what is: ties of picked scores, and kernels that a runtime lacks."""
+"""Differences that do not make a target FAIL: ties between selected scores, and kernels that a runtime lacks."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ import convert
 from convert import plugin
 from convert.errors import ConvertError, ResourceLimit, Unsupported
 from convert.graph import Graph
-from convert.options import Options
+from convert.outcome.report import Report
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS
 from convert.parity.compare.outputs import argmax_agreement, compare
 from convert.parity.evidence import RunOutputs
 from convert.parity.explain.picks import count_flips, worst_elements
 from convert.parity.inputs.feeds import Feed
 from convert.parity.method import VerifyMethod
 from convert.parity.verify import failed_run_verdict
-from convert.report import Report
-from convert.source import Source
-from convert.verdict import FAIL, INCONCLUSIVE, PASS
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.verdict_on import verdict_on
 
 
 def picking(operator: str, places: int = 5) -> ir.Model:
-    """Scores 3·x, and the places that ArgMax or TopK picks among them."""
+    """Return scores 3·x, and the indices that ArgMax or TopK picks among them."""
     nodes = [helper.make_node("Mul", ["x", "three"], ["scores"])]
     weights = [helper.make_tensor("three", TensorProto.FLOAT, [], [3.0])]
     if operator == "TopK":
@@ -61,7 +61,7 @@ def judged(model: ir.Model, x: np.ndarray, right: np.ndarray, picked: np.ndarray
 
 
 def test_a_source_without_float64_that_is_far_from_the_graph_proves_nothing() -> None:
-    """The graph is its own reference then, and a source that was read wrong would only raise the noise floor."""
+    """The graph is then its own reference, and a source that was read wrong would only raise the noise floor."""
     g = Graph()
     g.output(g.Identity(g.input("x", ir.DataType.FLOAT, [10])), "places")
     model = g.model()
@@ -74,7 +74,7 @@ def test_a_source_without_float64_that_is_far_from_the_graph_proves_nothing() ->
         assert found.status == status, found
 
 
-# Two scores a rounding apart, and two that are clearly apart, beside others.
+# Two scores that are a rounding apart, and two that are clearly apart, next to others.
 TIED = np.array([[0.1, 0.7, np.nextafter(np.float32(0.7), np.float32(0)), 0.2, 0.3]] * 2, np.float32)
 APART = np.array([[0.1, 0.7, 0.6999, 0.2, 0.3]] * 2, np.float32)
 
@@ -119,7 +119,7 @@ def deciding(*operators: str) -> ir.Model:
 def test_what_is_decided_by_less_than_the_noise_may_be_either(
     operators: tuple[str, ...], near: float, far: float
 ) -> None:
-    """Three times the number lies on the edge, or beside it: the other decision is noise, or a defect."""
+    """Three times the number lies at the edge, or next to it: the other decision is noise, or a defect."""
     for number, status in ((near, PASS), (far, FAIL)):
         x = np.array([0.1, number, 0.9], np.float32)
         exact = 3 * x.astype(np.float64)
@@ -155,7 +155,7 @@ def test_worst_elements_put_a_nan_first() -> None:
 
 @pytest.mark.not_core
 def test_a_runtime_without_kernels_for_bfloat16_is_inconclusive(tmp_path: Path) -> None:
-    """onnxruntime's CPU provider has no Softplus in bfloat16; the file is right all the same."""
+    """onnxruntime's CPU provider has no Softplus in bfloat16; the file is right nevertheless."""
     graph = helper.make_graph(
         [helper.make_node("Softplus", ["x"], ["y"])],
         "net",
@@ -193,7 +193,7 @@ def test_only_a_lack_of_kernels_for_its_dtypes_excuses_a_target(error: ConvertEr
 
 
 def test_numbers_that_stand_beside_each_other_are_of_one_set_of_inputs() -> None:
-    """A set with much noise of its own must not lend its floor to the error of another: 27 times is not 0.99 times."""
+    """A set with much noise must not lend its floor to the error of another: 27 times is not 0.99 times."""
     exact = np.linspace(-1, 1, 4096)
     quiet = (exact * (1 + 1e-7)).astype(np.float32)
     loud = (exact * (1 + 1e-3)).astype(np.float32)

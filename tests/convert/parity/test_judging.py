@@ -1,4 +1,4 @@
-"""Which of four executions the verdict believes, and whom it blames: on outputs that are planted."""
+"""Which of four runs is the reference, and which side is at fault, on planted outputs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from convert.errors import Unsupported
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 from convert.parity.evidence import RunOutputs
 from convert.parity.inputs.feeds import Feed
 from convert.parity.method import VerifyMethod
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 from tests.support.onnx_support import info, model, read
 from tests.support.verdict_on import verdict_on
 
@@ -30,14 +30,14 @@ def graph(kind: int = TensorProto.FLOAT) -> ir.Model:
 
 
 def double(off: float = 0.0, feed: int = 1) -> list[dict[str, np.ndarray]]:
-    """The outputs in float64; one element of `a` on one feed is off by so many root mean squares."""
+    """Return outputs in float64; one element of `a` on one feed is off by this many root mean squares."""
     made = [{n: EXACT[n][i].astype(np.float64) for n in "ab"} for i in range(2)]
     made[feed]["a"][1, 7] += off * np.sqrt(np.mean(made[feed]["a"] ** 2))
     return made
 
 
 def single(off: float = 0.0, seed: int = 0) -> list[dict[str, np.ndarray]]:
-    """The outputs in float32 with a rounding error each, those of `a` too large by a share."""
+    """Return outputs in float32 with a rounding error each; those of `a` are too large by a share."""
     rng = np.random.default_rng(seed)
     made = [{n: EXACT[n][i] * (1 + 2.0**-23 * rng.standard_normal((3, 100))) for n in "ab"} for i in range(2)]
     return [{"a": (o["a"] * (1 + off)).astype(np.float32), "b": o["b"].astype(np.float32)} for o in made]
@@ -94,7 +94,7 @@ def test_who_is_at_fault(target: float, own: float, guilty: str) -> None:
 
 @pytest.mark.parametrize(("off", "status"), [(3e-6, PASS), (5e-6, INCONCLUSIVE)])
 def test_a_source_far_from_a_graph_that_is_its_own_reference_is_doubted(off: float, status: str) -> None:
-    """16 times four roundings, 3.8e-6: a target that is as exact as that does not make the source suspicious."""
+    """16 times four roundings is 3.8e-6: a target that is this exact does not make the source suspicious."""
     target = [{n: v.astype(np.float32) for n, v in o.items()} for o in double()]
     assert judged(single(off), NONE, target, double()).status == status
     assert judged(single(off), double(), target, double()).status == PASS
@@ -125,7 +125,7 @@ def test_the_contract_comes_first(source: Any, target: Any, guilty: str, text: s
 
 
 def test_names_of_the_source_are_its_own() -> None:
-    """Its outputs are matched by their place, those of the target by their name."""
+    """The source's outputs are matched by position, the target's by name."""
     target = [{"b": o["b"], "a": o["a"]} for o in single(seed=1)]
     assert judged(renamed(single(), a="y", b="x"), renamed(double(), a="p", b="q"), target, double()).status == PASS
 

@@ -1,4 +1,4 @@
-"""How long runs of both sides take: loading is left out, and what cannot be timed is noted."""
+"""The latency of both sides: loading is left out, and a side that cannot be timed is noted."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import pytest
 
 import convert
 from convert.errors import ConvertError, Unsupported
-from convert.options import Options
+from convert.outcome.notes import Note
+from convert.outcome.verdict import PASS, Latency
 from convert.parity.inputs.feeds import Feed
 from convert.parity.method import VerifyMethod
-from convert.parity.runs.latency import add_latency
-from convert.runners.process import TIME, Limits, run_all
-from convert.source import Source
-from convert.verdict import PASS, Latency, Verdict
+from convert.parity.runs.latency import measure_latency
+from convert.processes.process import TIME, Limits, run_all
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.sides import Arrays, Side
 
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
@@ -24,7 +25,7 @@ SOURCE = Source("onnx-object", model="timed")
 
 
 class Slow(Side):
-    """A runner that loads for long, and takes so many seconds for each set of inputs."""
+    """A runner that loads for long, and takes this many seconds for each set of inputs."""
 
     def run(self, source: Source, feeds: list[Arrays], *, precision: str, options: Options) -> object:
         time.sleep(0.05)
@@ -34,7 +35,7 @@ class Slow(Side):
 
 
 def test_loading_is_left_out() -> None:
-    """A sleep lasts as long as it is asked for, or longer on a machine that is busy."""
+    """A sleep lasts as long as requested, or longer on a busy machine."""
     found = run_all(Slow(), SOURCE, [{}], (TIME,), Options())[TIME]  # type: ignore[arg-type]
     assert not isinstance(found, Unsupported)
     seconds = found[0]["seconds"]
@@ -64,10 +65,10 @@ def test_what_cannot_be_timed_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
         return Broken()
 
     monkeypatch.setattr("convert.parity.runs.latency.execute", execute)
-    verdict = Verdict(PASS)
-    add_latency(verdict, (SOURCE, {}, Options()), (SOURCE, {}, Options()), Feed("one", {}), Limits())
-    assert verdict.latency is None
-    assert [note.code for note in verdict.notes] == ["not-timed"]
+    found = measure_latency((SOURCE, {}, Options()), (SOURCE, {}, Options()), Feed("one", {}), Limits())
+    assert isinstance(found, Note)
+    assert found.code == "not-timed"
+    assert found.startswith("the source was not timed: no run")
 
 
 def test_how_it_reads() -> None:

@@ -1,4 +1,4 @@
-"""Where a target departs from the graph: defects planted in a file, found by node, module and source line."""
+"""Where a target differs from the graph: defects planted in a file, found by node, module and source line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx import numpy_helper
 from torch import nn
 
 import convert
-from convert.verdict import FAIL, Divergence
+from convert.outcome.verdict import FAIL, Divergence
 
 
 class Net(nn.Module):
@@ -38,7 +38,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[nn.Module, Path]:
 
 
 def spoil(model: onnx.ModelProto, operator: str) -> str:
-    """Change the second node of a kind (its weight or an attribute); returns the module that it belongs to."""
+    """Change the second node of a kind (its weight or an attribute); return the module that it belongs to."""
     node = [n for n in model.graph.node if n.op_type == operator][-1]
     if operator == "Gelu":
         del node.attribute[:]
@@ -71,7 +71,9 @@ def test_the_node_is_named_with_its_module(operator: str, pair: tuple[nn.Module,
 
 @pytest.mark.long
 def test_it_is_found_through_another_backend(pair: tuple[nn.Module, Path], tmp_path: Path) -> None:
-    """The wrong file goes on to TensorFlow, channels last; the place is still that of the PyTorch module."""
+    """The wrong file is converted to TensorFlow, channels last; the reported location is still that of the PyTorch
+    module.
+    """
     module, clean = pair
     model = onnx.load(clean)
     spoil(model, "Conv")

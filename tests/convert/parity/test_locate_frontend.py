@@ -1,4 +1,4 @@
-"""Where a graph departs from its source: defects planted in frontends' rules, found by operator and source line."""
+"""Where a graph differs from its source: defects planted in frontends' rules, found by operator and source line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from convert.frontends.pytorch.rules import torch_op
 from torch import nn
 
 import convert
-from convert.verdict import FAIL, Divergence, Verdict
+from convert.outcome.verdict import FAIL, Divergence, Verdict
 
 
 class Net(nn.Module):
@@ -39,7 +39,7 @@ def spoiled(monkeypatch: pytest.MonkeyPatch, table: Any, operator: str, rule: Ca
 
 
 def line_of(text: str) -> str:
-    """The line of this file that holds `text`, as "file:line" ends."""
+    """Return the end "file:line" for the line of this file that contains `text`."""
     lines = Path(__file__).read_text().splitlines()
     return f"{Path(__file__).name}:{next(i for i, line in enumerate(lines, 1) if text in line)}"
 
@@ -105,14 +105,14 @@ def test_a_wrong_rule_of_tensorflow_is_named_by_its_operator(monkeypatch: pytest
 
 @pytest.mark.slow
 def test_a_thousand_nodes_take_two_forward_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under a minute where a pass takes 100 ms: it is the number of passes that counts, and no node is run alone."""
+    """It takes less than a minute if a pass takes 100 ms: only the number of passes matters, and no node runs alone."""
     from convert import api, plugin
-    from convert.options import Options
+    from convert.outcome.report import Report
     from convert.parity.inputs.feeds import Feed
     from convert.parity.locate.places import locate_source
+    from convert.processes.process import Limits
     from convert.reference import executor
-    from convert.report import Report
-    from convert.runners.process import Limits
+    from convert.request.options import Options
 
     class Deep(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -145,8 +145,8 @@ def test_a_thousand_nodes_take_two_forward_passes(monkeypatch: pytest.MonkeyPatc
     found = locate_source(graph, source, feed, 1e-5, options, Limits())
     assert isinstance(found, Divergence), found
     assert found.operator.partition(".")[0] == "tanh"
-    assert len(nodes) == len(graph.graph)  # the graph: once
-    assert len(operators) == 1000  # the source: once
+    assert len(nodes) == len(graph.graph)  # each node once
+    assert len(operators) == 1000  # each operator once
 
 
 @pytest.mark.long
@@ -164,14 +164,14 @@ def test_torchscript_is_watched_kernel_by_kernel(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_onnx_file_is_followed_in_its_own_runtime(tmp_path: Path) -> None:
-    """In a child process, in float32: the node of the file that the graph lacks is named."""
+    """It runs in a child process, in float32; the node of the file that the graph lacks is named."""
     from convert import plugin
-    from convert.options import Options
+    from convert.outcome.report import Report
     from convert.parity.inputs.feeds import Feed
     from convert.parity.locate.places import locate_source
-    from convert.report import Report
-    from convert.runners.process import Limits
-    from convert.source import Source
+    from convert.processes.process import Limits
+    from convert.request.options import Options
+    from convert.request.source import Source
 
     torch.manual_seed(0)
     convert.convert(Net().eval(), "onnx", tmp_path / "net.onnx", inputs="x:float32[batch,3,8,8]", verify=False)

@@ -1,4 +1,4 @@
-"""The parts of finding a place: distances, keys of operators, values inside of an operator, what tells a place."""
+"""Parts of the search for the first differing node: distances, keys of operators, inner values, evidence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from convert import plugin
 from convert.errors import ConvertError, Location
 from convert.graph import Graph
 from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY, SOURCE_KEY
-from convert.options import Options
+from convert.outcome.report import Report
+from convert.outcome.verdict import Divergence
 from convert.parity.inputs.feeds import Feed
 from convert.parity.locate.places import (
     _describe_counterpart,
@@ -26,10 +27,9 @@ from convert.parity.locate.places import (
     _without_inner_values,
     locate,
 )
-from convert.report import Report
-from convert.runners.trace import Trace, TraceStep, summarize
-from convert.source import Source
-from convert.verdict import Divergence
+from convert.request.options import Options
+from convert.request.source import Source
+from convert.runtimes.trace import Trace, TraceStep, summarize
 
 F = ir.DataType.FLOAT
 NAN, INF = np.nan, np.inf
@@ -100,7 +100,7 @@ def test_what_nodes_say_that_they_came_from() -> None:
 
 
 def test_values_inside_of_one_operator_are_left_out() -> None:
-    """Two nodes of a Softplus at one place, the next operator of another module, and one without an operator."""
+    """Two nodes of one Softplus, a node of another module's operator, and one without an operator."""
     g = Graph()
     x = g.input("x", F, [3])
     inner = made(g.Exp(x), "aten::softplus", "act", "net.py:7")

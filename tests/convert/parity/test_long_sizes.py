@@ -1,4 +1,4 @@
-"""Layers that go wrong past a length are found, whether the length stands in a graph or not, in large models too."""
+"""Layers that are wrong past a length are found, whether or not a graph contains the length, in large models too."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 import convert
 from convert.graph import Graph
+from convert.outcome.verdict import FAIL, PASS
 from convert.parity.inputs.long_sizes import long_feeds
-from convert.verdict import FAIL, PASS
 from tests.support.marks import slow
 
 F32, I64 = ir.DataType.FLOAT, ir.DataType.INT64
@@ -32,7 +32,7 @@ def zero_from(length: int):
 
 
 def window(length: int):
-    """Return a defect: sums over the last steps alone, as attention with a window has them."""
+    """Return a defect: sums over the last steps only, like attention with a window."""
 
     def build(g: Graph, x: ir.Value) -> ir.Value:
         steps = positions(g, x)
@@ -48,12 +48,12 @@ def causal(g: Graph, x: ir.Value) -> ir.Value:
 
 
 def clamped(length: int):
-    """Return a defect: later steps repeat the one at `length`, by a Gather of clamped places."""
+    """Return a defect: later steps repeat the one at `length`, by a Gather of clamped indices."""
     return lambda g, x: g.Gather(x, g.Min(positions(g, x), np.int64(length)), axis=1)
 
 
 def built(path: Path, layer, weights: int) -> Path:
-    """Save a layer behind a dense one; so many numbers in its weight."""
+    """Save a layer after a dense one with this many numbers in its weight."""
     g = Graph(opset=20)
     x = g.input("x", F32, ["n", "t", 8])
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Where the magnitudes of an array fall apart, and which of its elements lie below: on numbers chosen by hand."""
+"""Gaps between the magnitudes of an array, and the elements below them, on numbers chosen by hand."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_elements_below_each_gap(array: list[float], masks: list[list[int]]) -> 
 
 
 def test_the_gap_is_held_against_the_size_of_all_that_are_smaller() -> None:
-    """Of a hundred times 1 and one of 5,000 the root mean square is 498: 4.9e6 begins no magnitude, 5.1e6 does."""
+    """A hundred 1s and one 5,000 have a root mean square of 498: 4.9e6 does not begin a new magnitude, 5.1e6 does."""
     array = np.array([1.0] * 100 + [5000.0])
     assert not smaller_parts(np.append(array, 4.9e6))
     (mask,) = smaller_parts(np.append(array, 5.1e6))

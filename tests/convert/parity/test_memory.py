@@ -1,4 +1,4 @@
-"""A model that memory does not hold is not verified unless asked for, and one that it holds once runs in turn."""
+"""A model that does not fit into memory is not verified unless requested; one that fits once runs its sides in turn."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 import convert
 from convert.batch import machine
 from convert.parity.runs.memory import bytes_of_run
-from convert.runners.process import Limits, RunningChild
+from convert.processes.process import Limits, RunningChild
 
 MODEL = Path(__file__).parents[3] / "fixtures" / "mnist_cnn.onnx"
 
 
 @pytest.fixture
 def needed() -> int:
-    """What a run of the model is taken to need: 4 bytes for each weight, and 8 more."""
+    """Return the estimated memory of a run: 4 bytes for each weight, and 8 more."""
     import onnx_ir as ir
 
     found = bytes_of_run(ir.load(MODEL))

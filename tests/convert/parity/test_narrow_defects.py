@@ -1,4 +1,4 @@
-"""Defects of targets with narrower numbers are found in each format and form, and clean conversions are not called one.
+"""Defects of narrow targets are found in each format and form, and clean conversions have none.
 
 Networks, forms and defects are in `tests/support/narrow_defects.py`; `tests/suites/planted_narrow.py` prints the table.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import convert
-from convert.verdict import PASS
+from convert.outcome.verdict import PASS
 from tests.support.narrow_defects import DEFECTS, FORMS, NETWORKS, NOT_FOUND, UNAVAILABLE, network, samples, spec
 
 _QUICK = {("mlp", form) for form in FORMS} | {("lstm", "onnx int4"), ("depthwise", "tflite float16")}

@@ -1,4 +1,4 @@
-"""Values of two runs that are the same up to a layout, by their numbers; and weights that are, in any order."""
+"""Values of two runs that are equal up to a layout, by their numbers; and weights that are equal, in any order."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ import pytest
 
 from convert.graph import Graph
 from convert.parity.locate.pairing import agreeing_names, departing_steps, steps_of, trace_graph
-from convert.parity.locate.profile import _axis_moves, _least_error, _relative_error
+from convert.parity.locate.profile import _axis_moves, _best_arrangement, _relative_error
 from convert.parity.pairing.weights import describe_weights
-from convert.runners.trace import Trace, summarize
+from convert.runtimes.trace import Trace, summarize
 
 RNG = np.random.default_rng(0)
 ARRAY = RNG.standard_normal((2, 3, 4, 5))
+
+
+def least_error(reference: np.ndarray, value: np.ndarray) -> float:
+    found = _best_arrangement(reference, value)
+    assert found is not None
+    assert _relative_error(reference, found[1]) == found[0]
+    return found[0]
 
 
 def test_the_error_is_relative_where_both_are_finite() -> None:
@@ -29,23 +36,23 @@ def test_the_error_is_relative_where_both_are_finite() -> None:
 @pytest.mark.parametrize("perm", [(0, 2, 3, 1), (0, 3, 1, 2), (1, 0, 2, 3), (0, 1, 3, 2)])
 def test_a_value_in_another_layout_is_the_same(perm: tuple[int, ...]) -> None:
     moved = ARRAY.transpose(perm)
-    assert _least_error(ARRAY, moved) == 0
-    assert _least_error(ARRAY, ARRAY.reshape(6, 20)) == 0
-    assert _least_error(ARRAY, moved + 1e-3) == pytest.approx(1e-3 / np.sqrt(np.mean(ARRAY**2)))
+    assert least_error(ARRAY, moved) == 0
+    assert least_error(ARRAY, ARRAY.reshape(6, 20)) == 0
+    assert least_error(ARRAY, moved + 1e-3) == pytest.approx(1e-3 / np.sqrt(np.mean(ARRAY**2)))
     assert perm in _axis_moves(4)
 
 
 def test_a_value_whose_dims_are_turned_round_is_not() -> None:
-    found = _least_error(ARRAY, ARRAY.transpose(3, 2, 1, 0))
-    assert found is not None
-    assert found > 0.5
+    assert least_error(ARRAY, ARRAY.transpose(3, 2, 1, 0)) > 0.5
     assert (3, 2, 1, 0) not in _axis_moves(4)
     assert _axis_moves(2) == [(1, 0)]
     assert len(_axis_moves(3)) == 4, "all orders of three dims but as is and turned round"
 
 
 def test_a_value_of_more_numbers_is_another() -> None:
-    """Least, largest, mean and their square are the same of [1, 2] and of that twice; each has one of its size."""
+    """[1, 2] and the same numbers twice have equal minimum, maximum, mean and mean square; each matches a value of its
+    size.
+    """
     few, many = np.array([1.0, 2.0]), np.array([1.0, 2.0, 1.0, 2.0])
     other = {size: np.linspace(5, 7, size) for size in (2, 4)}
     for ours, theirs in ((few, many), (many, few)):
@@ -125,7 +132,7 @@ WITHOUT = "without a counterpart in r, which may have folded or rearranged them"
         ({"w": W, "b": B}, {"b": -B[::-1] * -1, "w": W.T.copy()}),
         ({"w": W}, {"w": W * np.float32(1 + 5e-6)}),
         ({"b": B}, {"c": np.float32([-0.0, 1.0, 2.0])}),
-        ({"s": np.float32([1.0])}, {"t": np.float32([2.0])}),  # single numbers of other names may be anything
+        ({"s": np.float32([1.0])}, {"t": np.float32([2.0])}),  # single numbers with other names may be anything
     ],
 )
 def test_equal_weights_in_any_order_are_not_told(left: dict, right: dict) -> None:

@@ -1,4 +1,4 @@
-"""One network in every kind of artefact, each kind against the others: paired, judged, a weight that is off seen."""
+"""One network in every kind of artefact, each kind against the others: paired, judged, and a wrong weight is found."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.long
 
 
 class Net(nn.Module):
-    """Two inputs that may not change places, and two outputs of other shapes."""
+    """Two inputs that must not be swapped, and two outputs of different shapes."""
 
     def __init__(self, scale: float = 1.0) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Net(nn.Module):
 
 @pytest.fixture(scope="module")
 def artefact(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, float], Path]:
-    """The network of this kind, its head's weight off by a factor; made when it is asked for first."""
+    """Return the network as this kind, with its head's weight multiplied by a factor; built at the first call."""
     made: dict[tuple[str, float], Path] = {}
 
     def make(kind: str, scale: float) -> Path:

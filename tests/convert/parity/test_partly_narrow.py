@@ -1,4 +1,4 @@
-"""A file of which a part is narrow: what its bound excuses."""
+"""A file with some narrow weights: the differences that its bound explains."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import convert
-from convert.verdict import FAIL, PASS
-from tests.convert.runners.test_onnx_stored import HALVES, PLAIN, V, W, cast, narrow, written
+from convert.outcome.verdict import FAIL, PASS
+from tests.convert.runtimes.test_onnx_stored import HALVES, PLAIN, V, W, cast, narrow, written
 from tests.support.marks import slow
 from tests.support.onnx_support import array
 

@@ -1,4 +1,4 @@
-"""Errors along a network, and the place of a defect, on small graphs that stand for a target read back."""
+"""Errors along a network, and the location of a defect, on small graphs that represent a target read back."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from convert import plugin
 from convert.errors import ConvertError, Location
 from convert.graph import Graph
 from convert.graph.metadata import MODULE_KEY, OPERATOR_KEY
-from convert.naming import Names
-from convert.options import Options
+from convert.outcome.verdict import Divergence, Place
 from convert.parity.inputs.feeds import Feed
 from convert.parity.locate import places
 from convert.parity.locate.pairing import trace_graph
 from convert.parity.locate.places import locate, locate_source
-from convert.parity.locate.profile import _relative_error, _TargetValues, profile_errors, relevant_places
-from convert.runners.process import Limits
-from convert.runners.trace import Trace, TraceStep, summarize
-from convert.source import Source
-from convert.verdict import Divergence, Place
+from convert.parity.locate.profile import TargetValues, _relative_error, profile_errors, relevant_places
+from convert.processes.process import Limits
+from convert.request.naming import Names
+from convert.request.options import Options
+from convert.request.source import Source
+from convert.runtimes.trace import Trace, TraceStep, summarize
 
 F = ir.DataType.FLOAT
 X = np.random.default_rng(4).standard_normal((3, 6)).astype(np.float32)
@@ -32,7 +32,7 @@ TARGET = Source("onnx-object")
 
 
 def network(*scales: float, names: tuple[str, str] = ("x", "y"), last: str = "Neg") -> ir.Model:
-    """Tanh(x) · scale · scale … and a last operator; each Mul says that it came from a module of its number."""
+    """Return Tanh(x) · scale · scale … and a last operator; each Mul belongs to a module with its number."""
     g = Graph()
     value = g.Tanh(g.input(names[0], F, [3, 6]))
     for number, scale in enumerate(scales):
@@ -44,7 +44,7 @@ def network(*scales: float, names: tuple[str, str] = ("x", "y"), last: str = "Ne
 
 @pytest.fixture
 def target(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
-    """Sets the graph that the target is read as."""
+    """Set the graph as which the target is read."""
 
     class Frontend:
         graph: Any = None
@@ -67,7 +67,7 @@ def test_each_node_has_its_floor_and_its_error(target: Callable[[Any], None]) ->
     errors = [p.error for p in found]
     assert errors[:2] == pytest.approx([0.0, 0.0], abs=1e-6)
     assert errors[2:] == pytest.approx([0.01, 0.01], rel=1e-3)
-    # A rounding of float32 at the least, and no more than a few.
+    # At least one rounding of float32, and at most a few.
     assert all(4 * 2.0**-24 <= p.floor < 1e-6 for p in found)
 
 
@@ -117,21 +117,21 @@ def test_what_is_off_before_something_right_was_not_there(target: Callable[[Any]
     found = relevant_places(dict(zip(nodes, at, strict=True)))
     assert [p.error for p in found] == [None, 4e-7, 5e-7, 0.1]
     assert [p.node for p in found] == [p.node for p in at]
-    # Without one that is right behind them all stay: the last is four floors off or less, or it is not.
+    # If no correct node follows, all nodes stay, whether or not the last is within four noise floors.
     wrong = [Place(str(n.name), n.op_type, "", "", 1e-7, 4.1e-7) for n in nodes]
     assert relevant_places(dict(zip(nodes, wrong, strict=True))) == wrong
 
 
 def test_the_nearest_value_is_of_one_size_and_not_far() -> None:
     wide = X.astype(np.float64)
-    held = _TargetValues({"a": X * np.float32(1.01), "b": X.T * np.float32(1.001), "i": np.arange(18), "c": X[:2]})
-    # A matrix has no other layout than itself turned round.
+    held = TargetValues({"a": X * np.float32(1.01), "b": X.T * np.float32(1.001), "i": np.arange(18), "c": X[:2]})
+    # A matrix has no other layout than its transpose.
     assert held.nearest(wide) == pytest.approx(0.001, rel=1e-3)
     assert held.nearest(np.zeros((5, 5))) is None
-    assert _TargetValues({"a": 2 * X}).nearest(wide) is None
-    assert _TargetValues({"a": X * np.float32(1.49)}).nearest(wide) == pytest.approx(0.49, rel=1e-3)
-    assert _TargetValues({"a": np.zeros((0,), np.float32), "s": [X]}).arrays == {}
-    assert _TargetValues({"a": X}).nearest(np.zeros((3, 6))) is None
+    assert TargetValues({"a": 2 * X}).nearest(wide) is None
+    assert TargetValues({"a": X * np.float32(1.49)}).nearest(wide) == pytest.approx(0.49, rel=1e-3)
+    assert TargetValues({"a": np.zeros((0,), np.float32), "s": [X]}).arrays == {}
+    assert TargetValues({"a": X}).nearest(np.zeros((3, 6))) is None
 
 
 def test_values_of_other_shapes_have_no_distance() -> None:
@@ -141,14 +141,14 @@ def test_values_of_other_shapes_have_no_distance() -> None:
 
 
 def test_four_values_are_tried_at_most() -> None:
-    """By their statistics: others with the same elements in another order come first here."""
+    """They are chosen by their statistics; values with the same elements in another order come first here."""
     rng = np.random.default_rng(0)
     wide = X.astype(np.float64)
     same = [rng.permutation(X.ravel()).reshape(3, 6) for _ in range(5)]
     right = X * np.float32(1.001)
     others = {f"s{i}": a for i, a in enumerate(same)}
-    assert _TargetValues({**dict(list(others.items())[:3]), "r": right}).nearest(wide) == pytest.approx(1e-3, rel=1e-2)
-    assert _TargetValues({**others, "r": right}).nearest(wide) is None
+    assert TargetValues({**dict(list(others.items())[:3]), "r": right}).nearest(wide) == pytest.approx(1e-3, rel=1e-2)
+    assert TargetValues({**others, "r": right}).nearest(wide) is None
 
 
 # -- the place of a defect of the backend -----------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def test_random_numbers_are_no_place(target: Callable[[Any], None]) -> None:
 
 
 def traced(*steps: tuple[str, str, str, np.ndarray], precision: str = "float64") -> Trace:
-    """Operator, module, name of the output and its value, each reading the one before."""
+    """Return a trace of steps with operator, module, output name and value, each reading the one before."""
     made = Trace(precision=precision)
     before = "x"
     for operator, module, name, value in steps:
@@ -253,7 +253,7 @@ def test_an_operator_that_nothing_in_the_graph_came_from_was_fused_away(monkeypa
     )  # fmt: skip
     found = source_found(monkeypatch, network(1.5), theirs)
     assert found.operator == "aten::mul.Tensor"
-    # Where nothing else departs it is named all the same.
+    # If no other step differs, this one is named nevertheless.
     found = source_found(monkeypatch, network(1.5), traced(("aten::other", "layers.0", "o", np.exp(WIDE))))
     assert found.operator == "aten::other"
 
@@ -267,7 +267,7 @@ def test_a_source_that_knows_no_modules_has_its_place_in_the_graph(monkeypatch: 
 
 
 def test_elements_have_to_be_in_the_sources_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A value with the same elements in another order is what departs, in both searches."""
+    """A value with the same elements in another order counts as different, in both searches."""
     g = Graph()
     t = g.Tanh(g.input("x", F, [3, 6]))
     turned = g.Gather(t, np.array([2, 1, 0]), axis=0)
@@ -282,7 +282,8 @@ def test_elements_have_to_be_in_the_sources_places(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("precision", "distance", "off", "found"),
     [
-        # A thousandth of the distance of the outputs, between 3e-9 and 1e-6 in float64, 2e-6 and 1e-3 in float32.
+        # A thousandth of the distance of the outputs, between 3e-9 and 1e-6 in float64, and between 2e-6 and 1e-3 in
+        # float32.
         ("float64", 1e-12, 1e-8, True),
         ("float64", 1e-12, 1e-9, False),
         ("float64", 1e-4, 2e-7, True),
@@ -324,7 +325,7 @@ def test_a_trace_holds_the_weights_too() -> None:
 
 
 def test_values_inside_of_one_operator_do_not_count() -> None:
-    """Each is read by nodes of its own operator and module only, and is no output."""
+    """Only nodes of the same operator and module read them, and none is an output."""
     g = Graph()
     x = g.input("x", F, [3, 6])
     inner, shared, own, end = g.Tanh(x), g.Exp(x), g.Abs(x), g.Neg(x)
@@ -336,7 +337,7 @@ def test_values_inside_of_one_operator_do_not_count() -> None:
     for number, value in enumerate((*users, end)):
         g.output(value, f"y{number}")
     plain = g.Sin(x)
-    g.output(g.Cos(plain), "z")  # of nodes that say no operator nothing is left out
+    g.output(g.Cos(plain), "z")  # for nodes without an operator, nothing is left out
     model = g.model()
     names = [str(v.name) for v in (inner, shared, own, end, plain)]
     trace = Trace(values={n: summarize(X) for n in names}, precision="float32")

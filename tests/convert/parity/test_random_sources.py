@@ -1,4 +1,4 @@
-"""Noise that each source framework draws: no weight that is off hides behind it, whatever the reader makes of it."""
+"""Random noise of each source framework: no wrong weight hides behind it, however the reader handles it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from torch import nn
 
 import convert
 from convert.errors import Unsupported
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS
 from convert.parity.method import VerifyMethod
-from convert.verdict import FAIL, INCONCLUSIVE, PASS
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
 
 class Drawing(nn.Module):
-    """A layer, what `draw` makes of it, and a second output without."""
+    """A layer, `draw` applied to its result, and a second output without it."""
 
     def __init__(self, draw: Callable[[torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ PYTORCH: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def spoiled(model: onnx.ModelProto) -> onnx.ModelProto:
-    """One weight 5 % off."""
+    """Return the model with one weight 5 % off."""
     wrong = onnx.ModelProto()
     wrong.CopyFrom(model)
     held = [*wrong.graph.initializer, *(a.t for n in wrong.graph.node if n.op_type == "Constant" for a in n.attribute)]
@@ -86,10 +86,10 @@ def statuses(source: Any, target: Any, inputs: Any = None) -> tuple[str, list[st
 
 
 def hold(source: Any, inputs: Any = None, outputs: int = 2) -> None:
-    """A right and a wrong target: never PASS, and the output without noise tells them apart."""
+    """Check a right and a wrong target: neither passes, and the output without noise distinguishes them."""
     try:
         model = convert.to_onnx(source, inputs, verify=False)
-    except Unsupported as refused:  # which is the other way never to be wrong
+    except Unsupported as refused:  # the other way of never being wrong
         assert "random" in str(refused) or "seed" in str(refused) or "drop" in str(refused)  # noqa: PT017
         return
     right, wrong = statuses(source, model, inputs), statuses(source, spoiled(model), inputs)
@@ -167,7 +167,9 @@ def test_tensorflow(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["GaussianNoise", "Dropout"])
 def test_keras(name: str) -> None:
-    """Layers that are asked to train within the model: `predict` says training=False, which goes before that."""
+    """These layers are called with training=True inside the model; `predict` passes training=False, which overrides
+    that.
+    """
     import keras
 
     x = keras.Input((6,), name="x")
@@ -179,7 +181,7 @@ def test_keras(name: str) -> None:
     first, second = (model.predict(arrays, verbose=0)[0] for _ in range(2))
     np.testing.assert_array_equal(first, second)
     proto = convert.to_onnx(model, verify=False)
-    # predict does not draw, and that is what was converted; model(x) does, so nothing says which of them is meant.
+    # predict does not sample, and that is what was converted; model(x) does, so it is unclear which of them is meant.
     assert statuses(model, proto) == (INCONCLUSIVE, ["PASS", "PASS"])
     assert statuses(model, spoiled(proto)) == (FAIL, [FAIL, FAIL])
     notes = convert.inspect(model).notes
@@ -188,7 +190,7 @@ def test_keras(name: str) -> None:
 
 @pytest.mark.slow
 def test_keras_layers_that_are_the_same_in_training() -> None:
-    """They have training=True by default, and do nothing with it."""
+    """They have training=True by default, and ignore it."""
     import keras
 
     x = keras.Input((6, 7, 2), name="x")
@@ -197,7 +199,7 @@ def test_keras_layers_that_are_the_same_in_training() -> None:
 
 
 def test_keras_that_always_draws() -> None:
-    """An operator of random numbers, which knows no training."""
+    """This is a random operator that does not depend on training mode."""
     import keras
 
     x = keras.Input((6,), name="x")
@@ -209,7 +211,7 @@ def test_keras_that_always_draws() -> None:
 
 
 def caffe2_net(folder: Path, operator: str, arguments: dict[str, float]) -> Path:
-    """A layer, numbers drawn in the shape of what it gives and added to that, and its tanh."""
+    """Write a layer, random numbers of its output's shape that are added to it, and a tanh."""
     from convert.files.caffe2 import caffe2_pb2 as pb
 
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""Outputs that depend on random numbers are never a PASS by their own noise, and the others are judged as usual."""
+"""Outputs that depend on random numbers never pass because of their own noise, and the others are judged as usual."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import convert
+from convert.outcome.report import Report
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS
 from convert.parity.compare.randomness import describe_repeats, random_outputs
-from convert.report import Report
-from convert.source import Source
-from convert.verdict import FAIL, INCONCLUSIVE, PASS
+from convert.request.source import Source
 
 FLOAT = TensorProto.FLOAT
 node, value = helper.make_node, helper.make_tensor_value_info
-# h is x times a weight; what follows makes of it the outputs, of which "y" is asked about.
+# h is x times a weight; the later nodes compute the outputs from it, and the test is about "y".
 HEAD = [node("MatMul", ["x", "w"], ["h"])]
 
 
 def network(
     nodes: Sequence[onnx.NodeProto], outputs: Sequence[str] = ("y",), weight: float = 1.0, functions: Any = ()
 ) -> onnx.ModelProto:
-    """The nodes after h = x · w, with w off by a factor."""
+    """Return the nodes after h = x · w, with w off by a factor."""
     array = np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4) * np.float32(weight)
     weights = [numpy_helper.from_array(array, "w"), numpy_helper.from_array(np.float32(0), "zero")]
     scalars = {"half": np.float32(0.5), "yes": True, "no": False, "three": np.int64(3)}
@@ -93,7 +93,7 @@ TABLE = {
          node("If", ["g"], ["y"], then_branch=CLEAN, else_branch=OTHER)],
         ["y"], ["y"],
     ),
-    # y takes its value from b one round later; z from d, which nothing random reaches.
+    # y takes its value from b one iteration later; z from d, which nothing random reaches.
     "rounds of a loop": ([node("Loop", ["three", "", "h", "h", "h"], ["y", "b", "z"], body=LOOP)], ["y", "z"], ["y"]),
     "rows of a scan": (
         [MEAN, node("Scan", ["s0", "h"], ["z", "y"], body=SCAN, num_scan_inputs=1)], ["y", "z"], ["y"]),
@@ -107,7 +107,9 @@ NOT_REDRAWN = ("noise that cancels", "one branch")
 
 @pytest.mark.parametrize("name", TABLE)
 def test_an_error_is_not_hidden_by_noise(name: str) -> None:
-    """With the same weight and with one that is 5 % off: never PASS where the noise is; by its numbers elsewhere."""
+    """With the right weight, and with one that is 5 % off: noisy outputs never pass, and others are judged by their
+    numbers.
+    """
     nodes, outputs, random = TABLE[name]
     functions = [BODY] if name == "a function" else []
     right, wrong = (network(nodes, outputs, w, functions) for w in (1.0, 1.05))
@@ -121,14 +123,14 @@ def test_an_error_is_not_hidden_by_noise(name: str) -> None:
         assert any(f"output {found!r} depends on random numbers" in note for note in report.notes)
     told = convert.verify(right, wrong).verdict
     assert told is not None
-    # Draws are compared where no other output fails.
+    # Samples are compared if no other output fails.
     drawn = INCONCLUSIVE if name in NOT_REDRAWN or set(outputs) - set(random) else FAIL
     assert {r.name: r.status for r in told.outputs} == {n: drawn if n in random else FAIL for n in outputs}
     assert told.status == (INCONCLUSIVE if name in NOT_REDRAWN else FAIL)
 
 
 def test_noise_that_is_always_the_same_number_is_no_constant_output() -> None:
-    """Beside an output that moves, a constant one is a property of the model; a drawn one may be another next time."""
+    """Next to a varying output, a constant one is a property of the model; a random one may differ the next time."""
     rare = [node("RandomUniformLike", ["h"], ["r"]), node("Greater", ["r", "one"], ["g"]),
             node("Cast", ["g"], ["y"], to=FLOAT), node("Neg", ["h"], ["z"])]  # fmt: skip
     model = network(rare, ["y", "z"])
@@ -158,7 +160,7 @@ def test_the_place_of_a_defect_is_not_the_noise() -> None:
 
 
 def test_noise_that_the_graph_does_not_show_is_told() -> None:
-    """A target that draws where its source does not."""
+    """Here the target samples random numbers and its source does not."""
     verdict = convert.verify(network([node("Neg", ["h"], ["y"])]), network([NOISE, SUM])).verdict
     assert verdict is not None
     assert verdict.status == FAIL

@@ -1,4 +1,4 @@
-"""Which values depend on random numbers through branches, rounds, scans and functions; what is judged of them."""
+"""Values that depend on random numbers through branches, loops, scans and functions, and their comparison."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import onnx_ir as ir
 import pytest
 
 from convert.graph import Graph
+from convert.outcome.verdict import FAIL, INCONCLUSIVE
 from convert.parity.compare.randomness import describe_randomness, describe_repeats, judge_random, random_outputs
-from convert.verdict import FAIL, INCONCLUSIVE
 
 F = ir.DataType.FLOAT
 
@@ -30,7 +30,7 @@ def body(inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], *nodes: ir.Nod
 
 
 def found(nodes: Sequence[ir.Node], outputs: Sequence[ir.Value], **functions: ir.Function) -> list[bool]:
-    """Whether each output depends on random numbers."""
+    """Return whether each output depends on random numbers."""
     for i, value in enumerate(outputs):
         value.name = f"o{i}"
     graph = ir.Graph([], list(outputs), nodes=list(nodes), opset_imports={"": 23})
@@ -72,7 +72,7 @@ def test_a_random_condition_makes_all_of_an_if_random() -> None:
 
 
 def loop(carried: int, inner: Any, initial: Sequence[ir.Value], *, count: ir.Value | None = None) -> ir.Node:
-    """A loop whose body `inner` makes of its carried values: the condition, their next values, what is collected."""
+    """Return a loop whose body `inner` computes the condition, the next carried values, and what is collected."""
     inputs = [ir.Value(name=f"i{n}") for n in range(2 + carried)]
     nodes, outputs = inner(*inputs)
     return node("Loop", count, None, *initial, outputs=len(outputs) - 1,
@@ -80,7 +80,7 @@ def loop(carried: int, inner: Any, initial: Sequence[ir.Value], *, count: ir.Val
 
 
 def test_noise_goes_round_a_loop_until_nothing_is_added() -> None:
-    """a takes b's value of the round before, b takes c's, c is noise; d is none of theirs."""
+    """a takes b's value of the previous iteration, b takes c's, and c is noise; d is independent of them."""
 
     def inner(i: ir.Value, c: ir.Value, a: ir.Value, b: ir.Value, last: ir.Value, d: ir.Value) -> Any:
         nodes = [node("Identity", v) for v in (c, b, last, d, a)]
@@ -99,7 +99,7 @@ def test_what_a_loop_starts_with_counts_and_how_often_it_runs() -> None:
 
     n = noise(X)
     made = loop(2, inner, [n.outputs[0], X])
-    assert found([n, made], made.outputs) == [True, False, True, False]  # without a round it is the noise
+    assert found([n, made], made.outputs) == [True, False, True, False]  # without an iteration this is the noise
     n = noise(X)
     made = loop(2, inner, [X, X], count=n.outputs[0])
     assert found([n, made], made.outputs) == [True] * 4
@@ -116,7 +116,7 @@ def test_what_a_loop_starts_with_counts_and_how_often_it_runs() -> None:
     ("place", "random"), [(0, [True, True, False]), (1, [False, True, False]), (None, [False] * 3)]
 )
 def test_of_a_scan_states_and_elements_are_told_apart(place: int | None, random: list[bool]) -> None:
-    """The state is passed on and added to what is collected; so is the element that is read; the other is not."""
+    """The state is passed on and added to the collected value; so is one element that is read, and the other is not."""
     state, one, two = (ir.Value(name=n) for n in ("state", "one", "two"))
     kept, both, other = node("Neg", state), node("Add", state, one), node("Abs", two)
     inner = body([state, one, two], [m.outputs[0] for m in (kept, both, other)], kept, both, other)
@@ -159,7 +159,7 @@ def random_graph() -> ir.Model:
     ("shape", "dtype", "reason"),
     [
         ((2, 3, 4), np.float32, ""),
-        ((2, 5, 4), np.float32, ""),  # m is computed, and may depend on what was drawn
+        ((2, 5, 4), np.float32, ""),  # m is computed, and may depend on random numbers
         ((3, 3, 4), np.float32, "shape [3, 3, 4] where the source has [2, 3, 4]"),
         ((2, 3, 5), np.float32, "shape [2, 3, 5] where"),
         ((2, 3), np.float32, "shape [2, 3] where"),
@@ -205,7 +205,7 @@ def test_two_runs_on_the_same_inputs(second: list[float], moves: bool) -> None:
 
 
 def test_nothing_hides_what_comes_after_it() -> None:
-    """Behind a draw, a function that draws, a shape and an If each further draw is one."""
+    """After a random operator, a function that samples, a shape and an If, each further random operator is found."""
     drawing = noise(x := ir.Value(name="i"))
     function = ir.Function("", "Drawing", graph=body([x], drawing.outputs, drawing), attributes=[])
     one, two = node("Neg", X), node("Abs", X)

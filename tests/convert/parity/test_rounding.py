@@ -1,4 +1,4 @@
-"""What rounding explains of a difference, and what not: pairs of outputs on graphs whose roundings are known."""
+"""Differences that rounding explains or not: pairs of outputs on graphs with known rounding errors."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import pytest
 from onnx import helper
 
 import convert
-from convert import stored
-from convert.differences import Difference
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 from convert.parity.evidence import RunOutputs
-from convert.parity.explain.rounding import Estimates, Spread
+from convert.parity.explain.rounding import Draws, Estimates
 from convert.parity.inputs.feeds import Feed
 from convert.parity.judge import without_foreign_float64
 from convert.parity.method import VerifyMethod
 from convert.passes.to_float64 import widen_model
 from convert.reference.executor import run
 from convert.reference.quantized import NarrowedOutputs
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
+from convert.request import stored
+from convert.runtimes.differences import Difference
 from tests.support.verdict_on import verdict_on
 
 F, D = ir.DataType.FLOAT, ir.DataType.DOUBLE
@@ -35,7 +35,7 @@ Outputs = list[dict[str, np.ndarray]]
 
 
 def evaluated(graph: ir.Model, feeds: Sequence[Feed], wide: bool = True) -> Outputs:
-    """Outputs of a graph in float64, or in its own dtypes."""
+    """Return outputs of a graph in float64, or in its own dtypes."""
     model = widen_model(graph) if wide else graph
     return [
         {n: np.asarray(a) for n, a in run(model, {k: v.astype(np.float64) if wide and v.dtype.kind == "f" else v
@@ -47,7 +47,7 @@ def evaluated(graph: ir.Model, feeds: Sequence[Feed], wide: bool = True) -> Outp
 def target_verdict(
     graph: ir.Model, feeds: Sequence[Feed], target: Callable[[np.ndarray], Any], **method: Any
 ) -> Verdict:
-    """Return the verdict on a target that has `target` of what the graph has in its own dtypes."""
+    """Return the verdict on a target whose outputs are `target` of the graph's outputs in its own dtypes."""
     exact, single = evaluated(graph, feeds), evaluated(graph, feeds, wide=False)
     got = [{"y": np.asarray(target(o["y"].copy()), o["y"].dtype)} for o in single]
     return verdict_on(
@@ -62,7 +62,7 @@ SIGNS = np.where(np.arange(20) % 2, 1.0, -1.0)
 
 
 def beside(build: Callable[[Graph, ir.Value], ir.Value], factor: float = 2.0**40) -> ir.Model:
-    """Return a graph of what is built from x, beside x times `factor`, in one output."""
+    """Return a graph whose output joins what `build` makes of x with x times `factor`."""
     g = Graph()
     x = g.input("x", F, ["n", 20])
     g.output(g.Concat(build(g, x), g.Mul(x, np.float32(factor)), axis=1), "y")
@@ -70,14 +70,14 @@ def beside(build: Callable[[Graph, ir.Value], ir.Value], factor: float = 2.0**40
 
 
 def off_by(share: float) -> Callable[[np.ndarray], np.ndarray]:
-    """Return what moves the first half of each row by a share of 1, up and down in turn."""
+    """Return a function that moves the first half of each row by a share of 1, alternately up and down."""
     return lambda y: np.concatenate([y[:, :20] + np.float32(share) * SIGNS, y[:, 20:]], 1)
 
 
 @pytest.mark.parametrize(("share", "status"), [(0.0, PASS), (1e-7, PASS), (1e-4, FAIL), (1e-2, FAIL), (0.5, FAIL)])
 @pytest.mark.parametrize("factor", [2.0**40, 1000])
 def test_smaller_elements_are_judged_by_themselves(share: float, status: str, factor: float) -> None:
-    """Masked logits beside others, and boxes in pixels beside scores."""
+    """Masked logits next to others, and boxes in pixels next to scores."""
     found = target_verdict(beside(lambda g, x: g.Mul(x, np.float32(3)), factor), FEEDS, off_by(share))
     assert (found.status, found.guilty) == (status, "backend" if status == FAIL else "")
     if factor > 1000 and status == FAIL:
@@ -85,7 +85,7 @@ def test_smaller_elements_are_judged_by_themselves(share: float, status: str, fa
 
 
 def test_what_is_left_of_large_numbers_moves_with_them() -> None:
-    """(50 x + 2^30) - 2^30 is off by up to 64 in float32, though this source happens to be exact."""
+    """(50 x + 2^30) - 2^30 is off by up to 64 in float32, although this source happens to be exact."""
     large = np.float32(2.0**30)
     graph = beside(lambda g, x: g.Sub(g.Add(g.Mul(x, np.float32(50)), large), large))
     exact = evaluated(graph, FEEDS)
@@ -109,7 +109,9 @@ def chain(*operators: tuple[str, float]) -> ir.Model:
 
 
 def source_verdict(graph: ir.Model, share: float, exact: bool, factor: float = 1.0, **rest: Any) -> Verdict:
-    """Return the verdict where the source is off by a share of itself, and the target is the source by a factor."""
+    """Return the verdict for a source that is off by a share of itself, and a target that is the source times a
+    factor.
+    """
     right = evaluated(graph, FEEDS)
     single = [{"y": (o["y"] * (1 + share)).astype(np.float32)} for o in right]
     target = [{"y": (o["y"] * np.float32(factor)).astype(np.float32)} for o in single]
@@ -124,14 +126,14 @@ def test_a_source_that_is_another_function_than_the_graph_was_read_wrong() -> No
 
 
 def test_a_source_that_is_another_function_than_itself_in_float64_proves_nothing() -> None:
-    """Unless the target does the same as the source, to the rounding."""
+    """The exception is a target that does the same as the source, up to rounding."""
     found = source_verdict(chain(("Mul", 3.0)), 0.01, exact=True, factor=1.005)
     assert (found.status, found.guilty) == (INCONCLUSIVE, "")
     assert source_verdict(chain(("Mul", 3.0)), 0.01, exact=True).status == PASS
 
 
 def stored_in_steps(factor: float = 1.0) -> tuple[ir.Model, Outputs]:
-    """A product with weights in 8 bits, and what a runtime gives that rounds each row of x to 8 bits."""
+    """Return a product with 8-bit weights, and the result of a runtime that rounds each row of x to 8 bits."""
     g, rng = Graph(), np.random.default_rng(0)
     integers = rng.integers(-127, 128, (20, 64)).astype(np.int8)
     g.output(g.MatMul(g.input("x", F, ["n", 20]), g.DequantizeLinear(integers, np.float32(0.01))), "y")
@@ -156,7 +158,7 @@ def stored_in_steps(factor: float = 1.0) -> tuple[ir.Model, Outputs]:
 def test_a_source_that_rounds_to_steps_while_it_runs(
     read_wrong: float, written_wrong: float, status: str, guilty: str
 ) -> None:
-    """TensorFlow Lite's products of weights in 8 bits round what meets them; the graph and the target do not."""
+    """TensorFlow Lite's products with 8-bit weights round the other operand at run time; graph and target do not."""
     graph, single = stored_in_steps(read_wrong)
     exact = evaluated(graph, FEEDS)
     target = [{"y": (o["y"] * written_wrong).astype(np.float32)} for o in exact]
@@ -180,7 +182,7 @@ def test_a_source_that_was_read_wrong_fails_with_a_narrow_target_too(share: floa
 
 
 def test_a_noisy_source_is_right_where_rounding_explains_it() -> None:
-    """All but 1e-5 of the number is taken away: a rounding moves the output by 1e-2 or so of its size."""
+    """All but 1e-5 of the number is subtracted: a rounding moves the output by about 1e-2 of its size."""
     graph = chain(("Add", 1e4), ("Sub", 1e4), ("Mul", 1e-3))
     assert target_verdict(graph, FEEDS, lambda y: y).status == PASS
     assert target_verdict(chain(("Add", 1e7), ("Sub", 1e7)), FEEDS, lambda y: y).status == INCONCLUSIVE
@@ -197,7 +199,9 @@ def test_the_graph_in_float64_is_held_to_the_source(share: float, status: str) -
 
 
 def test_a_float64_run_of_another_function_is_set_aside() -> None:
-    """A program that asks for its dtype; an evaluator that does not know what an operator meant at an old opset."""
+    """Examples are a program that depends on its dtype, and an evaluator that does not know an operator's meaning at an
+    old opset.
+    """
     graph, x = chain(("Mul", 3.0)), FEEDS[0].arrays["x"].astype(np.float64)
 
     def kept(single: float, double: Any, own: float) -> Any:
@@ -213,7 +217,7 @@ def test_a_float64_run_of_another_function_is_set_aside() -> None:
 
 
 def angles() -> ir.Model:
-    """Return a graph of the angle between each two rows: NaN or nearly 0 between a row and itself."""
+    """Return a graph of the angle between each two rows, which is NaN or nearly 0 between a row and itself."""
     g = Graph()
     x = g.input("x", F, ["n", 8])
     unit = g.Div(x, g.Sqrt(g.ReduceSum(g.Mul(x, x), np.array([1]), keepdims=1)))
@@ -249,7 +253,9 @@ def test_what_a_rounding_of_float64_moves_by_as_much_is_no_error(
 @pytest.mark.parametrize("offset", [0.0, 16.0])
 @pytest.mark.parametrize("count", [300, 65536])
 def test_sums_taken_one_number_after_the_other_are_rounding(count: int, offset: float) -> None:
-    """onnxruntime's average pools and TensorFlow's convolutions add so; PyTorch's sums by halves are far more exact."""
+    """onnxruntime's average pools and TensorFlow's convolutions add in this way; PyTorch's pairwise sums are far more
+    exact.
+    """
     x = (np.random.default_rng(0).normal(size=(16, count)) + offset).astype(np.float32)
     exact = x.astype(np.float64).sum(1)
     in_turn, by_halves = np.add.accumulate(x, 1)[:, -1], x.sum(1)
@@ -287,7 +293,7 @@ def test_sums_in_float64_have_the_rounding_of_float64() -> None:
 
 
 def test_an_epsilon_that_a_format_rounds_to_float32_is_rounding() -> None:
-    """Files of ONNX hold attributes in float32, whatever the dtype of the model."""
+    """ONNX files store attributes in float32, for any dtype of the model."""
     g = Graph()
     g.output(g.LayerNormalization(g.input("x", D, ["n", 8]), np.ones(8), np.zeros(8), axis=-1, epsilon=1e-5), "y")
     x = np.random.default_rng(0).standard_normal((5, 8))
@@ -353,7 +359,7 @@ NEAR = np.array([[17.0, 17.5, 0], [17.5, 17.0, 0]], np.float32)
 
 
 def counts(picker: str = "TopK") -> ir.Model:
-    """Return a graph of how many rows have each of three places in front of the others."""
+    """Return a graph that counts how many rows prefer each of three positions over the others."""
     g = Graph()
     scores = g.Sigmoid(g.input("x", F, ["n", 3]))
     if picker == "TopK":
@@ -379,7 +385,9 @@ def counts(picker: str = "TopK") -> ir.Model:
 def test_counts_of_picked_places(
     picker: str, rows: list[np.ndarray], right: list[int], target: list[int], status: str
 ) -> None:
-    """Three rows would have changed in the third row of the table, of which two are near; in the fourth none is."""
+    """Three changed rows would have to be in the third row of the table, of which two are close; in the fourth
+    none is.
+    """
     feeds, exact = [Feed("one", {"x": np.concatenate(rows)})], [{"y": np.array(right)}]
     runs = RunOutputs({"float32": exact, "float64": exact}, [{"y": np.array(target)}], exact)
     found = verdict_on(counts(picker), feeds, runs)
@@ -397,7 +405,7 @@ def test_counts_of_picked_places(
     ],
 )
 def test_words_that_follow_from_a_pick(scores: list[float], target: list[list[int]], status: str) -> None:
-    """The words of a search with beams: where one pick is open, other words of the row may follow."""
+    """In a beam search, if one pick is undecided, other words of the row may follow from it."""
     g = Graph()
     best = g.ArgMax(g.Mul(g.input("x", F, [1, 3]), np.float32(1.1)), axis=1, keepdims=0)
     g.output(g.Gather(np.array([[10, 11, 12], [20, 21, 22], [30, 31, 32]]), best, axis=0), "y")
@@ -408,7 +416,9 @@ def test_words_that_follow_from_a_pick(scores: list[float], target: list[list[in
 
 
 def test_of_equal_scores_the_first_is_picked() -> None:
-    """Unless a runtime is declared to take any of them; the first and the last of the first row are copies."""
+    """The exception is a runtime that is declared to pick any of them; the first and the last of the first row are
+    copies.
+    """
     g = Graph()
     scores = g.Sigmoid(g.input("x", F, ["n", 3]))
     g.output(g.ArgMax(scores, axis=1, keepdims=0), "y")
@@ -430,7 +440,9 @@ QUANTIZED = [Feed("one", {"x": np.random.default_rng(0).normal(size=(2, 3, 8, 8)
 
 
 def averages(scale: float = 0.03) -> ir.Model:
-    """Averages of four steps, quantized with the same scale, times 0.3 and quantized again: many are half way."""
+    """Return averages of four steps, quantized with the same scale, times 0.3 and quantized again: many lie half
+    way.
+    """
     g = Graph()
     step, zero = g.const(np.float32(scale)), g.const(np.uint8(128))
 
@@ -460,17 +472,59 @@ def test_steps_that_rounding_decides_may_be_either() -> None:
         )
 
 
+def layers_in_steps(*, integers: bool = False, read_wrong: bool = False, kernel: str = "") -> ir.Model:
+    """Return two dense layers and Tanh, quantized, whose outputs are steps or numbers.
+
+    read_wrong: permute the rows of the first weight. kernel: the additional error of an integer kernel, which adds a
+    tenth of a step before it rounds, or subtracts it from the magnitude of a number.
+    """
+    g, rng = Graph(), np.random.default_rng(7)
+
+    def steps(value: ir.Value, step: float, *, last: bool = False) -> ir.Value:
+        scale, zero = np.float32(step), np.int8(3)
+        if kernel == "up":
+            value = g.Add(value, np.float32(0.1 * step))
+        elif kernel == "towards 0":
+            value = g.Sub(value, g.Mul(g.Sign(value), np.float32(0.1 * step)))
+        quantized = g.QuantizeLinear(value, scale, zero)
+        return quantized if last and integers else g.DequantizeLinear(quantized, scale, zero)
+
+    first, second = (rng.normal(size=shape).astype(np.float32) for shape in ((20, 16), (16, 6)))
+    x = g.DequantizeLinear(g.QuantizeLinear(g.input("x", F, ["n", 20]), np.float32(0.03), np.int8(0)),
+                           np.float32(0.03), np.int8(0))  # fmt: skip
+    hidden = steps(g.Tanh(steps(g.MatMul(x, first[::-1].copy() if read_wrong else first), 0.2)), 1 / 128)
+    g.output(steps(g.MatMul(hidden, second), 0.1, last=True), "y")
+    return g.model()
+
+
+@pytest.mark.parametrize("integers", [True, False])
+@pytest.mark.parametrize("kernel", ["", "up", "towards 0"])
+def test_kernels_that_compute_in_integers_are_off_by_part_of_a_step(integers: bool, kernel: str) -> None:
+    """A source may round to other steps than the graph; a source that was read wrongly does not PASS."""
+    graph = layers_in_steps(integers=integers)
+    exact = evaluated(graph, FEEDS)
+    single = evaluated(layers_in_steps(integers=integers, kernel=kernel), FEEDS, wide=False)
+    target = evaluated(graph, FEEDS, wide=False)
+    found = verdict_on(graph, FEEDS, RunOutputs({"float32": single, "float64": NONE}, target, exact), integers=True)
+    assert found.status == PASS, found.reason
+    misread = layers_in_steps(integers=integers, read_wrong=True)
+    exact, target = evaluated(misread, FEEDS), evaluated(misread, FEEDS, wide=False)
+    found = verdict_on(misread, FEEDS, RunOutputs({"float32": single, "float64": NONE}, target, exact), integers=True)
+    assert found.status == INCONCLUSIVE
+    assert "rounding does not explain" in found.reason
+
+
 # -- how the runs are made --------------------------------------------------------------------------------------------
 
 
 def test_numbers_of_a_dtype_are_no_matter_of_rounding() -> None:
-    """Halves that are rounded to even, say, have to be rounded to even."""
+    """Rules such as rounding halves to even must be followed exactly."""
     g = Graph()
     g.output(g.Round(g.Mul(g.input("x", F, ["n"]), np.float32(0.5))), "y")
     x = np.arange(64, dtype=np.float32)
-    spread = Estimates(g.model(), [Feed("one", {"x": x})]).spread(0, "y")
-    assert spread is not None
-    assert all(np.array_equal(draw, spread.exact) for draw in spread.draws)
+    drawn = Estimates(g.model(), [Feed("one", {"x": x})]).drawn(0, "y")
+    assert drawn is not None
+    assert all(np.array_equal(draw, drawn.exact) for draw in drawn.runs)
     other = np.floor(x * 0.5 + 0.5)
     assert target_verdict(g.model(), [Feed("one", {"x": x})], lambda y: other).status == FAIL
 
@@ -480,9 +534,9 @@ def test_errors_are_those_of_the_dtype(dtype: ir.DataType, unit: float) -> None:
     g = Graph()
     g.output(g.Div(g.input("x", dtype, ["n"]), g.const(np.asarray(3, dtype.numpy()))), "y")
     x = np.random.default_rng(0).uniform(1, 2, 4000).astype(dtype.numpy())
-    spread = Estimates(g.model(), [Feed("one", {"x": x})]).spread(0, "y")
-    assert spread is not None
-    moves = (np.stack(spread.draws) - spread.exact) / spread.exact
+    drawn = Estimates(g.model(), [Feed("one", {"x": x})]).drawn(0, "y")
+    assert drawn is not None
+    moves = (np.stack(drawn.runs) - drawn.exact) / drawn.exact
     assert 0.2 * unit < np.sqrt(np.mean(moves**2)) / 8 < unit
 
 
@@ -499,11 +553,11 @@ def test_fewer_runs_do_where_time_is_over(monkeypatch: pytest.MonkeyPatch) -> No
         return plain(*args, **rest)
 
     monkeypatch.setattr(monte_carlo, "run_with_rounding", counted)
-    spread = Estimates(chain(("Mul", 3.0)), FEEDS).spread(0, "y")
-    assert spread is not None
-    assert len(spread.draws) == 3
+    drawn = Estimates(chain(("Mul", 3.0)), FEEDS).drawn(0, "y")
+    assert drawn is not None
+    assert len(drawn.runs) == 3
     with pytest.raises(rounding.ResourceLimit):
-        Estimates(chain(("Mul", 3.0)), FEEDS).spread(0, "y")
+        Estimates(chain(("Mul", 3.0)), FEEDS).drawn(0, "y")
 
 
 def test_a_verdict_whose_estimate_takes_too_long_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -522,7 +576,9 @@ def test_a_verdict_whose_estimate_takes_too_long_is_open(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(("factor", "status"), [(1 + 2e-5, PASS), (1.05, INCONCLUSIVE), (40.0, FAIL)])
 def test_agreement_proves_something_however_far_rounding_may_move_an_output(factor: float, status: str) -> None:
-    """Kernels of Tanh may be off by a rounding of 1, which is all of a number near 1e-7; this source happens not to."""
+    """Kernels of Tanh may be off by a rounding of 1, which is all of a number near 1e-7; this source happens not
+    to be.
+    """
     g = Graph()
     g.output(g.Tanh(g.Mul(g.input("x", F, ["n", 20]), np.float32(1e-7))), "y")
     assert target_verdict(g.model(), FEEDS, lambda y: y * np.float32(factor)).status == status
@@ -532,7 +588,7 @@ def test_agreement_proves_something_however_far_rounding_may_move_an_output(fact
 
 
 def quantized_network(path: Path, seed: int, factor: float = 1.0) -> Path:
-    """Products and averages of steps as ONNX Runtime's quantizer writes them; factor: of one of the scales."""
+    """Return products and averages of steps as ONNX Runtime's quantizer writes them; factor: on one of the scales."""
     rng = np.random.default_rng(seed)
     weights: dict[str, Any] = {"w": rng.integers(-90, 90, (4, 3, 3, 3)).astype(np.int8), "i": np.int8(0)}
     weights |= {f"s{n}": np.float32(v) for n, v in enumerate((0.03, 0.005, 0.05, 0.045, 0.3 * factor, 0.3))}
@@ -574,7 +630,7 @@ def test_networks_of_quantized_operators(seed: int, tmp_path: Path) -> None:
 @pytest.mark.not_core
 @pytest.mark.parametrize("scale", [1.0, 1.01])
 def test_a_loss_of_nothing_but_rounding_proves_nothing(scale: float, tmp_path: Path) -> None:
-    """The divergence of a distribution from itself is 0 but for rounding, and that from another is not."""
+    """The divergence of a distribution from itself is 0 except for rounding; that from another distribution is not."""
     import torch
     from torch.nn import functional
 
@@ -601,24 +657,24 @@ def test_a_loss_of_nothing_but_rounding_proves_nothing(scale: float, tmp_path: P
     ("others", "by", "explained"), [(0, 0, True), (1, 1, True), (3, 1, True), (4, 1, False), (1, 2, False)]
 )
 def test_some_steps_flip_in_no_run(others: int, by: int, explained: bool) -> None:
-    """Of 240 elements 10 differ that flip in the runs, and some by so many steps that do not."""
+    """10 of 240 elements differ and flip in the perturbed runs; `others` differ by `by` steps and do not flip."""
     exact = np.random.default_rng(0).integers(-100, 100, (40, 6)).astype(np.int8)
     flipped, got = exact.copy(), exact.copy()
     flipped.flat[:40] += 1
     got.flat[:10] += 1
     got.flat[50 : 50 + others] += by
     for steps in (True, False):
-        found = Spread(exact, [exact, flipped], steps=steps).explain(exact, got, exact, None)
+        found = Draws(exact, [exact, flipped], steps=steps).explain(exact, got, exact, None)
         assert (found.reason == "") == (explained and (steps or not others))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 @pytest.mark.parametrize("odd", ["got", "reference", "source"])
 def test_another_shape_is_never_explained(dtype: type, odd: str) -> None:
-    """Not even one that could be broadcast to the others."""
+    """This includes shapes that could be broadcast to the other's."""
     exact = np.ones((1, 2, 3), np.float64 if dtype is np.float32 else dtype)
     arrays = {
         name: np.ones((1, 1, 1) if name == odd else exact.shape, dtype) for name in ("reference", "got", "source")
     }
-    found = Spread(exact, [exact, exact]).explain(arrays["reference"], arrays["got"], arrays["source"], None)
+    found = Draws(exact, [exact, exact]).explain(arrays["reference"], arrays["got"], arrays["source"], None)
     assert found.reason.startswith("shape ")

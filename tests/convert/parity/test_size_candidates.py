@@ -1,4 +1,4 @@
-"""Which sizes are thought of for dims that are not known, and what is made of those that run: without any process."""
+"""Candidate sizes for unknown dims, and the choice among those that run, without any process."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 from convert.errors import BadInput, ConvertError, ResourceLimit, Unsupported, UsageError
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, GUARDS_KEY
-from convert.options import Options
 from convert.parity.inputs import size_search
 from convert.parity.inputs.size_search import describe_search, search_sizes, suggested_sizes
-from convert.runners.process import PROBE, PROBE_FIRST, Limits
-from convert.source import Source
+from convert.processes.process import PROBE, PROBE_FIRST, Limits
+from convert.request.options import Options
+from convert.request.source import Source
 
 F = ir.DataType.FLOAT
 Sizes = Mapping[str, int]
@@ -28,7 +28,7 @@ def zeros(*dims: int) -> np.ndarray:
 
 
 def plain(*shapes: Sequence[int | str | None], bounds: Any = None, guards: Any = None) -> ir.Model:
-    """Inputs x0, x1 … that nothing is known of but their shapes."""
+    """Return inputs x0, x1 … of which only the shapes are known."""
     g = Graph()
     for number, shape in enumerate(shapes):
         g.output(g.Neg(g.input(f"x{number}", F, shape)), f"y{number}")
@@ -38,7 +38,7 @@ def plain(*shapes: Sequence[int | str | None], bounds: Any = None, guards: Any =
 
 
 class Tried:
-    """A source that runs where `accepts` says so, and what it was asked."""
+    """A source that runs if `accepts` returns True, and records the sizes it was given."""
 
     def __init__(self, accepts: Callable[[Any], bool]) -> None:
         self.accepts = accepts
@@ -74,8 +74,8 @@ def test_the_usual_sizes_come_first_then_one_for_all_inner_dims(monkeypatch: pyt
     assert (first, second, tried.stopped) == (PROBE_FIRST, PROBE, 2)
     assert [s["x0"] for s in shapes[:4]] == [(2, 1, 16, 16), (2, 1, 32, 32), (2, 1, 64, 64), (2, 1, 224, 224)]
     assert len(shapes) <= 60
-    # Near by: a batch of one; the batch, then the map's sides, by one more, twice, 8 and 32 more, and half. Half
-    # of 2 is 1 once more.
+    # Nearby sizes: a batch of one; the batch, then the map's sides, larger by 1, doubled, larger by 8 and 32, and
+    # halved. Half of 2 is 1 again.
     assert [s["x0"][0] for s in others[:5]] == [1, 3, 4, 10, 34]
     assert [s["x0"][2:] for s in others[5:10]] == [(65,) * 2, (128,) * 2, (72,) * 2, (96,) * 2, (32,) * 2]
 
@@ -101,7 +101,7 @@ def test_pairs_of_the_graphs_own_sizes_are_tried(batch: int, monkeypatch: pytest
 def test_others_that_run_change_what_was_not_changed(
     count: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Multiples of 4 for h, anything for n, 32 for w alone."""
+    """Multiples of 4 for h, any size for n, 32 for w alone."""
     graph = plain(["n", 1, "h", "w"])
     found, _ = searched(monkeypatch, graph, lambda s: s["x0"][2] % 4 == 0 and s["x0"][3] == 32, count)
     assert len(found) == expected
@@ -165,7 +165,7 @@ def test_only_sizes_within_bounds_and_guards_are_given(monkeypatch: pytest.Monke
 
 
 def test_inputs_are_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All inputs together: 1 × 4 × 32 × 32 numbers are as many as are allowed here."""
+    """The limit is for all inputs together: 1 × 4 × 32 × 32 numbers are exactly what is allowed here."""
     monkeypatch.setattr(size_search, "_MOST_ELEMENTS", 4096)
     _, tried = searched(monkeypatch, plain(["n", 4, "h", "w"]), lambda s: s["x0"][0] == 1)
     numbers = [int(np.prod(s["x0"])) for _, shapes in tried.asked for s in shapes]
@@ -203,7 +203,7 @@ def test_tables_say_their_lengths() -> None:
     assert suggested(lambda g: g.Gather(zeros(20, 6), g.input("x", ir.DataType.INT64, ["n"]))) == [20, 6]
     assert suggested(lambda g: g.Concat(zeros(9, 4), g.input("x", F, ["n", 4]), axis=0)) == [9, 4]
     assert suggested(lambda g: g.Div(g.input("x", F, ["n", 9]), zeros(1, 9))) == []
-    # No input is larger than 1,024, and 1 is no suggestion.
+    # No input is larger than 1,024, and 1 is not suggested.
     assert suggested(lambda g: g.Add(g.input("x", F, ["n", "t", 1]), zeros(1025, 1))) == []
     assert suggested(lambda g: g.Add(g.input("x", F, ["n", "t", 1]), zeros(1024, 1))) == [1024]
 
@@ -216,7 +216,7 @@ def test_targets_of_reshapes_say_their_numbers_and_their_product() -> None:
 
 
 def test_dense_layers_say_the_sides_of_maps_at_every_stride() -> None:
-    """8 channels of 7 × 7 behind a convolution: 392 numbers, maps of 7, before strides 14 to 224."""
+    """8 channels of 7 × 7 after a convolution: 392 numbers, maps of 7, and before strides 14 to 224."""
 
     def network(g: Graph) -> ir.Value:
         c = g.Conv(g.input("x", F, ["n", 3, "h", "w"]), zeros(8, 3, 3, 3), strides=[2, 2])
@@ -224,12 +224,12 @@ def test_dense_layers_say_the_sides_of_maps_at_every_stride() -> None:
 
     found = suggested(network)
     assert found[:2] == [392, 10]
-    # Of 64 numbers, four channels of 4 × 4 come before one of 8 × 8.
+    # For 64 features, four channels of 4 × 4 are suggested before one of 8 × 8.
     both = suggested(lambda g: g.Gemm(g.Flatten(g.Conv(g.input("x", F, ["n", 3, "h", "w"]), zeros(4, 3, 1, 1))),
                                       zeros(64, 10)))  # fmt: skip
     assert [n for n in both if n in (4, 8)] == [4, 8]
     assert [n for n in found if n in (7, 14, 28, 56, 112, 224)] == [7, 14, 28, 56, 112, 224]
-    # As a line instead of a map: 49 long.
+    # As a line instead of a map it is 49 long.
     assert {49, 98, 196} <= set(found)
     assert len(found) <= 40
     assert all(1 < n <= 1024 for n in found)
@@ -262,8 +262,20 @@ def test_lengths_of_which_margins_leave_something(monkeypatch: pytest.MonkeyPatc
 def test_what_helps_goes_by_what_the_source_said(
     error: ConvertError, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sizes mend no number that a table lacks, and what the runtime advises comes first."""
+    """Other sizes do not help if a table lacks a number, and the runtime's own advice comes first."""
+    assert hint_of(error, ir.DataType.INT64, monkeypatch).startswith(hint)
+
+
+def test_numbers_that_follow_from_sizes_are_mended_by_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = ConvertError("index out of range in self")
+    assert hint_of(error, F, monkeypatch).startswith("say the sizes that it takes: ")
+
+
+def hint_of(error: ConvertError, dtype: ir.DataType, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the hint after a source with one input of this dtype ran at no size."""
+    g = Graph()
+    g.output(g.Identity(g.input("x", dtype, ["n"])), "y")
     monkeypatch.setattr(size_search, "execute", Tried(lambda s: False))
     with pytest.raises(ConvertError) as caught:
-        search_sizes(Source("onnx-object"), plain(["n"]), error, Options(), Limits(), 3)
-    assert caught.value.hint.startswith(hint)
+        search_sizes(Source("onnx-object"), g.model(), error, Options(), Limits(), 3)
+    return caught.value.hint

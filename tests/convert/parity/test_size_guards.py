@@ -1,4 +1,4 @@
-"""Conditions on sizes: what they are worth for given sizes, and sizes that meet them."""
+"""Conditions on sizes: their values for given sizes, and sizes that meet them."""
 
 from __future__ import annotations
 
@@ -61,6 +61,8 @@ def test_nothing_else_is_evaluated(text: str) -> None:
         ({"h": 16, "w": 17}, ["h*w > 300", "w != 17"], {"h": 16, "w": 19}),
         ({"h": 16}, ["h == 1000"], {"h": 16}),
         ({"n": 2}, ["n // 0 == 1"], {"n": 2}),
+        ({"h": 3, "w": 2}, ["h > w", "w > 2"], {"h": 4, "w": 3}),  # mending the second guard breaks the first
+        ({"h": 2, "w": 5}, ["w > h + 1", "h % 4 == 0"], {"h": 4, "w": 6}),
         ({"h": 10, "w": 10}, ["h == 9 and abs(w - 10) == 1"], {"h": 9, "w": 11}),
         ({"h": 10, "w": 10}, ["h == 11 and abs(w - 10) == 1"], {"h": 11, "w": 9}),
     ],
@@ -128,7 +130,7 @@ def test_sizes_are_looked_for_as_far_as_33_and_within_bounds(
 
 @pytest.mark.slow
 def test_conditions_of_a_stranger_cost_seconds_at_most() -> None:
-    """All sizes of five dims around those of the example were a milliard; those of forty have no end."""
+    """All sizes of five dims around the example's would be a thousand million; those of forty dims would never end."""
     began = time.process_time()
     for count in (5, 40):
         sizes = {f"d{i}": 10 for i in range(count)}
@@ -136,7 +138,7 @@ def test_conditions_of_a_stranger_cost_seconds_at_most() -> None:
         assert fit_sizes(sizes, [f"{'+'.join(sizes)} == {10 * count}"], {}) == sizes
     long = [f"n % {i + 2} == {i} + 9" for i in range(1000)]
     assert fit_sizes({"n": 10}, long, {}) == {"n": 10}
-    assert time.process_time() - began < 30  # some 8
+    assert time.process_time() - began < 30  # it takes about 8
 
 
 def test_several_dims_of_one_condition_are_fitted() -> None:
@@ -158,7 +160,7 @@ def test_a_size_that_is_no_number_is_the_fault_of_the_model() -> None:
 
 @pytest.mark.parametrize("count", range(1, 9))
 def test_of_several_dims_fewer_sizes_each_are_put_in_order(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their products are as many as those of three dims with 33 sizes on either side, at the most."""
+    """There are at most as many combinations as for three dims with 33 sizes around each."""
     asked: list[int] = []
     monkeypatch.setattr(size_guards, "_nearby_sizes", lambda size, bounds, most: asked.append(most) or [size])
     names = [f"d{n}" for n in range(count)]
@@ -168,6 +170,6 @@ def test_of_several_dims_fewer_sizes_each_are_put_in_order(count: int, monkeypat
 
 @pytest.mark.parametrize(("characters", "found"), [(70, 16), (69, 12)])
 def test_of_long_conditions_fewer_sizes_are_tried(characters: int, found: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """16 is the eighth from 12 on, and the condition has ten characters: seven of it and the first are in 70."""
+    """16 is the eighth size from 12 on, and the condition has ten characters: seven sizes and the first fit into 70."""
     monkeypatch.setattr(size_guards, "_MOST_CHARACTERS", characters)
     assert fit_sizes({"h": 12}, ["h % 8 == 0"], {}) == {"h": found}

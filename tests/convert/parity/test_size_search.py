@@ -1,4 +1,4 @@
-"""Dims of unknown size: sizes at which the source runs are found, and where none is, the error says what to give."""
+"""Dims of unknown size: sizes at which the source runs are found; if there are none, the error says what to give."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from onnx import TensorProto, helper, numpy_helper
 
 from convert.cli import cli
 from convert.graph import Graph
-from convert.options import Options
+from convert.outcome.report import Report
 from convert.parity.inputs.feeds import free_dims
 from convert.parity.inputs.size_search import _variants, suggested_sizes
-from convert.report import Report
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 from tests.support.marks import slow_but
 
-pytestmark = pytest.mark.not_core  # each runs programs and their children for seconds
+pytestmark = pytest.mark.not_core  # each starts programs and their children for seconds
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 node = helper.make_node
@@ -53,7 +53,7 @@ def save(
 
 
 def flattened(path: Path, dims: Sequence[Any] = ("n", 3, "h", "w")) -> Path:
-    """A convolution of stride 2, a pool of 2, and a dense layer behind them, for maps of 7 × 7: inputs of 28."""
+    """Return a convolution of stride 2, a pool of 2, and a dense layer, for maps of 7 × 7: inputs must be 28 × 28."""
     nodes = [node("Conv", ["x", "k"], ["c"], strides=[2, 2], pads=[1, 1, 1, 1]),
              node("MaxPool", ["c"], ["p"], kernel_shape=[2, 2], strides=[2, 2]), node("Flatten", ["p"], ["f"]),
              node("Gemm", ["f", "d"], ["y"])]  # fmt: skip
@@ -61,14 +61,14 @@ def flattened(path: Path, dims: Sequence[Any] = ("n", 3, "h", "w")) -> Path:
 
 
 def halved(path: Path, dims: Sequence[Any] = ("n", 2, "h", "w")) -> Path:
-    """Five poolings and five enlargements, joined to what went in: sizes have to be multiples of 32."""
+    """Return five poolings and five upsamplings joined with the inputs: sizes must be multiples of 32."""
     nodes = [node("MaxPool", ["x"], ["p0"], kernel_shape=[32, 32], strides=[32, 32]),
              node("Resize", ["p0", "", "by"], ["u"], mode="nearest"), node("Add", ["x", "u"], ["y"])]  # fmt: skip
     return save(path, nodes, {"x": dims}, {"by": np.array([1, 1, 32, 32], np.float32)})
 
 
 def positions(path: Path, dims: Sequence[Any] = ("n", "t")) -> Path:
-    """Words and a table of 77 positions, added."""
+    """Return words plus a table of 77 positions."""
     nodes = [node("Gather", ["words", "x"], ["e"]), node("Add", ["e", "table"], ["y"])]
     return save(path, nodes, {"x": dims}, {"words": weight(20, 8), "table": weight(1, 77, 8)}, [INT64])
 
@@ -80,7 +80,9 @@ def window(path: Path, dims: Sequence[Any] = ("n", 1, "time")) -> Path:
 
 
 def product(path: Path, dims: Sequence[Any] = ("?", "?")) -> Path:
-    """A matrix of 6 columns and one of 9: sizes that are not one, though the file gives both the same name."""
+    """Return a product with a matrix of 6 columns and one of 9: two different sizes, although the file gives both the
+    same name.
+    """
     nodes = [
         node("MatMul", ["a", "p"], ["b"]),
         node("MatMul", ["c", "q"], ["d"]),
@@ -101,13 +103,13 @@ def test_sizes_at_which_the_source_runs_are_found(name: str, tmp_path: Path) -> 
     assert told["verdict"]["status"] == "PASS", done.stdout
     assert any(n["code"] == "limited-sizes" for n in told["verdict"]["notes"])
     assert len(told["verdict"]["feeds"]) == 3
-    if name == "halved":  # more than one size, since more than one is right
+    if name == "halved":  # more than one size, because more than one is right
         assert len({f.partition("h=")[2].split(",")[0] for f in told["verdict"]["feeds"]}) > 1
 
 
 @pytest.mark.slow
 def test_where_none_is_found_the_error_names_the_input(tmp_path: Path) -> None:
-    """Nothing suggests 1,229; the sizes that were tried and the option are named."""
+    """Nothing suggests the size 1,229, so the error names the sizes that were tried and the option."""
     nodes = [node("ReduceSum", ["x", "axis"], ["s"]), node("Shape", ["x"], ["d"]), node("Gather", ["d", "one"], ["n"]),
              node("Sub", ["n", "wanted"], ["off"]), node("Mul", ["off", "off"], ["square"]),
              node("Neg", ["square"], ["less"]), node("Gather", ["two", "less"], ["t"]),
@@ -132,7 +134,7 @@ def test_inputs_of_the_users_are_not_searched_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["?", "None", "-1", "", "unk__7", "unknown"])
 def test_what_stands_for_an_unknown_size_is_no_name(name: str, tmp_path: Path) -> None:
-    """Each is a size of its own, also where a value in between says it."""
+    """Each is a separate size, even if an intermediate value has the same placeholder."""
     from convert import plugin
 
     path = product(tmp_path / "m.onnx", (name, name))

@@ -1,4 +1,4 @@
-"""What is tried where a source refuses the inputs that were drawn, with sources that say what they take."""
+"""The inputs that are tried next when a source refuses the sampled ones, with stand-in sources."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from onnx import parser
 import convert
 from convert.errors import BadInput, BrokenPackage, ConvertError, NotLoaded, Unsupported
 from convert.graph import Graph
-from convert.options import Options
 from convert.parity.inputs.feeds import GIVEN, Feed, Spans, generate_feeds, given_feed
 from convert.parity.method import VerifyMethod
 from convert.parity.runs import source_runs as room
-from convert.source import Source
+from convert.request.options import Options
+from convert.request.source import Source
 
 EXAMPLE = {"i": np.array([7, 5, 7])}
 Takes = Callable[[np.ndarray], bool]
@@ -38,7 +38,7 @@ def attempt(
     gives: Callable[[np.ndarray], np.ndarray] = np.negative,
     **method: Any,
 ) -> tuple[list[Feed], list[str]]:
-    """The feeds that the source was run on in the end, and the notes."""
+    """Return the feeds on which the source finally ran, and the notes."""
     graph = graph or model()
     options = Options(examples=examples or {})
 
@@ -146,7 +146,7 @@ def test_the_users_own_inputs_are_not_exchanged() -> None:
 
 
 def test_what_gives_nothing_at_the_usual_sizes_is_given_longer_inputs() -> None:
-    """As the frames of a sound, of which 16 numbers have none: agreement on nothing proves nothing."""
+    """For example, a sound of 16 numbers has no frames: agreement on empty outputs proves nothing."""
     frames = lambda i: i[:, : i.shape[1] // 400]  # noqa: E731
     feeds, notes = attempt(lambda i: True, graph=model(("n", "t")), gives=frames)
     assert [feed.arrays["i"].shape for feed in feeds] == [(2, 1024), (1, 1024), (3, 1088)]
@@ -159,7 +159,7 @@ def test_what_gives_nothing_at_the_usual_sizes_is_given_longer_inputs() -> None:
 
 
 def test_a_model_that_no_runtime_loads_is_not_tried_at_other_sizes() -> None:
-    """An operator that nobody knows is not one for which the sizes are wrong."""
+    """An unknown operator does not depend on sizes."""
     text = '<ir_version: 8, opset_import: ["": 17, "mine": 1]> g (float[n,3] x) => (float[n,3] y) { y = mine.Cube(x) }'
     with pytest.raises(NotLoaded, match="is not a registered function") as error:
         convert.verify(parser.parse_model(text), parser.parse_model(text))

@@ -1,4 +1,4 @@
-"""Special inputs, what of their outputs counts, and what it does to a verdict (convert/parity/special*.py)."""
+"""Special inputs, the outputs on them that matter, and their effect on a verdict."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from convert.differences import Difference, difference_notes
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY, OPERATOR_KEY
-from convert.notes import visible_notes
+from convert.outcome.notes import visible_notes
+from convert.outcome.verdict import FAIL, PASS, Verdict
 from convert.parity.compare.special_verdict import SpecialRun, judge_special, operators_behind
 from convert.parity.inputs.feeds import generate_feeds, smallest_feed, special_feed
 from convert.parity.inputs.special import reaches_shapes, special_difference
-from convert.verdict import FAIL, PASS, Verdict
+from convert.runtimes.differences import Difference, difference_notes
 
 F, INTEGER = ir.DataType.FLOAT, ir.DataType.INT32
 NAN, INF = np.nan, np.inf
@@ -99,7 +99,7 @@ def test_what_the_source_itself_gets_differently_in_float64_does_not_count() -> 
     got = SOURCE.copy()
     got[0, 2], got[1, 2] = 3e38, 7.0
     assert special_difference(SOURCE, exact, None, got) == ""
-    # 10 % of noise beside a number allows as much of a difference.
+    # 10 % of noise next to a number allows a difference of the same size.
     exact[1, 0], got[1, 0] = 0.55, 0.6
     assert special_difference(SOURCE, exact, None, got) == ""
 
@@ -118,7 +118,7 @@ def run_on(target: np.ndarray, graph_float64: np.ndarray | None = None) -> Speci
 
 
 def wrong() -> np.ndarray:
-    """A number where the source has an infinity."""
+    """Return a number where the source has an infinity."""
     got = SOURCE.copy()
     got[np.isinf(SOURCE)] = 1.0
     return got
@@ -126,33 +126,33 @@ def wrong() -> np.ndarray:
 
 def test_a_difference_fails_a_pair_and_says_whose_it_is() -> None:
     verdict = Verdict(PASS)
-    judge_special(verdict, graph(), run_on(wrong()), [])
+    verdict = verdict.after(judge_special(graph(), run_on(wrong()), []))
     assert (verdict.status, verdict.guilty) == (FAIL, "backend")
     assert "1.0 where the source has" in verdict.reason
     verdict = Verdict(PASS)
-    judge_special(verdict, graph(), run_on(wrong(), wrong().astype(np.float64)), [])
+    verdict = verdict.after(judge_special(graph(), run_on(wrong(), wrong().astype(np.float64)), []))
     assert (verdict.status, verdict.guilty) == (FAIL, "frontend")
 
 
 def test_a_nan_that_kernels_lose_is_a_note_and_one_that_the_graph_loses_is_not() -> None:
     got = np.where(np.isnan(SOURCE), np.float32(1), SOURCE)
     verdict = Verdict(PASS)
-    judge_special(verdict, graph(), run_on(got), [])
+    verdict = verdict.after(judge_special(graph(), run_on(got), []))
     assert verdict.status == PASS
     assert "its kernels lose a NaN" in verdict.notes[0]
     verdict = Verdict(PASS)
-    judge_special(verdict, graph(), run_on(got, got.astype(np.float64)), [])
+    verdict = verdict.after(judge_special(graph(), run_on(got, got.astype(np.float64)), []))
     assert (verdict.status, verdict.guilty) == (FAIL, "frontend")
 
 
 def test_a_declared_difference_is_a_note() -> None:
     declared = [Difference(("Neg",), "it passes over NaN", integers=False)]
     verdict = Verdict(PASS)
-    judge_special(verdict, graph(), run_on(wrong()), declared)
+    verdict = verdict.after(judge_special(graph(), run_on(wrong()), declared))
     assert verdict.status == PASS
     assert "what Neg make of special values differs" in verdict.notes[0]
     verdict = Verdict(PASS)
-    judge_special(verdict, graph("Abs"), run_on(wrong()), declared)
+    verdict = verdict.after(judge_special(graph("Abs"), run_on(wrong()), declared))
     assert verdict.status == FAIL
 
 
@@ -167,16 +167,18 @@ def test_a_difference_of_the_target_does_not_excuse_the_graph() -> None:
     declared = [Difference(("Neg",), "it passes over NaN", integers=False)]
     off = run_on(wrong(), wrong().astype(np.float64))
     verdict = Verdict(PASS)
-    judge_special(verdict, graph(), off, declared)
+    verdict = verdict.after(judge_special(graph(), off, declared))
     assert (verdict.status, verdict.guilty) == (FAIL, "frontend")
     verdict = Verdict(PASS)
-    judge_special(verdict, graph(), off, (), declared)
+    verdict = verdict.after(judge_special(graph(), off, (), declared))
     assert verdict.status == PASS
     assert "what Neg make of special values differs" in verdict.notes[0]
 
 
 def two_outputs() -> ir.Model:
-    """One by a branch whose second output is declared to differ, one by a loop, one by a size, one by neither."""
+    """Return outputs by a branch whose second output is declared to differ, by a loop, by a size, and by none of
+    these.
+    """
     g = Graph()
     x, flag = g.input("x", F, ["n"]), g.input("flag", ir.DataType.BOOL, [])
     then, other, body = Graph(g), Graph(g), Graph(g)
@@ -213,7 +215,7 @@ def test_a_difference_beside_an_output_is_no_excuse() -> None:
         target = {"y": SOURCE, "z": SOURCE} | {name: wrong()}
         run = SpecialRun("special", {"y": SOURCE, "z": SOURCE}, {"y": exact, "z": exact}, None, target)
         verdict = Verdict(PASS)
-        judge_special(verdict, g.model(), run, declared)
+        verdict = verdict.after(judge_special(g.model(), run, declared))
         assert verdict.status == status
 
 
@@ -232,25 +234,25 @@ def test_a_difference_of_a_source_s_operator_is_of_all_that_it_is_read_as() -> N
 def test_what_is_only_told_excuses_nothing() -> None:
     declared = [Difference(("Neg",), "denormals", excuses=False), Difference(("Neg",), "in 3 dims", rank=3)]
     verdict = Verdict(PASS)
-    judge_special(verdict, graph(), run_on(wrong()), declared)
+    verdict = verdict.after(judge_special(graph(), run_on(wrong()), declared))
     assert verdict.status == FAIL
     assert difference_notes(graph(), declared) == ["special values: Neg: denormals"]
 
 
 @pytest.mark.parametrize(("number", "status"), [(0.0, PASS), (0.5, FAIL)])
 def test_denormals_that_count_as_zeros_are_a_note(number: float, status: str) -> None:
-    source = np.array([[1.0], [2.0], [0.0], [1.0]], np.float32)  # of Sign, say
+    source = np.array([[1.0], [2.0], [0.0], [1.0]], np.float32)  # results of Sign, for example
     target = np.array([[1.0], [2.0], [0.0], [number]], np.float32)
     run = SpecialRun("special", {"out": source}, {"out": source.astype(np.float64)}, None, {"y": target})
     verdict = Verdict(PASS)
-    judge_special(verdict, graph(), run)
+    verdict = verdict.after(judge_special(graph(), run))
     assert verdict.status == status
     assert any("take denormal numbers for 0" in note for note in verdict.notes) == (status == PASS)
 
 
 def test_a_target_that_refuses_special_values_is_a_note() -> None:
     verdict = Verdict(PASS)
-    judge_special(verdict, graph(), SpecialRun("", {}, None, None, {}, "it says no"), [])
+    verdict = verdict.after(judge_special(graph(), SpecialRun("", {}, None, None, {}, "it says no"), []))
     assert verdict.status == PASS
     assert verdict.notes == ["special values are not verified: it says no"]
 
@@ -279,7 +281,7 @@ def test_outputs_without_elements_do_not_differ() -> None:
 
 
 def test_integers_do_not_count_where_the_graph_has_other_ones() -> None:
-    """Larger or smaller: one that is not the source's makes it uncertain."""
+    """If the graph's integer differs from the source's in either direction, the element is uncertain."""
     source, got = np.array([5, 5, 5]), np.array([4, 4, 5])
     for graph in (np.array([3, 3, 3]), np.array([7, 7, 7])):
         assert special_difference(source, None, graph, got) == ""
@@ -291,13 +293,16 @@ def test_integers_do_not_count_where_the_graph_has_other_ones() -> None:
     [("Neg", (0, 1), PASS), ("IsNaN", (0, 1), FAIL), ("Neg", (2, 0), FAIL), ("Neg", (0, 2), PASS)],
 )
 def test_a_nan_that_spreads_inside_of_its_row_is_a_note(operator: str, places: tuple[int, int], status: str) -> None:
-    """Unless the model looks for NaN, or a row of plain numbers has one. Infinity times 0 is NaN, too."""
+    """It is a failure if the model tests for NaN, or if a row of ordinary numbers has one.
+
+    Infinity times 0 is NaN, too.
+    """
     source = np.concatenate([SOURCE, np.array([[1, 2, 3], [4, 5, 6]], np.float32)])
     got = source.copy()
     got[places] = NAN
     exact, verdict = source.astype(np.float64), Verdict(PASS)
     run = SpecialRun("special", {"out": source}, {"out": exact}, {"y": got.astype(np.float64)}, {"y": got})
-    judge_special(verdict, graph(operator), run, [])
+    verdict = verdict.after(judge_special(graph(operator), run, []))
     assert verdict.status == status
     shown = visible_notes(verdict.notes, 0)
     assert [n.startswith("special values: NaN and infinities reach other elements") for n in shown] == [True] * (

@@ -1,18 +1,19 @@
-"""What counts as a difference on special inputs, number by number; and which outputs of them are kept apart."""
+"""Differences on special inputs, number by number, and the outputs that are compared separately."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 
-from convert.differences import Difference
 from convert.errors import Unsupported
 from convert.graph import Graph
-from convert.note_codes import ACTION
-from convert.notes import visible_notes
+from convert.outcome.note_codes import ACTION
+from convert.outcome.notes import visible_notes
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
 from convert.parity.compare.special_verdict import (
     SpecialRun,
     _with_denormals,
@@ -23,13 +24,17 @@ from convert.parity.compare.special_verdict import (
 from convert.parity.evidence import RunOutputs
 from convert.parity.inputs.feeds import Feed
 from convert.parity.inputs.special import special_difference
-from convert.verdict import FAIL, INCONCLUSIVE, PASS, Verdict
+from convert.parity.method import VerifyMethod
+from convert.parity.verify import Compared, keeps_special_values
+from convert.request.options import Options
+from convert.request.source import Source
+from convert.runtimes.differences import Difference
 
 NAN, INF = np.nan, np.inf
 
 
 def difference(source: Any, got: Any, exact: Any = None, graph: Any = None, dtype: type = np.float32) -> str:
-    """Of numbers in `dtype`; exact and graph are in float64, and the source's own numbers where they are not given."""
+    """Compare numbers in `dtype`. exact and graph are in float64, by default the source's own numbers."""
     given = np.array(source, dtype)
     exact = given.astype(np.float64) if exact is None else np.array(exact, np.float64)
     own = None if graph is None else np.array(graph, np.float64)
@@ -39,7 +44,7 @@ def difference(source: Any, got: Any, exact: Any = None, graph: Any = None, dtyp
 @pytest.mark.parametrize(
     ("source", "got", "differs"),
     [
-        # A hundredth of the number itself, and as much of the largest of its row.
+        # A hundredth of the number itself, and a hundredth of the largest number of its row.
         ([1.0], [1.019], False),
         ([1.0], [1.021], True),
         ([1.0, 100.0], [2.0, 100.0], False),
@@ -54,7 +59,7 @@ def difference(source: Any, got: Any, exact: Any = None, graph: Any = None, dtyp
         ([-1.0], [1.0], True),
         ([0.0], [0.0], False),
         ([0.0], [1e-3], True),
-        # What is on its way to infinity has no size, and lends none to its row.
+        # A number above 1e30 counts as infinite: it has no size, and gives none to its row.
         ([1e31], [2e31], False),
         ([9e29], [1.1e30], True),
         ([1.0, 1e31], [1.5, 1e31], True),
@@ -77,7 +82,7 @@ def test_numbers_are_about_the_same(source: Any, got: Any, differs: bool) -> Non
 @pytest.mark.parametrize(
     ("exact", "got", "differs"),
     [
-        # Sixteen times what float32 is off, of the number and of its row: 0.02 + 16 · (0.01 + 0.01).
+        # Sixteen times the error of float32, of the number and of its row: 0.02 + 16 · (0.01 + 0.01).
         ([1.01, 1.0], [1.3, 1.0], False),
         ([1.01, 1.0], [1.4, 1.0], True),
         ([1.01, 1.0], [1.0, 1.17], False),
@@ -101,7 +106,7 @@ def test_what_differs_is_counted_and_shown() -> None:
 
 def test_other_shapes_are_told_and_strings_are_not_looked_at() -> None:
     assert difference([1.0, 2.0], [1.0]) == "shape [1] where the source has [2]"
-    assert difference([1.0, 2.0], [1.0], exact=[1.0]) == ""  # the source itself has another one in float64
+    assert difference([1.0, 2.0], [1.0], exact=[1.0]) == ""  # the float64 run has another shape: not compared
     text = np.array(["a"], object)
     assert special_difference(text, text, None, np.array(["b"], object)) == ""
 
@@ -210,7 +215,7 @@ ABS = [Difference(("Abs",), "why", integers=False)]
         (special_run(OTHER, graph=(OTHER, ONE)), [], [], FAIL, "frontend", ""),
         (special_run(OTHER, graph=None), [], [], FAIL, "backend", ""),
         (special_run(OTHER, exact=None), [], [], FAIL, "backend", ""),
-        # The graph is its own reference there, and agrees with the target: the source is uncertain.
+        # Here the graph is its own reference, and agrees with the target: the source is uncertain.
         (special_run(OTHER, exact=None, graph=(np.array([[INF, NAN, 3.0]]), ONE)), [], [], PASS, "", ""),
         (special_run(LOST), [], [], PASS, "", "its kernels lose a NaN"),
         (special_run(LOST, graph=(LOST, ONE)), [], [], FAIL, "frontend", ""),
@@ -224,25 +229,28 @@ ABS = [Difference(("Abs",), "why", integers=False)]
 def test_whose_difference_it_is(
     run: SpecialRun, of_target: Any, of_source: Any, status: str, guilty: str, note: str
 ) -> None:
-    verdict = Verdict(PASS, feeds=["plain"])
-    judge_special(verdict, model(), run, of_target, of_source)
-    assert (verdict.status, verdict.guilty, verdict.feeds) == (status, guilty, ["plain", "special"])
+    verdict = Verdict(PASS)
+    verdict = verdict.after(judge_special(model(), run, of_target, of_source))
+    assert (verdict.status, verdict.guilty) == (status, guilty)
     details, shown = [n for n in verdict.notes if n.level != ACTION], visible_notes(verdict.notes, 0)
     assert len(details) == bool(note)
     assert not note or note in details[0]
-    # A difference that nothing declares is one line by default.
+    # An undeclared difference is one line by default.
     assert len(shown) == ("lose a NaN" in note)
     name = "z" if run.target["z"] is OTHER else "y"
     assert verdict.reason == "" if status == PASS else verdict.reason.startswith(f"{name}: on special, 1 of 3 elements")
 
 
 def test_only_a_pass_is_taken_back() -> None:
-    verdict = Verdict(INCONCLUSIVE, "why")
-    judge_special(verdict, model(), special_run(OTHER))
-    assert (verdict.status, verdict.reason, verdict.guilty) == (INCONCLUSIVE, "why", "")
-    both = Verdict(PASS)
-    judge_special(both, model(), special_run(OTHER, OTHER))
-    assert both.reason.startswith("y: ")  # the first is told
+    onnx, none = Source("onnx"), Unsupported("no float64")
+    pair: Any = SimpleNamespace(graph=model(), source=onnx, target=onnx, options=Options(), method=VerifyMethod())
+    runs, both = RunOutputs({"float64": none}, [], none), special_run(OTHER, OTHER)
+    compared = Compared(pair, [], runs, both, drawn=True)
+    for status, after, reason in ((INCONCLUSIVE, INCONCLUSIVE, "why"), (FAIL, FAIL, "why"), (PASS, FAIL, "y: ")):
+        verdict = keeps_special_values(compared, Verdict(status, "why"))
+        assert verdict.status == after
+        assert verdict.reason.startswith(reason)  # the line of the first output
+        assert verdict.feeds == ([] if status == FAIL else ["special"])
 
 
 def test_a_branch_answers_for_its_own_output_only() -> None:
@@ -263,7 +271,7 @@ def test_a_branch_answers_for_its_own_output_only() -> None:
 
 @pytest.mark.parametrize("shape", [(4, 3), (4, 3, 1), (6, 1, 3)])
 def test_rows_of_denormals_that_are_as_rows_of_zeros_are_the_sources(shape: tuple[int, ...]) -> None:
-    """The rows after the first three are of denormals; a runtime may have taken those for zeros, element by element."""
+    """The rows after the first three hold denormals; a runtime may flush each of them to zero."""
     source = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     target = source + 1
     target[2].flat[:] = 7, 8, NAN
@@ -273,7 +281,7 @@ def test_rows_of_denormals_that_are_as_rows_of_zeros_are_the_sources(shape: tupl
     expected[3:].reshape(-1, 3)[:, [0, 2]] = source[3:].reshape(-1, 3)[:, [0, 2]]
     np.testing.assert_array_equal(found, expected)
     assert _with_denormals(target.astype(np.float64), source).dtype == np.float64
-    target[3:].reshape(-1, 3)[:, 2] = 5  # where the row of zeros is NaN
+    target[3:].reshape(-1, 3)[:, 2] = 5  # where the row of zeros gives NaN
     np.testing.assert_array_equal(_with_denormals(target, source)[3:].reshape(-1, 3)[:, 2], 5)
     for other in (target[:3], target[0], target.ravel()):
         assert _with_denormals(other, other) is other

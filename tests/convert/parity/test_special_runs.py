@@ -1,4 +1,4 @@
-"""Special values are run in float64 where source and target differ on them, and nowhere else."""
+"""Special values are run in float64 if source and target differ on them, and only then."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from convert.errors import ConvertError, Unsupported
-from convert.options import Options
+from convert.outcome.verdict import PASS, Verdict
 from convert.parity import verify as room
 from convert.parity.verify import verify
-from convert.verdict import PASS, Verdict
+from convert.request.options import Options
 from tests.support.sides import SOURCE, TARGET, Arrays, Function, Side, Sides, graph, scaled
 
 SOURCE_SIDE = Side(float32=scaled(2.0), float64=scaled(2.0, np.float64))
@@ -23,7 +23,7 @@ def judged(monkeypatch: pytest.MonkeyPatch, source: Side, target: Side) -> Verdi
 
 
 def counted(function: Function, found: list[bool]) -> Function:
-    """The function, which notes of each set that it is given whether it has NaN in it."""
+    """Wrap the function so that it records for each set whether it contains NaN."""
 
     def made(arrays: Arrays) -> dict[str, np.ndarray]:
         found.append(bool(np.isnan(arrays["x"]).any()))
@@ -34,7 +34,7 @@ def counted(function: Function, found: list[bool]) -> Function:
 
 @pytest.mark.parametrize("own", [True, False])
 def test_special_values_are_run_in_float64_where_they_decide(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An overflow in float32 is none in float64: what source and target make of it is nobody's fault."""
+    """An overflow in float32 does not occur in float64; source and target may differ there."""
 
     def overflows(limit: float) -> Function:
         def function(arrays: Arrays) -> dict[str, np.ndarray]:
@@ -46,7 +46,7 @@ def test_special_values_are_run_in_float64_where_they_decide(own: bool, monkeypa
     given: list[bool] = []
     source = Side(float32=overflows(3.0), float64=counted(scaled(2.0, np.float64), given))
     verdict = judged(monkeypatch, source, Side(float32=overflows(3.0 if own else 2.5)))
-    # The source in float64 makes 2 of infinity, where both others have something else.
+    # In float64 the source turns infinity into 2, where both others have something else.
     assert given.count(True) == (0 if own else 1)
     assert verdict.status == PASS
     assert len(verdict.feeds) == 7

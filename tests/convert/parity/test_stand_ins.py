@@ -1,4 +1,4 @@
-"""Inputs on which the source does not run in float64: the graph is its own reference there, and that is told."""
+"""Inputs on which the source does not run in float64: there the graph is the reference, with a note."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 from convert.errors import Unsupported
 from convert.graph import Graph
+from convert.outcome.verdict import INCONCLUSIVE, PASS, Verdict
 from convert.parity.compare.special_verdict import take_special
 from convert.parity.evidence import RunOutputs, note_stand_ins
 from convert.parity.inputs.feeds import Feed
-from convert.verdict import INCONCLUSIVE, PASS, Verdict
 from tests.support.verdict_on import verdict_on
 
 X = [np.random.default_rng(i).standard_normal(500) for i in range(3)]
@@ -24,15 +24,14 @@ def graph() -> ir.Model:
 
 
 def held(stand_ins: int, source_off: float = 0.0, target_off: float = 0.0) -> Verdict:
-    """The verdict where the source and the target are off by these shares on the last of three feeds."""
+    """Return the verdict for a source and a target that are off by these shares on the last of three feeds."""
     exact = [{"y": -x} for x in X]
     shares = ([0.0, 0.0, source_off], [0.0, 0.0, target_off])
     source, target = ([{"y": (-x * (1 + s)).astype(np.float32)} for x, s in zip(X, off, strict=True)] for off in shares)
     runs = RunOutputs({"float32": source, "float64": exact}, target, [*exact], stand_ins=stand_ins)
     feeds = [Feed(f"set {i}", {"x": x}) for i, x in enumerate(X)]
     verdict = verdict_on(graph(), feeds, runs)
-    note_stand_ins(verdict, feeds, runs)
-    return verdict
+    return note_stand_ins(verdict, feeds, runs)
 
 
 def test_the_feeds_without_a_float64_run_of_the_source_are_named() -> None:
@@ -49,7 +48,7 @@ def test_a_source_far_from_a_graph_that_judges_itself_proves_nothing(stand_ins: 
     verdict = held(stand_ins, source_off=1e-4)
     assert verdict.status == status
     assert ("rounding does not explain that" in verdict.reason) == (status == INCONCLUSIVE)
-    # Where the target follows the source the graph is what is off.
+    # Where the target follows the source, the graph is off.
     assert held(stand_ins, source_off=1e-4, target_off=1e-4).status == PASS
 
 

@@ -1,4 +1,4 @@
-"""Stored weights find their places in the graph, whatever a file makes of layouts, and are held to half a step."""
+"""Stored weights are matched to the graph's in any layout, and may differ by half a step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from convert.graph import Graph
 from convert.parity.pairing.stored_weights import place_weights
-from convert.stored import StoredWeight
+from convert.request.stored import StoredWeight
 
 F32 = ir.DataType.FLOAT
 RNG = np.random.default_rng(0)
@@ -114,7 +114,7 @@ def test_weights_are_held_to_half_a_step(stored: StoredWeight, wrong: str) -> No
 
 
 def test_the_end_of_the_range_may_be_a_whole_step_off() -> None:
-    """Of -8 to 7 steps, a block whose furthest number is -8 steps has no 8."""
+    """In the range of -8 to 7 steps, a block whose largest magnitude is -8 steps cannot store +8."""
     weight = np.tile(np.float32([-8, 7.9, 3, 1.2]), (4, 8))
     raw = np.clip(np.round(weight), -8, 7).astype(np.int8)
     assert place_weights(graph(weight), [StoredWeight("w", raw, np.float32(1), 0, (-8, 7))]).wrong == []

@@ -1,4 +1,4 @@
-"""A scale of one sign is told from rounding, for weights in 4, 8 and 16 bits and rounded in two ways."""
+"""Distinguish a systematic scale error from rounding, for weights in 4, 8 and 16 bits with two ways of rounding."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import onnx_ir as ir
 import pytest
 
 from convert.graph import Graph
+from convert.outcome.verdict import OutputVerdict
 from convert.parity.compare.narrow import Arrays, NarrowOutput, judge_slices
-from convert.verdict import OutputVerdict
 
 
 def rounded_weight(weight: np.ndarray, bits: int, *, symmetric: bool) -> np.ndarray:
@@ -29,13 +29,11 @@ def outputs(seed: int, bits: int, features: int) -> tuple[list[np.ndarray], list
 
 
 def wrong_scale(exact: Arrays, rounded: Arrays, targets: Arrays, held: Arrays | None = None) -> str:
-    """Return what is said of an output of these numbers, or ''."""
+    """Return the reason given for an output of these numbers, or ''."""
     g, row = Graph(), OutputVerdict("y")
     g.output(g.Identity(g.input("x", ir.DataType.FLOAT, ["n", *exact[0].shape[1:]])), "y")
-    judge_slices(
-        row, g.model(), g.model().graph.outputs[0], [], NarrowOutput(exact, rounded, targets, held), roundoff=1e-6
-    )
-    return row.reason
+    output = NarrowOutput(exact, rounded, targets, held)
+    return judge_slices(row, g.model(), g.model().graph.outputs[0], [], output, roundoff=1e-6).reason
 
 
 @pytest.mark.parametrize(("bits", "factor"), [(4, 1.5), (8, 1.05), (16, 1.003)])
@@ -52,7 +50,7 @@ def test_no_alarm_and_no_miss(bits: int, factor: float, features: int) -> None:
 def test_what_it_says() -> None:
     exact, rounded, target = outputs(0, 8, 64)
     told = wrong_scale(exact, rounded, [0.9 * array for array in target])
-    assert told.startswith("the scale of it differs by -9.")
+    assert told.startswith("the scale is off by -9.")
 
 
 @pytest.mark.parametrize("samples", [16, 128])

@@ -1,4 +1,4 @@
-"""Two artefacts that somebody made: how their inputs and outputs are paired, what is said of their weights."""
+"""Two artefacts of the user: the pairing of inputs and outputs, and the messages about their weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from convert.cli import cli
 
-pytestmark = pytest.mark.not_core  # each runs programs and their children for seconds
+pytestmark = pytest.mark.not_core  # each starts programs and their children for seconds
 
 FLOAT, INT64, INT32 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32
 Ends = Sequence[tuple[str, int, Sequence[int | str]]]
@@ -53,7 +53,7 @@ def difference(
     batch: int | str = "batch",
     scale: float = 1.0,
 ) -> Path:
-    """Tanh(a · w) − b · v: another function where a and b change places."""
+    """Return Tanh(a · w) − b · v, which is another function if a and b are swapped."""
     a, b, y = names
     nodes = [helper.make_node("MatMul", [a, "w"], ["p"]), helper.make_node("Tanh", ["p"], ["q"])]
     given = b if dtype == FLOAT else "wide"
@@ -73,7 +73,7 @@ def noted(told: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def test_names_are_what_pairs(tmp_path: Path) -> None:
-    """Another order says nothing where the names are the same."""
+    """Another order means nothing if the names are the same."""
     told = verdict(difference(tmp_path / "one.onnx"), difference(tmp_path / "two.onnx", order=(1, 0)))
     assert (told["verdict"]["status"], told["notes"]) == ("PASS", [])
 
@@ -83,7 +83,7 @@ def test_names_are_what_pairs(tmp_path: Path) -> None:
 def test_names_that_a_format_changed_are_the_same(tmp_path: Path, names: tuple[str, str, str]) -> None:
     told = verdict(difference(tmp_path / "one.onnx"), difference(tmp_path / "two.onnx", names, (1, 0)))
     assert told["verdict"]["status"] == "PASS"
-    assert ("paired-otherwise", f"output 'y' is taken for {names[2]!r}") in noted(told)
+    assert ("paired-otherwise", f"output 'y' is paired with {names[2]!r}") in noted(told)
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_other_names_are_paired_by_place_with_a_note(tmp_path: Path) -> None:
 
 
 def test_what_does_not_pair_is_a_question_to_the_user(tmp_path: Path) -> None:
-    """Exit 2, with both lists and the way to say it."""
+    """The exit code is 2, and the error has both lists and the option."""
     one = difference(tmp_path / "one.onnx")
     three = save(
         tmp_path / "three.onnx", [helper.make_node("Sum", ["p", "q", "r"], ["y"])],
@@ -110,7 +110,7 @@ def test_what_does_not_pair_is_a_question_to_the_user(tmp_path: Path) -> None:
     )  # fmt: skip
     done = invoke("verify", one, three)
     assert done.exit_code == 2
-    assert "the inputs do not pair" in done.stderr
+    assert "the inputs cannot be paired" in done.stderr
     assert "a: float32[batch,4], b: float32[batch,4] → y: float32[batch,3]" in done.stderr
     assert "p: float32[batch,3], q: float32[batch,3], r: float32[batch,3]" in done.stderr
     assert "--map left=right" in done.stderr
@@ -120,7 +120,7 @@ def test_what_does_not_pair_is_a_question_to_the_user(tmp_path: Path) -> None:
 
 
 def two_outputs(path: Path, outputs: Sequence[str], columns: Sequence[int] = (3, 5)) -> Path:
-    """For each output, x times a matrix of so many columns."""
+    """Return, for each output, x times a matrix with this many columns."""
     nodes = [helper.make_node("MatMul", ["x", f"w{c}"], [o]) for o, c in zip(outputs, columns, strict=True)]
     ends = [(o, FLOAT, ["batch", c]) for o, c in zip(outputs, columns, strict=True)]
     return save(path, nodes, [("x", FLOAT, ["batch", 4])], ends, {f"w{c}": weight(4, c) for c in columns})
@@ -184,7 +184,7 @@ def test_weights_that_differ_are_said_first(tmp_path: Path) -> None:
     told = verdict(one, difference(tmp_path / "two.onnx", scale=1.05))["verdict"]
     assert told["status"] == "FAIL"
     assert told["reason"].startswith("weights differ: 1 of 2 tensors (w by 0.05 of its size); y: error")
-    # By other names and in another order; the place of an error that is none of the weights is still told.
+    # Names and order differ. The location of an error that is not in the weights is still named.
     three = save(
         tmp_path / "three.onnx",
         [helper.make_node("Transpose", ["W"], ["t"], perm=[1, 0]), helper.make_node("MatMul", ["a", "t"], ["p"]),
@@ -200,7 +200,7 @@ def test_weights_that_differ_are_said_first(tmp_path: Path) -> None:
 
 
 def pool(path: Path, layout: str, channels: int = 3, same: bool = False) -> Path:
-    """A mean over pixels and channels' sums, of images with channels first or last."""
+    """Return a mean over pixels and sums of channels, for images with channels first or last."""
     shape = ["batch", channels, 8, 8] if layout == "nchw" else ["batch", 8, 8, channels]
     before = [] if layout == "nchw" else [helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2])]
     nodes = [*before, helper.make_node("GlobalAveragePool", ["t" if before else "x"], ["g"]),

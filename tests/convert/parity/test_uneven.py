@@ -1,4 +1,4 @@
-"""Sizes and numbers beyond the usual ones: what is drawn, what is seen with it, and what is done on a refusal."""
+"""Unusual sizes and numbers: the samples, the defects that they find, and refusals of the source."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 from convert.errors import BadInput, Unsupported
 from convert.graph import Graph
 from convert.graph.metadata import DIMS_KEY
-from convert.options import Options
+from convert.outcome.verdict import FAIL, PASS, Verdict
 from convert.parity.compare.overflow import without_overflow
 from convert.parity.evidence import RunOutputs
 from convert.parity.inputs.feeds import Feed, feed_sizes, generate_feeds
 from convert.parity.inputs.size_search import _spread_choice
 from convert.parity.inputs.uneven import far_feed, longest_feed, offset_feed, uneven_feed, with_unusual_rows
 from convert.parity.verify import verify
-from convert.verdict import FAIL, PASS, Verdict
+from convert.request.options import Options
 from tests.convert.parity.input_models import plain as identity
 from tests.support.sides import SOURCE, TARGET, Arrays, F, Function, Side, Sides, graph, scaled
 
@@ -27,7 +27,7 @@ MAP = ("n", 3, "h", "w")
 
 
 def network(*inputs: Sequence[int | str | None], dtype: ir.DataType = F, weights: int = 0) -> ir.Model:
-    """Tanh of each input, which has the dims given; a constant of so many numbers beside them."""
+    """Return Abs of inputs with the given dims, and a constant of `weights` numbers."""
     g = Graph()
     for number, dims in enumerate(inputs):
         value = g.input(f"x{number}", dtype, [d if d is not None else 1 for d in dims])
@@ -97,7 +97,7 @@ def quantizing() -> ir.Model:
 
 
 def test_a_graph_that_quantizes_is_given_none() -> None:
-    """Some of many numbers are taken into another step by rounding: a right conversion was INCONCLUSIVE."""
+    """Rounding moves some of many numbers to another step: a right conversion was INCONCLUSIVE."""
     assert (uneven_feed(quantizing(), 4), far_feed(quantizing(), 5), offset_feed(quantizing(), 7)) == (None, None, None)
     assert uneven_feed(network(("n", 4)), 4) is not None
     assert far_feed(network(("n", 4)), 5) is not None
@@ -132,7 +132,9 @@ def test_numbers_far_from_zero_are_of_the_first_usual_sizes() -> None:
 @pytest.mark.parametrize(("dims", "rows"), [(("n", 6), 3), ((1, 6), 1), ((2, 6), 2), ((), 0)])
 @pytest.mark.parametrize("small", [True, False])
 def test_the_last_row_of_the_third_usual_set_is_negative(dims: Sequence[int | str], rows: int, small: bool) -> None:
-    """Of a larger model the row before it is larger, and the one before that far from zero, where there are some."""
+    """In a larger model the row before it has larger numbers, and the row before that has numbers far from zero, if
+    there are such rows.
+    """
     made = network(dims, ("n", 2), weights=0 if small else 1_000_000)
     usual = generate_feeds(made, 8)
     feeds = with_unusual_rows(made, usual)
@@ -176,7 +178,7 @@ def test_the_last_rows_are_larger(dims: Sequence[int | str], kept: int) -> None:
     assert len(array) > kept
 
 
-# Each is right on two to four rows, on square maps and on normal numbers.
+# Each is right for two to four rows, for square maps and for normal numbers.
 DEFECTS = {
     "many rows": lambda x: len(x) > 8,
     "more rows than a block": lambda x: len(x) > 64,
@@ -192,7 +194,7 @@ DEFECTS = {
 
 
 def linear(dtype: type = np.float32, defect: str = "") -> Function:
-    """x / (1 + |x| / 64), which is what `bent` computes; 1 % off where there is a defect."""
+    """Return x / (1 + |x| / 64), which is what `bent` computes; 1 % off where there is a defect."""
 
     def function(arrays: Arrays) -> dict[str, np.ndarray]:
         x = arrays["x"].astype(np.float64)
@@ -217,7 +219,7 @@ def test_a_defect_beyond_the_usual_sizes_and_numbers_is_seen(defect: str, monkey
 
 
 def held(monkeypatch: pytest.MonkeyPatch, refused: Mapping[str, object], dims: Sequence[int | str]) -> Verdict:
-    """The verdict where the source refuses what one of the conditions on an input holds for."""
+    """Return the verdict for a source that refuses inputs which meet one of the conditions."""
 
     def picky(dtype: type) -> Function:
         def function(arrays: Arrays) -> dict[str, np.ndarray]:
@@ -308,7 +310,7 @@ def test_a_set_on_which_the_source_overflows_is_left_out(single: list[float], ex
 
 
 def test_a_set_on_which_the_target_alone_has_numbers_is_left_out() -> None:
-    """log(softmax(x)) of numbers in the thousands, which runtimes take for log_softmax(x)."""
+    """log(softmax(x)) of numbers in the thousands, which runtimes replace by log_softmax(x)."""
     feeds = [Feed("seed 0", {}), Feed("large", {}, edge=True, uneven=True)]
     lost, found = [-np.inf, 1.0], [-5000.0, 1.0]
     runs = RunOutputs({"float32": outputs([1.0, 2.0], lost), "float64": outputs([1.0, 2.0], lost)},
@@ -330,7 +332,7 @@ def test_a_set_on_which_the_target_alone_has_numbers_is_left_out() -> None:
     ],
 )
 def test_a_set_that_only_rounds_is_left_out(single: list[float], target: list[float], left: int) -> None:
-    """Gates that large numbers saturate: the source in float32 is a tenth and more of the output away from itself."""
+    """Gates saturated by large numbers: the source in float32 is off by a tenth of the output and more."""
     feeds = [Feed("seed 0", {}), Feed("large", {}, edge=True, uneven=True)]
     exact = outputs([1.0, 2.0], [4.0, 4.0])
     runs = RunOutputs({"float32": outputs([1.0, 2.0], single), "float64": exact}, outputs([1.0, 2.0], target), exact)
@@ -355,7 +357,7 @@ TINY = 2.0**-30
 def test_a_set_on_which_an_output_vanishes_is_left_out(
     single: list[float], exact: list[float], target: list[float], left: int
 ) -> None:
-    """Derivatives of functions that large numbers saturate: kernels keep other digits of what is next to nothing."""
+    """Derivatives of saturated functions are almost 0, and kernels differ in their remaining digits."""
     feeds = [Feed("seed 0", {}), Feed("large", {}, edge=True, uneven=True)]
     usual = [1.0, 2.0]
     source = {"float32": outputs(usual, single), "float64": outputs(usual, exact)}
@@ -385,7 +387,7 @@ def test_sizes_found_by_trial_are_not_all_squares() -> None:
 
 
 def positions(way: str, rows: int = 300, dims: Sequence[int | str] = ("n", "t")) -> ir.Model:
-    """The rows of a table, by their place, for each of the t elements of a row."""
+    """Return the rows of a table, by position, for each of the t elements of a row."""
     g = Graph()
     x = g.input("x", ir.DataType.INT64, dims)
     table = g.const(np.zeros((rows, 2), np.float32))
@@ -401,7 +403,7 @@ def positions(way: str, rows: int = 300, dims: Sequence[int | str] = ("n", "t"))
 
 
 def test_a_set_is_as_long_as_a_table_of_positions() -> None:
-    """An error in its last rows shows nowhere else."""
+    """An error in the last rows of the table shows nowhere else."""
     for way in ("slice", "gather"):
         assert shapes(longest_feed(positions(way), 4)) == [(1, 300)]
     assert longest_feed(positions("content"), 4) is None, "a vocabulary"

@@ -1,12 +1,12 @@
-"""The verdict on planted outputs: rounding passes, defects fail, what proves nothing is inconclusive."""
+"""The verdict on planted outputs: rounding passes, defects fail, and what proves nothing is inconclusive."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS
 from convert.parity.compare.outputs import compare, float64_error
-from convert.verdict import FAIL, INCONCLUSIVE, PASS
 
 RNG = np.random.default_rng(0)
 EXACT = [RNG.standard_normal((4, 100)) for _ in range(2)]

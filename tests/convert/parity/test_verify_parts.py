@@ -1,4 +1,6 @@
-"""A folder of several files is compared file by file, and by what they generate together; the models are stand-ins."""
+"""A folder of several files is compared file by file, and by what the files generate together; the models are
+stand-ins.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,16 @@ import pytest
 
 from convert import plugin
 from convert.errors import BadInput, ConvertError, UsageError
-from convert.options import Options
+from convert.outcome.report import Report, Tensor
+from convert.outcome.verdict import FAIL, PASS, GenerationVerdict, OutputVerdict, Verdict
 from convert.parity import parts as verify_parts
 from convert.parity.generation import encoders as encoder_generation
 from convert.parity.generation.encoders import STEMS, verify_encoder_generation
 from convert.parity.method import VerifyMethod
 from convert.parity.parts import Parts, open_side, parts_in
-from convert.report import Report, Tensor
-from convert.runners.generation import EncoderGeneration
-from convert.source import Source
-from convert.verdict import FAIL, PASS, GenerationVerdict, OutputVerdict, Verdict
+from convert.request.options import Options
+from convert.request.source import Source
+from convert.runtimes.generation import EncoderGeneration
 
 SOURCE = Source("hf-folder", Path("t5"))
 
@@ -42,7 +44,7 @@ def test_parts_are_told_by_their_names_and_are_of_one_format(tmp_path: Path) -> 
     assert parts_in(tmp_path) is parts_in(tmp_path / "nowhere") is parts_in(3) is None
     for stem in STEMS[1:]:
         (tmp_path / f"{stem}.savedmodel").mkdir()
-    (tmp_path / "encoder_model.onnx").mkdir()  # no file
+    (tmp_path / "encoder_model.onnx").mkdir()  # a folder instead of a file
     found = parts_in(str(tmp_path))
     assert found is not None
     assert (found.label, found.kind, list(found.files)) == (str(tmp_path), "savedmodel", [*STEMS[1:]])
@@ -71,7 +73,9 @@ def verified(
     wanted: Any = STEMS,
     method: VerifyMethod | None = None,
 ) -> tuple[Report, list[Any]]:
-    """The report, and what was compared: left, right and `part`; last the source's own parts, where it generated."""
+    """Return the report and the compared pairs with their `part`; the last are the source's own parts if it
+    generated.
+    """
     calls: list[Any] = []
 
     def verify(left: Any, right: Path, *, method: Any, report: Report, **given: Any) -> Report:

@@ -1,4 +1,4 @@
-"""What is said of the weights of two artefacts: on graphs that hold nothing else."""
+"""Messages about the weights of two artefacts, on graphs that hold nothing else."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import onnx_ir as ir
 import pytest
 
 from convert.cli import render
+from convert.outcome.report import Report
+from convert.outcome.verdict import FAIL, Verdict, WeightDifference
 from convert.parity.pairing.weights import _apart, describe_weights, weight_differences
-from convert.report import Report
-from convert.verdict import FAIL, Verdict, WeightDifference
 
 RNG = np.random.default_rng(3)
 W = RNG.standard_normal((4, 3)).astype(np.float32)
@@ -21,7 +21,7 @@ LARGE = np.linspace(1, 2, 2000).astype(np.float32).reshape(40, 50)
 
 
 def holding(*constants: str, **arrays: Any) -> ir.Model:
-    """A graph with these weights; those of `constants` are outputs of Constant nodes."""
+    """Return a graph with these weights; those in `constants` are outputs of Constant nodes."""
     graph = ir.Graph([], [], nodes=[], opset_imports={"": 23})
     for name, content in arrays.items():
         tensor = ir.Tensor(np.asarray(content), name=name)
@@ -73,13 +73,15 @@ def test_the_same_numbers_are_the_same_weights(left: dict[str, Any], right: dict
 @pytest.mark.parametrize("share", [2e-5, 0.05, 0.5])
 @pytest.mark.parametrize("name", ["w", "another"])
 def test_others_are_named_with_how_far_they_are_apart(share: float, name: str) -> None:
-    """By name or, with one of that size on each side, by size; the share is of the left's size."""
+    """They are paired by name, or by size if each side has one of that size; the share is relative to the left's
+    size.
+    """
     found = described(holding(w=W, v=V), holding(**{name: W * np.float32(1 + share)}, v=V))
     assert found == f"weights differ: 1 of 2 tensors (w by {share:.2g} of its size)"
 
 
 def test_weights_of_other_names_are_paired_by_their_own_size() -> None:
-    """Of each size there is one on either side, and smaller and larger ones beside it."""
+    """Each size occurs once on each side, with smaller and larger tensors next to it."""
     left, right = {"a": V, "b": W, "c": LARGE}, {"x": V * np.float32(1.25), "y": W * np.float32(1.5), "z": LARGE * 2}
     told = ["a by 0.25 of its size", "b by 0.5 of its size", "c by 1 of its size"]
     for way in (1, -1):
@@ -91,7 +93,7 @@ def test_weights_of_other_names_are_paired_by_their_own_size() -> None:
     ("shape", "turned"), [((6, 6), True), ((3, 12), False), ((6, 1, 6), False), ((3, 3, 4), False)]
 )
 def test_only_squares_are_turned_round(shape: tuple[int, ...], turned: bool) -> None:
-    """Where they are, each number is in its place."""
+    """In other shapes, each number is in its place."""
     one = np.arange(36, dtype=np.float32)
     other = np.ravel(one.reshape(shape[::-1]).T)
     apart = _apart(one, other, shape, shape)
@@ -120,7 +122,7 @@ def test_how_far_is_said_of_the_nearest_order() -> None:
 
 
 def test_the_sentence_and_the_table_say_one_number() -> None:
-    """One changed number is not as far in the order of size, where others lie between; a square may be turned."""
+    """One changed number seems nearer in sorted order, with others in between; a square may be transposed."""
     one = np.arange(1, 10, dtype=np.float32).reshape(3, 3)
     other = one.copy()
     other[0, 0] = 6
@@ -146,7 +148,7 @@ def test_weights_without_a_counterpart_are_counted() -> None:
     assert found == (
         "weights differ: 1 of 2 tensors (v), 1 without a counterpart in two, which may have folded or rearranged them"
     )
-    # Two of one size on the left and one on the right: nothing tells which it is.
+    # Two of one size on the left and one on the right: which is meant is unknown.
     found = described(holding(a=W, b=2 * W), holding(c=3 * W))
     assert found.startswith("weights differ: 2 of 2 tensors (a, b), 2 without a counterpart in two")
 
@@ -154,7 +156,7 @@ def test_weights_without_a_counterpart_are_counted() -> None:
 def test_as_many_of_one_size_are_paired_in_order() -> None:
     found = described(holding(a=W, b=2 * W), holding(c=1.5 * W, d=2.5 * W))
     assert found == "weights differ: 2 of 2 tensors (a by 0.5 of its size, b by 0.25 of its size)"
-    # The name comes before the place, and one that is found is nobody else's.
+    # Names are matched before positions, and each tensor is matched once.
     found = described(holding(a=W, b=2 * W), holding(b=3 * W, a=1.5 * W))
     assert found == "weights differ: 2 of 2 tensors (a by 0.5 of its size, b by 0.5 of its size)"
 

@@ -1,4 +1,4 @@
-"""Texts of inputs that the graph reads numbers from are numbers."""
+"""If the graph reads numbers from text inputs, the sampled texts are numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEXT = ir.DataType.STRING
 
 
 def words(*kinds: ir.DataType, moved: bool = False, shape: tuple[int, ...] = (4, 50)) -> np.ndarray:
-    """What is drawn for an input that is cast to these dtypes, and compared with a word."""
+    """Return the samples of an input that is cast to these dtypes and compared with a word."""
     g = Graph()
     x = g.input("x", TEXT, ["n", 50])
     read = g.Unsqueeze(x, np.array([1])) if moved else x
