@@ -1,5 +1,5 @@
-"""`convert batch`: whole zoos, each conversion in a process group of its own, with a journal to go on from.
+"""`convert batch`: converts whole zoos, each model in its own process group, with a journal to resume from.
 
-A plan (`plan.py`) is a list of tasks; a task's key (`task_key.py`) is a hash of its content, options and versions; the
-journal (`journal.py`) says which keys are done; an engine (`local_engine.py`) hands tasks to workers (`worker.py`).
+A plan (`plan.py`) is a list of tasks. A task's key (`task_key.py`) is a hash of its content, options and versions. The
+journal (`journal.py`) records which keys are done. An engine (`local_engine.py`) passes tasks to workers (`worker.py`).
 """

@@ -15,14 +15,14 @@ from convert.text import bytes_text
 Record = Mapping[str, Any]
 
 _SIZE, _ERROR = 0.02, 4.0
-"""The share by which a size, and the factor by which an error may change unmentioned.
+"""The relative change of a size, and the factor of an error, that are not reported.
 
-Errors depend on the order of sums, which varies with processors and releases; a verdict allows four times, too.
+Errors depend on the order of sums, which varies with processors and releases; the verdict also allows a factor of four.
 """
 
 
 def earlier_records(path: Path) -> dict[tuple[str, str], Record]:
-    """Return the last record of each task in a journal, or in that of a folder, by its name and format.
+    """Return the last record of each task in a journal, or in the journal of a folder, by name and format.
 
     Raises `BadInput` if there is no journal, or no record in it.
     """
@@ -38,9 +38,9 @@ def earlier_records(path: Path) -> dict[tuple[str, str], Record]:
 
 
 def changes(records: Sequence[Record], earlier: Mapping[tuple[str, str], Record]) -> dict[str, list[str]]:
-    """Return what has changed since an earlier run: lines by kind of change, for kinds that occur.
+    """Return the changes since an earlier run: lines by kind of change, for the kinds that occur.
 
-    Tasks are identified by name and format, because outputs may be in another folder.
+    Tasks are matched by name and format, because outputs may be in another folder.
     """
     found: dict[str, list[str]] = {
         "new failures": [], "repaired": [], "other outcomes": [], "sizes": [], "errors": [], "new": [], "gone": [],
@@ -72,7 +72,7 @@ def _size_change(before: Record, record: Record) -> str:
 
 
 def _error_change(before: Record, record: Record) -> str:
-    """Return the outputs whose error exceeds `_ERROR` times the earlier error and noise floor."""
+    """Return the outputs whose error exceeds `_ERROR` times both the earlier error and the noise floor."""
     was, is_now = _errors(before), _errors(record)
     grown = [
         f"{name} {error:.1e}, was {was[name][0]:.1e}"

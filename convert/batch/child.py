@@ -1,4 +1,4 @@
-"""The child's side of `worker`: the command line, in a process that dies with the batch that started it."""
+"""The child's side of `worker`: runs the command line in a process that dies with its batch."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 
 from convert.interpreter import own_variables
-from convert.runners.marks import driver_of
-from convert.runners.sandbox import allow_bounded_memory, die_with_parent
+from convert.processes.marks import driver_of
+from convert.processes.sandbox import allow_bounded_memory, die_with_parent
 
 
 def convert(arguments: Sequence[str]) -> None:
-    """Convert as the arguments say."""
+    """Run the command line with these arguments."""
     from convert.cli import streams
     from convert.cli.commands import run_command_line
 

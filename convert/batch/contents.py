@@ -1,4 +1,4 @@
-"""What files hold, so that it is recognized again: digests, and stamps that tell whether a file has changed since."""
+"""Digests of files, and stamps that show whether a file has changed."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from pathlib import Path
 from convert.files.holes import written_ranges
 
 Stamp = tuple[str, int, int, int, int, int]
-"""Of a file: path, device, inode, size, and the times in ns of the last change of its content and of its inode.
+"""Path, device, inode, size, and the modification and change times (ns) of a file.
 
-A program can set the former time back, as `cp -p` does, and not the latter."""
+A program can reset the modification time, as `cp -p` does, but not the change time.
+"""
 
 _CHUNK = 1 << 20
 
 _SETTLED = 2_000_000_000
-"""Nanoseconds after which a later change has another time on any file system: FAT counts in two seconds."""
+"""Nanoseconds after which a later change gets another time on any file system: FAT has a resolution of two seconds."""
 
 
 def stamps_of(paths: Iterable[Path]) -> tuple[Stamp, ...]:
     """Return the stamps of files. Raises OSError for one that cannot be read.
 
-    Files are opened for it: NFS asks its server then, and answers a plain stat from what it remembers.
+    Each file is opened, because NFS then asks its server; a plain stat may be answered from a cache.
     """
     found = []
     for path in paths:
@@ -39,13 +40,13 @@ def stamps_of(paths: Iterable[Path]) -> tuple[Stamp, ...]:
 
 
 def are_settled(stamps: Iterable[Stamp]) -> bool:
-    """Return whether all files are so old that each change from now on changes their stamps."""
+    """Return whether all files are so old that any change from now on changes their stamps."""
     latest = time.time_ns() - _SETTLED
     return all(max(stamp[-2:]) < latest for stamp in stamps)
 
 
 def content_digest(path: Path) -> bytes:
-    """SHA-256 of a file; of one with holes, which may be as long as no disk, of what was written of it and where."""
+    """Return the SHA-256 of a file; of a sparse file, which may be longer than any disk, only its written ranges."""
     with open(path, "rb") as stream:
         ranges = written_ranges(stream.fileno())
         if next(ranges, (0, 0)) == (0, os.fstat(stream.fileno()).st_size):

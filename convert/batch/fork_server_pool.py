@@ -1,4 +1,4 @@
-"""Starts the processes that warm workers are forked from, with what a plan needs imported, and ends them."""
+"""Starts and ends the processes that warm workers are forked from, which have imported what a plan needs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from convert.errors import ConvertError
 from convert.files.scratch import scratch_folder
 from convert.files.sniff import sniff
 from convert.interpreter import module_command
-from convert.runners.marks import MARK, new_mark
+from convert.processes.marks import MARK, new_mark
 
 Stage = tuple[tuple[str, ...], tuple[str, ...]]
-"""Kinds to read and formats to write whose rooms are imported together."""
+"""Kinds to read and formats to write whose packages are imported together."""
 
 
 class WarmPool:
-    """The warm processes while they come up, one for each stage of what a plan needs.
+    """The warm processes while they start, one for each stage of imports that a plan needs.
 
-    A stage has imported what the ones before it have, and more. So the first tasks begin as soon as what they need is
-    there, while the next framework is imported in another process.
+    Each stage has imported what the earlier stages have, and more. So the first tasks can begin as soon as their
+    imports are done, while another process imports the next framework.
     """
 
     def __init__(self, place: str = "", tasks: Sequence[Task] = ()) -> None:
@@ -36,14 +36,14 @@ class WarmPool:
         self._ready, self._over = 0, not place
 
     def address(self, task: Task) -> str | None:
-        """The socket to fork the task's worker from, empty where there is none, None where it is not there yet."""
+        """Return the socket to fork the task's worker from; "" if there is none, None if it is not ready yet."""
         number = self._stage_of.get(str(task.output), 0)
         if number < self._ready:
             return f"{self.place}.{number}"
         return "" if self._over else None
 
     def follow(self, process: subprocess.Popen[bytes]) -> None:
-        """Wait until all of them are there, or have failed to come up; whoever waits for a change is told."""
+        """Wait until all processes are ready, or have failed to start; notify the threads that wait for a change."""
         assert process.stdout is not None
         while self._ready < len(self.stages) and process.stdout.readline() == b"ready\n":
             with self.changed:
@@ -55,7 +55,7 @@ class WarmPool:
 
 
 def import_stages(tasks: Iterable[Task]) -> tuple[list[Stage], dict[str, int]]:
-    """What to import, in the order in which the plan needs it, and which stage each output needs."""
+    """Return the stages of imports, in the order in which the plan needs them, and the stage that each output needs."""
     known: dict[tuple[str, str], int] = {}
     found: list[Stage] = []
     stage_of: dict[str, int] = {}
@@ -70,7 +70,7 @@ def import_stages(tasks: Iterable[Task]) -> tuple[list[Stage], dict[str, int]]:
 
 
 def kinds_and_formats(tasks: Iterable[Task]) -> Stage:
-    """The kinds of the sources, as far as their content tells, and the formats to write."""
+    """Return the kinds of the sources, as far as their content shows them, and the formats to write."""
     every = list(tasks)
     return tuple(sorted({k for t in every for k in _source_kinds(t)})), tuple(sorted({t.format for t in every}))
 
@@ -79,12 +79,12 @@ def _source_kinds(task: Task) -> list[str]:
     try:
         return [sniff(task.source)]
     except (ConvertError, OSError):
-        return []  # its own conversion says what is wrong with it
+        return []  # its own conversion reports what is wrong with it
 
 
 @contextmanager
 def warm_pool(tasks: Sequence[Task]) -> Iterator[tuple[WarmPool, subprocess.Popen[bytes] | None]]:
-    """Warm processes for a plan, which come up while this lasts, and the first of them, which is to be followed."""
+    """Context manager: start the warm processes of a plan, and yield the pool and its first process, to be followed."""
     with scratch_folder() as folder:
         warm = WarmPool(str(folder / "nursery"), tasks)
         with _server_process(folder / "nursery", warm.stages) as process:
@@ -93,9 +93,9 @@ def warm_pool(tasks: Sequence[Task]) -> Iterator[tuple[WarmPool, subprocess.Pope
 
 @contextmanager
 def fork_server_socket(kinds: Iterable[str], formats: Iterable[str]) -> Iterator[str]:
-    """One warm process while this lasts: the path of its socket, or an empty string where it did not come up.
+    """Context manager: start one warm process, and yield the path of its socket, or "" if it failed to start.
 
-    A room of which it has imported more than was asked for does no harm.
+    It does no harm if a package imported more than was requested.
     """
     with scratch_folder() as folder, _server_process(folder / "nursery", [(tuple(kinds), tuple(formats))]) as process:
         assert process.stdout is not None
@@ -104,14 +104,14 @@ def fork_server_socket(kinds: Iterable[str], formats: Iterable[str]) -> Iterator
 
 @contextmanager
 def _server_process(place: Path, wanted: Sequence[Stage]) -> Iterator[subprocess.Popen[bytes]]:
-    """The first of the warm processes; the others descend from it. All die with the thread that calls this."""
+    """Context manager: yield the first warm process; the others descend from it. All die with the calling thread."""
     mark = new_mark()
     process = subprocess.Popen(
-        module_command("convert.runners.fork_server", str(place), str(os.getpid()), json.dumps(wanted)),
+        module_command("convert.processes.fork_server", str(place), str(os.getpid()), json.dumps(wanted)),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        # One thread: OpenBLAS starts its own when it is loaded. Forks have what is set here as well.
+        # A server must have one thread, but OpenBLAS starts threads when it is loaded. Forks inherit this setting.
         env={**os.environ, MARK: mark, "OPENBLAS_NUM_THREADS": "1"},
         start_new_session=True,
     )

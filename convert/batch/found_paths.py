@@ -1,4 +1,4 @@
-"""What lies below a folder and what a pattern matches, in bounded time: links lead to a place by many names."""
+"""Lists the entries below a folder and the matches of a pattern in bounded time, although links can multiply names."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from convert.files.folders import real_path
 
 @dataclass
 class PassedOver:
-    """Paths that a batch leaves out: files that are no models, excluded models, links to too many files.
+    """Paths that a batch leaves out: files that are no models, excluded models, and links to too many files.
 
-    unreadable: folders that cannot be read, with the reason.
+    `unreadable` maps folders that cannot be read to the reason; `unmatched` has the patterns that exclude no model.
     """
 
     files: list[Path] = field(default_factory=list)
     excluded: list[Path] = field(default_factory=list)
     links: list[Path] = field(default_factory=list)
     unreadable: dict[Path, str] = field(default_factory=dict)
+    unmatched: list[str] = field(default_factory=list)
 
 
 def paths_below(
     folder: Path, is_leaf: Callable[[Path], bool], closed: Collection[Path] = (), passed: PassedOver | None = None
 ) -> Iterator[tuple[Path, bool]]:
-    """Every entry below a folder whose name begins with no point, sorted, with what `is_leaf` says of it.
+    """Yield every entry below a folder, sorted, with the result of `is_leaf`; names with a leading dot are skipped.
 
-    A folder that is no leaf is gone into after it, unless it is one of `closed` or one that leads there. Links are not
-    gone into that lead to a folder around `folder`, or to more entries elsewhere than `BATCH_LINKED_ENTRIES`; `passed`
-    has them, and the folders that cannot be read. Raises `BadInput` if `folder` itself cannot be read, and for more
-    folders than `BATCH_FOLDERS`, each counted at every name.
+    After a folder was yielded, its entries follow, unless it is a leaf, one of `closed`, or one of its own parents
+    under another name. Links are not followed if they lead to a parent of `folder`, or to more than
+    `BATCH_LINKED_ENTRIES` entries outside; they are added to `passed`, and so are unreadable folders. Raises `BadInput`
+    if `folder` itself cannot be read, and for more than `BATCH_FOLDERS` folders, each counted under every name.
     """
     passed = PassedOver() if passed is None else passed
     real = real_path(folder)
@@ -70,7 +71,7 @@ def paths_below(
 
 
 def _leads_to_much(link: Path, folder: Path) -> bool:
-    """Whether a link leads out of `folder`, to more entries than are looked at for one link."""
+    """Return whether a link leads out of `folder`, to more entries than the limit for one link."""
     if real_path(link).is_relative_to(folder):
         return False
     count = 0
@@ -82,9 +83,9 @@ def _leads_to_much(link: Path, folder: Path) -> bool:
 
 
 def matching_paths(pattern: str) -> list[Path]:
-    """What a pattern matches, as `glob.glob` has it with "**" for any number of folders, sorted.
+    """Return the sorted matches of a pattern, as `glob.glob` with "**" for any number of folders does.
 
-    That goes through each folder once for every way in which the "**" can be laid out. Raises as `paths_below` does.
+    `glob.glob` visits each folder once for every way to match the "**". Raises as `paths_below` does.
     """
     path = Path(pattern)
     start = Path(path.anchor) if path.anchor else Path()
@@ -107,7 +108,10 @@ def matching_paths(pattern: str) -> list[Path]:
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
-    """The same for all names of one folder; None if there is none. A whole path would be resolved link by link."""
+    """Return device and inode of a folder, which are equal for all its names; None if it does not exist.
+
+    Resolving a path instead would follow it link by link.
+    """
     try:
         found = folder.stat()
     except OSError:

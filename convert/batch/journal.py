@@ -1,4 +1,4 @@
-"""The journal of a batch: lines of JSON that are only ever appended, from which an interrupted run goes on."""
+"""The journal of a batch: append-only lines of JSON, from which an interrupted run resumes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from convert.files.holes import check_holes
 
 NAME = "journal.jsonl"
 _START = b'{"event": '
-"""How each line begins, and so the first."""
+"""The beginning of each line, and so of the file."""
 
 
 class History:
-    """What the lines of a journal in `folder` say."""
+    """The content of a journal in `folder`."""
 
     def __init__(self, folder: Path, content: bytes) -> None:
         self.folder = folder
@@ -39,12 +39,14 @@ class History:
                 self._take(line)
 
     def ended(self, key: str, output: Path | Url) -> dict[str, Any] | None:
-        """The record of a task that has ended, else None."""
+        """Return the record of a task with this key, if it has ended; else None."""
         found = self._ended.get(self._place(output))
         return found if found is not None and found.get("key") == key else None
 
     def made(self, output: Path | Url) -> object:
-        """What a task that has ended has made at `output`, whatever its key was; None where no record tells."""
+        """Return the description of what a task wrote to `output` when it ended, for any key; None if there is no
+        record.
+        """
         return self._ended.get(self._place(output), {}).get("made")
 
     @property
@@ -53,18 +55,18 @@ class History:
         return list(self._ended.values())
 
     def is_ours(self, output: Path | Url) -> bool:
-        """True if a run of this journal has begun to write `output`, which may hence be replaced."""
+        """Return whether a run of this journal began to write `output`, which may then be replaced."""
         return self._place(output) in self._begun
 
     def _place(self, output: Path | Url) -> str:
-        """What an output is called in the journal: the same wherever the folder is named from, or moved to."""
+        """Return the name of an output in the journal, which is independent of the folder's name and place."""
         return str(output) if isinstance(output, Url) else Path(os.path.relpath(output, self.folder)).as_posix()
 
     def _take(self, line: Mapping[str, Any]) -> None:
         output = str(line.get("output", ""))
         if line.get("event") == "started":
             self._begun.add(output)
-            self._ended.pop(output, None)  # what is in the place of this output is not what an older key made
+            self._ended.pop(output, None)  # the output is no longer what an older key produced
         elif line.get("event") == "ended":
             if is_record({**line, "output": output}):
                 self._ended[output] = dict(line)
@@ -73,9 +75,9 @@ class History:
 
 
 def history(folder: Path) -> History:
-    """What the journal in `folder` says, if there is one; nothing is written or held.
+    """Return the content of the journal in `folder`, if there is one, without writing or locking it.
 
-    Raises `BadInput` for one that is made of holes.
+    Raises `BadInput` for a sparse file.
     """
     path = folder / NAME
     if not path.is_file():
@@ -85,10 +87,10 @@ def history(folder: Path) -> History:
 
 
 class Journal(History):
-    """`journal.jsonl` in the folder of the outputs, held by one run at a time.
+    """`journal.jsonl` in the folder of the outputs, locked by one run at a time.
 
     A line is `{"event": "started" | "ended", "key": …, "output": …, …}`. It is written by one call and flushed to the
-    disk, so that whenever the run is killed, every line but perhaps the last is whole.
+    disk, so that after a kill every line but perhaps the last is complete.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -122,7 +124,7 @@ class Journal(History):
             raise foreign
         super().__init__(folder, content)
         if content and not content.endswith(b"\n"):
-            self._write(b"\n")  # the last line was cut off: what follows starts anew
+            self._write(b"\n")  # the last line was cut off, so end it
 
     def __enter__(self) -> Journal:
         return self
@@ -131,11 +133,11 @@ class Journal(History):
         os.close(self._descriptor)
 
     def started(self, key: str, output: Path | Url) -> None:
-        """Say that a task begins. Raises `ResourceLimit` on a full disk."""
+        """Record that a task begins. Raises `ResourceLimit` on a full disk."""
         self._append({"event": "started", "key": key, "output": self._place(output)})
 
     def end(self, record: Mapping[str, Any], output: Path | Url) -> None:
-        """Say how a task ended, whose key is in the record. Raises `ResourceLimit` on a full disk."""
+        """Record how a task ended; its key is in the record. Raises `ResourceLimit` on a full disk."""
         self._append({"event": "ended", **record, "output": self._place(output)})
 
     def _append(self, line: Mapping[str, Any]) -> None:

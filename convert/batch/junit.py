@@ -1,4 +1,4 @@
-"""The results of a batch as JUnit's XML, which systems of continuous integration show as tests."""
+"""Writes the results of a batch as JUnit XML, which continuous integration systems show as tests."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _DIFFERENT = ("mismatch", "inconclusive")
 
 
 def is_results(path: Path) -> bool:
-    """Whether a file is one that `write` has made."""
+    """Return whether a file was written by `write`."""
     with path.open("rb") as file:
         return f'<testsuites name="{_SUITE}"'.encode() in file.read(_HEAD)
 
 
 def write(path: Path, records: Sequence[dict[str, Any]]) -> None:
-    """Write a test for each task: a verdict that is no PASS is a failure, whatever else went wrong is an error.
+    """Write a test for each task: a verdict other than PASS is a failure, any other problem an error.
 
-    Raises `UsageError` where something else is in the way, `ResourceLimit` on a full disk.
+    Raises `UsageError` if the file exists with other content, and `ResourceLimit` on a full disk.
     """
     root = ElementTree.Element("testsuites", name=_SUITE)
     for form in sorted({record["format"] for record in records}):
@@ -72,5 +72,5 @@ def _case(record: dict[str, Any]) -> ElementTree.Element:
 
 
 def _text(value: Any) -> str:
-    """A text without the characters that XML cannot hold."""
+    """Return a text without the characters that XML cannot contain."""
     return visible(str(value))

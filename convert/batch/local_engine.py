@@ -1,4 +1,4 @@
-"""The local engine: as many tasks at a time as there are jobs, in the order of the plan."""
+"""The local engine: runs as many tasks at a time as there are jobs, in the order of the plan."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from convert.batch.worker import PASSING, TaskResult, run
 
 RETRIES = 1
 
-_PATIENCE = 0.2  # seconds between looks whether all has been given up
+_PATIENCE = 0.2  # seconds between checks whether the run was stopped
 
 _USUAL = 4 << 30
-"""Bytes of memory that a conversion is taken to need where no limit is given."""
+"""Bytes of memory that a conversion is assumed to need if no limit is given."""
 
 
 def default_jobs(tasks: Iterable[Task]) -> int:
-    """As many tasks at a time as there are CPUs, and memory for the largest."""
+    """Return how many tasks can run at a time, by the number of CPUs and the memory of the largest task."""
     most = max((task.memory or _USUAL for task in tasks), default=_USUAL)
     return max(1, min(machine.cpus(), machine.memory() // most))
 
@@ -37,12 +37,11 @@ def run_all(
     retries: int = RETRIES,
     warm: bool = False,
 ) -> None:
-    """Run every task; `started` and `ended` are called in the thread that calls this.
+    """Run every task; `started` and `ended` are called in the calling thread.
 
-    warm: fork the workers from a process that has imported what they need, instead of starting interpreters.
-
-    A task that crashed, or that ran out of memory, is tried again, the latter with twice the memory if the machine has
-    that. On an exception, KeyboardInterrupt included, the running tasks are killed and it goes on to the caller.
+    With `warm`, workers are forked from a process that has imported what they need, instead of starting interpreters. A
+    task that crashed or ran out of memory is tried again, the latter with twice the memory if the machine has it. On
+    any exception, including KeyboardInterrupt, the running tasks are killed and the exception propagates.
     """
     waiting = list(tasks)
     endings: queue.SimpleQueue[tuple[Task, TaskResult | BaseException | None]] = queue.SimpleQueue()
@@ -65,7 +64,7 @@ def run_all(
 
 
 class _Workers:
-    """Threads that take the tasks that wait, and put into `endings` what begins, with None, and how it ends."""
+    """Threads that take waiting tasks, and report to `endings` each start (as None) and each result."""
 
     def __init__(
         self,
@@ -82,22 +81,22 @@ class _Workers:
         self._threads = [threading.Thread(target=self._work, args=(not i,), daemon=True) for i in range(count)]
 
     def start(self) -> None:
-        """Begin; an interruption may come between any two of them, and `end` is for those that have begun."""
+        """Start the threads. An interruption may occur between any two; `end` handles those that were started."""
         for thread in self._threads:
             thread.start()
 
     def end(self) -> None:
-        """Kill what is running, and wait until that is tidied up."""
+        """Kill what is running, and wait until it is cleaned up."""
         self._stop.set()
         if self._process is not None:
-            self._process.kill()  # nobody is to wait until it has imported everything
+            self._process.kill()  # do not wait until it has imported everything
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join()
 
     def _work(self, first: bool) -> None:
         if first and self._process is not None:
-            self._warm.follow(self._process)  # what it imports takes the place of a task
+            self._warm.follow(self._process)  # importing takes the place of one task
         while (taken := _take_task(self._waiting, self._warm, self._stop)) is not None:
             task, address = taken
             self._endings.put((task, None))
@@ -108,7 +107,7 @@ class _Workers:
 
 
 def _take_task(waiting: list[Task], warm: WarmPool, stop: threading.Event) -> tuple[Task, str] | None:
-    """The first task that can begin, and where its worker comes from; None when there is no more to do."""
+    """Return the first task that can begin and the address of its worker's server; None when nothing is left."""
     with warm.changed:
         while waiting and not stop.is_set():
             for i, task in enumerate(waiting):
@@ -121,7 +120,7 @@ def _take_task(waiting: list[Task], warm: WarmPool, stop: threading.Event) -> tu
 def run_with_retries(
     task: Task, stop: threading.Event | None = None, retries: int = RETRIES, nursery: str = ""
 ) -> TaskResult:
-    """Run a task, and again as long as its end is one that may not come twice."""
+    """Run a task, and repeat it as long as another attempt may end differently."""
     count = 0
     while True:
         ending = run(task, stop, nursery)

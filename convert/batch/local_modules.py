@@ -1,4 +1,4 @@
-"""Python modules of the user's own that a factory or a file of rules imports, found without running any of them."""
+"""Finds the user's own Python modules that a factory or a rules file imports, without running any of them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 _OWN = "convert"
-"""This package, whose version is in each key."""
+"""This package; its version is in each key."""
 
 _MOST = 10_000
-"""Files that are followed."""
+"""Largest number of files to follow."""
 
 
 def local_modules(names: Iterable[str], files: Iterable[Path]) -> list[Path]:
-    """Return the files of the modules `names`, and of all that they and the Python files `files` import.
+    """Return the files of the modules `names`, and of everything that they and the Python files `files` import.
 
-    Looked through is what their statements say, those inside of functions too, and `import_module` of a text. Modules
-    of Python and of installed packages are left out. A module is looked for in the folder of the command, in those of
-    the files, and on `sys.path`; one that is found in vain makes a key that changes more often than it has to.
+    Import statements count, also those inside functions, and `import_module` with a literal. Modules of Python and of
+    installed packages are left out. Modules are searched in the folder of the command, in the folders of the files, and
+    on `sys.path`. A file found unnecessarily only makes the key change more often than needed.
     """
     given = list(files)
     folders = dict.fromkeys([os.getcwd(), *(str(file.parent.absolute()) for file in given), *sys.path])
@@ -54,7 +54,7 @@ def _standard_library() -> tuple[str, ...]:
 
 
 def _files_of(name: str, search: list[str]) -> Iterator[tuple[str, Path]]:
-    """Each module on the way to `name` that has a file: `pkg`, `pkg.mod`; what is no module ends it."""
+    """Yield each module on the way to `name` that has a file: `pkg`, `pkg.mod`; stop where there is no module."""
     places, parts = search, name.split(".")
     if parts[0] == _OWN or not all(map(str.isidentifier, parts)):
         return
@@ -68,7 +68,10 @@ def _files_of(name: str, search: list[str]) -> Iterator[tuple[str, Path]]:
 
 
 def _module_at(places: list[str], name: str) -> tuple[Path | None, list[str]]:
-    """The file of a module, and the folders of its submodules; a folder without `__init__.py` is a package, too."""
+    """Return the file of a module, and the folders of its submodules.
+
+    A folder without `__init__.py` is a package, too.
+    """
     bare = []
     for place in places:
         folder = Path(place, name)
@@ -88,7 +91,7 @@ def _is_extension(file: Path) -> bool:
 
 
 def _imported(module: str, file: Path) -> list[str]:
-    """The names that a file imports. module: its own, with `__init__` where it is a package."""
+    """Return the names that a file imports; `module` is its own name, with `__init__` for a package."""
     try:
         facts = file.stat()
         return list(_imports(module, file, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size))
@@ -103,7 +106,7 @@ def _imports(module: str, file: Path, *_: int) -> tuple[str, ...]:
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()  # running it says what is wrong
+        return ()  # running it reports the error
     return tuple(dict.fromkeys(name for node in ast.walk(tree) for name in _names(module, node)))
 
 

@@ -1,4 +1,4 @@
-"""The artefact that a task has made, as the journal describes it, and whether that is what lies in its place."""
+"""Describes the artefact that a task wrote, for the journal, and checks whether it is still in place."""
 
 from __future__ import annotations
 
@@ -18,25 +18,33 @@ from convert.files.folders import paths_in
 from convert.files.weight_files import weight_files
 
 Made = dict[str, Any]
-"""`bytes` and `sha256` of all, `files`: each one's size and first bytes, by its name from the output's folder on; of a
-storage `marks` of each, too."""
+"""The description of an artefact, as stored in the journal.
+
+It has the `bytes` and `sha256` of the whole artefact. `files` maps the name of each file, relative to the output's
+folder, to its size and first bytes.
+
+The description of an artefact on a storage has `marks` of each file, too.
+"""
 
 _FIRST = 16
 
 
 def describe(output: Path) -> Made:
-    """Return what lies at `output`: a file with the weights that it names beside it, or a folder. Raises OSError."""
+    """Return the description of `output`: a file with the weight files that it names, or a folder. Raises OSError."""
     names = _names(output)
     return {**_sums(output, names), "files": {name: _beginning(output.parent / name) for name in names}}
 
 
 def describe_stored(output: Url, local: Made) -> Made:
-    """Return the same of an artefact that was copied to a storage, with what the storage knows it by."""
+    """Return the description of an artefact that was copied to a storage.
+
+    It includes what identifies the files on the storage.
+    """
     return {**local, "marks": {name: _below(output, name).mark() for name in local["files"]}}
 
 
 def is_there(output: Path | Url, made: object) -> bool:
-    """Return whether what `made` describes lies at `output`. Raises `ConvertError` if a storage cannot be reached."""
+    """Return whether what `made` describes is at `output`. Raises `ConvertError` if a storage cannot be reached."""
     if not is_description(made):
         return False
     if isinstance(output, Url):
@@ -52,10 +60,9 @@ def is_there(output: Path | Url, made: object) -> bool:
 
 
 def discard_damaged(output: Path, made: object) -> None:
-    """Remove what is left of an artefact whose files were cut or lost: a conversion replaces what is whole only.
+    """Remove the rest of an artefact with truncated or missing files, because a conversion replaces only whole models.
 
-    Each file that is there has to begin as the one that was made, and to be no longer: what somebody else has put in
-    its place stays.
+    Each remaining file must begin like the original, and must not be longer: files of somebody else stay.
     """
     if not is_description(made):
         return
@@ -72,7 +79,7 @@ def discard_damaged(output: Path, made: object) -> None:
 
 
 def is_description(made: Any) -> TypeGuard[Made]:
-    """Return whether a value of a journal has the form of `Made`, with names below the output's folder only."""
+    """Return whether a value in a journal has the form of `Made`, with names below the output's folder only."""
     if not isinstance(made, dict) or not isinstance(made.get("bytes"), int) or not isinstance(made.get("files"), dict):
         return False
     marks = made.get("marks", {})
@@ -86,7 +93,7 @@ def is_description(made: Any) -> TypeGuard[Made]:
 
 
 def remove(output: Path) -> None:
-    """Remove what a task has just written, of which nobody knows what it was made from."""
+    """Remove what a task has just written, because it is unknown what it was made from."""
     for name in _names(output):
         with suppress(OSError):
             (output.parent / name).unlink()

@@ -1,4 +1,4 @@
-"""What a batch is to do: tasks from a manifest, a folder, a glob or lines of paths."""
+"""The tasks of a batch, from a manifest, a folder, a glob or lines of paths."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from convert import limits, plugin
 from convert.batch.contents import Stamp
 from convert.batch.found_paths import PassedOver, matching_paths, paths_below
 from convert.batch.storage import Url
-from convert.destination import format_named, names_format
 from convert.errors import BadInput, ConvertError, UsageError
 from convert.files.folders import listed_names, real_path
 from convert.files.letter_case import place_of
 from convert.files.missing import missing_path_error
 from convert.files.own_folders import is_own_name
 from convert.files.sniff import plugged_kind, sniff
-from convert.nearest import did_you_mean
-from convert.options import parse_size
+from convert.nearest import did_you_mean, nearest
+from convert.request.destination import format_named, names_format
+from convert.request.options import parse_size
 
 SUFFIXES = frozenset((
     ".onnx", ".pt", ".pth", ".pt2", ".ptl", ".ckpt", ".safetensors", ".keras", ".h5", ".hdf5", ".pb", ".tflite",
     ".meta",
 ))  # fmt: skip
-"""Files that are taken for models by their names, so that broken ones are told; any other by its content."""
+"""Suffixes of files that count as models by name, so that broken ones are reported; others are judged by content."""
 
 _MARKS = ("saved_model.pb", "saved_model.pbtxt", "init_net.pb", "predictor.minidb")
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
@@ -47,7 +47,7 @@ _OPTIONS: dict[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Seen:
-    """What the plan found of a task's files: their key, their stamps (none if they may change unseen), own modules."""
+    """What the plan found about a task's files: key, stamps (empty if they may change unnoticed), and own modules."""
 
     key: str = ""
     stamps: tuple[Stamp, ...] = ()
@@ -70,11 +70,11 @@ class Task:
     memory: int | None = None
     seen: Seen | None = field(default=None, compare=False)
     problem: BadInput | None = field(default=None, compare=False)
-    """Why it cannot be begun: what was named is not there, or is no model."""
+    """Why it cannot begin: the named source is missing, or is no model."""
 
     @property
     def label(self) -> str:
-        """What people see: `resnet50 → onnx`."""
+        """Text for people: `resnet50 → onnx`."""
         return f"{self.name} → {self.format}"
 
 
@@ -88,14 +88,17 @@ def plan_tasks(
     passed: PassedOver | None = None,
     exclude: Sequence[str] = (),
 ) -> list[Task]:
-    """The tasks that `what` stands for: manifests (`.toml`), folders, globs and files, for each format in `to`.
+    """Return the tasks that `what` stands for: manifests (`.toml`), folders, globs and files, for each format in `to`.
 
-    passed: what was left out is added to it. exclude: patterns of names and paths whose models are left out.
+    - `passed`: what was left out is added to it
+    - `exclude`: patterns of names and paths of models to leave out
 
-    Models are called as their files are, without the suffix where no other has the name. What a manifest says itself
-    comes before what is given here. Raises `UsageError` for a format or option that there is not, for two tasks with
-    one output, and for an output that a link leads out of the folder; `BadInput` for a manifest that is broken. What
-    names no model is a task with a `problem`, and raises `BadInput` where nothing else is named.
+    Models are named like their files, without the suffix if the name is unique. Settings in a manifest take precedence
+    over arguments. An item without a model becomes a task with a `problem`.
+
+    - Raises `UsageError` for an unknown format or option, for two tasks with one output, and for an output that a link
+      leads out of the folder.
+    - Raises `BadInput` for a broken manifest, and if every item is a problem.
     """
     base = Task("", Path(), "", output, dict(options), seconds, memory)
     tasks: list[Task] = []
@@ -125,42 +128,48 @@ def plan_tasks(
 
 
 def _without_excluded(tasks: list[Task], exclude: Sequence[str], passed: PassedOver) -> list[Task]:
-    """Return the tasks whose source no pattern matches: its name, its path or a folder that it lies in.
+    """Return the tasks that match no pattern, by the model's name, its file, its path or the name of a parent folder.
 
-    Raises `UsageError` where none is left.
+    Raises `UsageError` if none is left.
     """
 
-    def is_excluded(path: Path) -> bool:
-        names = (path.name, *(parent.name for parent in path.parents), str(path))
-        return any(fnmatchcase(name, pattern.rstrip("/")) for pattern in exclude for name in names)
+    def matches(task: Task, pattern: str) -> bool:
+        path = task.source
+        names = (task.name, path.name, *(parent.name for parent in path.parents), str(path))
+        return any(fnmatchcase(name, pattern.rstrip("/")) for name in names)
 
-    kept = [task for task in tasks if not is_excluded(task.source)]
-    passed.excluded += dict.fromkeys(task.source for task in tasks if is_excluded(task.source))
+    excluded = [any(matches(task, pattern) for pattern in exclude) for task in tasks]
+    kept = [task for task, out in zip(tasks, excluded, strict=True) if not out]
+    passed.excluded += dict.fromkeys(task.source for task, out in zip(tasks, excluded, strict=True) if out)
+    passed.unmatched += [pattern for pattern in exclude if not any(matches(task, pattern) for task in tasks)]
     if tasks and not kept:
         raise UsageError("--exclude leaves out every model", hint="leave it out, or give a narrower pattern")
     return kept
 
 
 def _check_places(tasks: list[Task], output: Path | Url) -> None:
-    """Raise `UsageError` where outputs are one place, lie in each other or in sources, or out of the output folder."""
+    """Raise `UsageError` if outputs are equal, lie in each other or in sources, or are outside the output folder."""
     places: dict[str, list[str]] = {}
     for task in tasks:
         places.setdefault(_place(task.output), []).append(str(task.output))
     if double := [" and ".join(dict.fromkeys(names)) for names in places.values() if len(names) > 1]:
         what = f"several models would be written to {', '.join(double[:5])}"
         one = ", one file on that disk" if any(" and " in names for names in double[:5]) else ""
-        raise UsageError(what + one, hint="give them names in a manifest")
+        sources = Counter((str(task.source), _place(task.output)) for task in tasks)
+        twice = [source for (source, _), count in sources.items() if count > 1]
+        hint = f"name {', '.join(twice[:5])} once" if twice else "give them names in a manifest"
+        raise UsageError(what + one, hint=hint)
     _check_apart(tasks)
     if not isinstance(output, Url):
         _check_inside(output, tasks)
 
 
 def _check_apart(tasks: list[Task]) -> None:
-    """Raise `UsageError` where one task would write into, or over, what another one writes or reads."""
+    """Raise `UsageError` if one task would write into or over something that another task reads or writes."""
     outputs = {_place(task.output): task for task in tasks if isinstance(task.output, Path)}
     sources = {_place(task.source): task for task in tasks}
     for place, task in outputs.items():
-        own = _place(task.source)  # of which the task itself says more
+        own = _place(task.source)  # the task itself reports more about its own source
         for above in (place, *map(str, Path(place).parents)):
             if (above != place and above in outputs) or (above in sources and above != own):
                 what = "is also written" if above in outputs and above != place else "is the source of another model"
@@ -171,12 +180,12 @@ def _check_apart(tasks: list[Task]) -> None:
 
 
 def _place(path: Path | Url) -> str:
-    """Alike for all names of one place: of a folder where the case of letters does not count, too."""
+    """Return a key that is equal for all names of one place, also on case-insensitive file systems."""
     return place_of(path) if isinstance(path, Path) else str(path)
 
 
 def _check_inside(output: Path, tasks: list[Task]) -> None:
-    """Raise `UsageError` where a link in the output folder leads out of it, to where a task would write."""
+    """Raise `UsageError` if a link leads from the output folder to a place outside, where a task would write."""
     root = real_path(output)
     for folder in dict.fromkeys(task.output.parent for task in tasks if isinstance(task.output, Path)):
         if not real_path(folder).is_relative_to(root):
@@ -187,7 +196,7 @@ def _check_inside(output: Path, tasks: list[Task]) -> None:
 
 
 def _named_models(item: str, path: Path, output: Path | Url, passed: PassedOver) -> list[tuple[str, Path]]:
-    """Models and what they are called: in a folder, by their place in it."""
+    """Return models and their names; in a folder, the name is the relative path."""
     written = _written_folders(output, path)
     if os.path.isdir(path) and not _is_model(path):
         found = [(str(p.relative_to(path).with_suffix("")), p) for p in _models(path, written, passed)]
@@ -209,7 +218,7 @@ def _named_models(item: str, path: Path, output: Path | Url, passed: PassedOver)
 
 
 def _written_folders(output: Path | Url, asked: Path) -> set[Path]:
-    """The folder that an earlier run may have written into the one that is asked for."""
+    """Return the output folder of an earlier run, if it may lie inside the folder `asked`."""
     if isinstance(output, Url) or real_path(output) in (real_path(asked), *real_path(asked).parents):
         return set()
     return {real_path(output)}
@@ -224,7 +233,7 @@ def _models(folder: Path, closed: set[Path], passed: PassedOver) -> Iterator[Pat
 
 
 def _is_model(path: Path) -> bool:
-    """Whether a name, or of one that says nothing the content, is that of a model."""
+    """Return whether a path is a model by its name or, if the name is inconclusive, by its content."""
     if path.is_dir():
         marked = any((path / mark).exists() for mark in _MARKS)
         weights = (p for pattern in _WEIGHTS for p in path.glob(pattern))
@@ -238,7 +247,7 @@ def _is_model(path: Path) -> bool:
 
 
 def _failed_tasks(base: Task, item: str, problem: BadInput, to: list[str]) -> list[Task]:
-    """A task for each format that fails before it begins: `item` stands for no model. Its output is never written."""
+    """Return one failing task for each format, because `item` is no model; nothing is written."""
     name = re.sub(r"[/\\:]+", "_", item)
     return [replace(task, problem=problem) for task in _tasks_per_format(base, name, Path(item), to)]
 
@@ -265,12 +274,14 @@ def _manifest_tasks(path: Path, base: Task, to: list[str], passed: PassedOver) -
         if len(text) > limits.MANIFEST_BYTES:
             raise ValueError(f"it has more than {limits.MANIFEST_BYTES:,} bytes")
         manifest = _toml(text.decode("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:  # ValueError: numbers of many digits, too
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: also for numbers with many digits
         raise BadInput(f"{path} is no manifest: {error}", hint="see `convert batch` in README.md") from error
     unknown = set(manifest) - {"defaults", "models"}
     models, defaults = manifest.get("models"), manifest.get("defaults", {})
     if unknown or not isinstance(models, list) or not models or not all(map(_is_table, (*models, defaults))):
-        raise BadInput(f"{path} is no manifest: it needs [[models]], and may have [defaults]", hint="see README.md")
+        raise BadInput(
+            f"{path} is no manifest: it needs [[models]], and may have [defaults]", hint=_manifest_hint(manifest)
+        )
     base = _with_row(base, defaults, path, f"{path}, [defaults]")
     tasks = []
     for i, row in enumerate(models):
@@ -289,7 +300,10 @@ def _manifest_tasks(path: Path, base: Task, to: list[str], passed: PassedOver) -
 
 
 def _toml(text: str) -> dict[str, Any]:
-    """What a manifest says. Raises `ValueError` for what is no TOML, and for what its reader takes hours over."""
+    """Return the content of a manifest.
+
+    Raises `ValueError` for invalid TOML, and for TOML that its parser would take hours for.
+    """
     for line in _QUOTED.sub("", text).splitlines():
         if line.count(".") > limits.MANIFEST_KEY_PARTS:
             raise ValueError(f"it has a key of more than {limits.MANIFEST_KEY_PARTS} parts")
@@ -316,9 +330,9 @@ def _is_table(part: object) -> bool:
 def _sources(
     row: Mapping[str, Any], folder: Path, output: Path | Url, where: str, passed: PassedOver
 ) -> list[tuple[str, Path]] | BadInput:
-    """Return the model of a row, or those of the folder or glob that it names; the error where these are none."""
+    """Return the model of a row, or the models in its folder or glob; or the error if there are none."""
     source = folder / row["source"]
-    pattern = not os.path.exists(source) and glob.has_magic(row["source"])  # a name that is too long is none
+    pattern = not os.path.exists(source) and glob.has_magic(row["source"])  # a name that is too long does not exist
     if not pattern and not (os.path.isdir(source) and not _is_model(source)):
         return [(_inner_path(row.get("name", source.stem), where), source)]
     if "name" in row:
@@ -332,18 +346,45 @@ def _sources(
 _OWN_TYPES: dict[str, type | tuple[type, ...]] = {
     "to": (str, list), "output": str, "timeout": (int, float), "memory": (str, int)
 }  # fmt: skip
-"""What a row says that is no option of the command that a task runs."""
+"""Fields of a row that are no options of the task's command."""
+
+_OWN_HINTS = {
+    "to": 'give a format, or a list of them: to = ["onnx", "tf"]', "output": 'give a folder: output = "nets"',
+    "timeout": "give a number of seconds: timeout = 600", "memory": 'give an amount of memory: memory = "8GB"',
+}  # fmt: skip
+_TYPES: dict[type, str] = {
+    str: 'a text: {} = "…"',
+    list: 'a list of texts: {} = ["…"]',
+    bool: "true or false: {} = true",
+}
+
+
+def _type_hint(key: str, wanted: type | tuple[type, ...]) -> str:
+    """Return which type an option has in a manifest, with an example."""
+    kinds = wanted if isinstance(wanted, tuple) else (wanted,)
+    known = [_TYPES[kind].format(key) for kind in kinds if kind in _TYPES]
+    return f"give {' or '.join(known)}" if known else f"give a number: {key} = 1"
+
+
+def _manifest_hint(manifest: Mapping[str, Any]) -> str:
+    """Return what to write in a manifest whose tables are called otherwise, or that has none."""
+    unknown = sorted(set(manifest) - {"defaults", "models"})
+    renamed = [f"[{name}] is meant as [[models]]" for name in unknown if nearest(name, ["models"])]
+    renamed += [f"[{name}] is meant as [defaults]" for name in unknown if nearest(name, ["defaults"])]
+    example = 'for each model a table: [[models]], and below it source = "model.onnx"'
+    return "; ".join([*(f"it seems that {text}" for text in renamed), example])
+
 
 _MOST = sys.float_info.max
 
 
 def _holds_texts(value: Any) -> bool:
-    """Whether a list is of texts; true of what is no list."""
+    """Return whether a list contains only strings; True for anything but a list."""
     return not isinstance(value, list) or all(isinstance(v, str) for v in value)
 
 
 def _with_row(base: Task, row: Mapping[str, Any], path: Path, where: str) -> Task:
-    """`base` with what a row of a manifest says, whose paths are relative to the manifest."""
+    """Return `base` with the settings of a manifest's row, whose paths are relative to the manifest."""
     options, types, paths = dict(base.options), _option_types(), path_options()
     for key, value in row.items():
         if key in types:
@@ -352,12 +393,12 @@ def _with_row(base: Task, row: Mapping[str, Any], path: Path, where: str) -> Tas
                 or (isinstance(value, bool) and types[key] is not bool)
                 or not _holds_texts(value)
             ):
-                raise BadInput(f"{where}: {key} = {value!r} is of the wrong type", hint="see README.md")
+                raise BadInput(f"{where}: {key} = {value!r} is of the wrong type", hint=_type_hint(key, types[key]))
             options[key] = _resolve_paths(value, path.parent) if key in paths or _is_file(key, value) else value
         elif key in _OWN_TYPES:
             wrong = not isinstance(value, _OWN_TYPES[key]) or isinstance(value, bool)
             if wrong or (isinstance(value, (int, float)) and not 0 < value <= _MOST) or not _holds_texts(value):
-                raise BadInput(f"{where}: {key} = {value!r} is of the wrong type", hint="see README.md")
+                raise BadInput(f"{where}: {key} = {value!r} is of the wrong type", hint=_OWN_HINTS[key])
         else:
             known = sorted({*types, "to", "output", "timeout", "memory", "source", "name"})
             raise BadInput(
@@ -373,20 +414,22 @@ def _with_row(base: Task, row: Mapping[str, Any], path: Path, where: str) -> Tas
 
 
 def _option_types() -> dict[str, type | tuple[type, ...]]:
-    """The options that a manifest may give, each with the type of its value there: arrays are named by a file."""
+    """Return the options that a manifest may set, with the types of their values in a manifest; arrays are given as a
+    file.
+    """
     special: dict[type, type | tuple[type, ...]] = {dict: str, float: (int, float)}
     declared = {name: type(option.default) for name, option in plugin.options().items()}
     return {**_OPTIONS, **{name: special.get(kind, kind) for name, kind in declared.items()}}
 
 
 def path_options() -> list[str]:
-    """The options whose values are paths of files that a result depends on."""
+    """Return the options whose values are paths of files that a result depends on."""
     declared = plugin.options().values()
     return [*(o.name for o in declared if o.file or isinstance(o.default, dict)), "inputs", "rules", "code"]
 
 
 def _inner_path(name: Any, where: str) -> str:
-    """A name or folder of a manifest, which has to lie inside of the batch's output folder."""
+    """Return a name or folder of a manifest, which must lie inside the batch's output folder. Raises `BadInput`."""
     parts = re.split(r"[/\\]", name) if isinstance(name, str) else []
     if (
         not parts
@@ -401,7 +444,7 @@ def _inner_path(name: Any, where: str) -> str:
 
 
 def _is_file(key: str, value: Any) -> bool:
-    """Whether the factory of a model is in a file (`net.py:Net`) and not in a package."""
+    """Return whether the factory of a model is in a file (`net.py:Net`) instead of a package."""
     return key == "model" and str(value).rpartition(":")[0].endswith(".py")
 
 
@@ -410,9 +453,9 @@ def _resolve_paths(value: Any, folder: Path) -> Any:
 
 
 def task_arguments(task: Task) -> list[str]:
-    """The command line that converts the task's model, without the `convert` in front.
+    """Return the command line that converts the task's model, without the leading `convert`.
 
-    A file may be called as an option or a command is (`--rules`, `verify`): the command line is to take it for a file.
+    A file may have the name of an option or a command (`--rules`, `verify`); the command line must treat it as a file.
     """
     source = str(task.source)
     if not os.path.dirname(source) or source.startswith("-"):

@@ -1,4 +1,4 @@
-"""The processes of a task (Linux): which they are, what they hold, and how all of them are ended."""
+"""The processes of a task (Linux): finds them, measures their memory, and kills them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from convert.runners.marks import mark_of
+from convert.processes.marks import mark_of
 
 
 def process_tree(pid: int) -> list[int]:
-    """A process and all that descend from it."""
+    """Return the pids of a process and all its descendants."""
     found = [pid]
     for member in found:
         found += _children(member)
@@ -22,9 +22,9 @@ def process_tree(pid: int) -> list[int]:
 
 
 def task_memory(pid: int, mark: str) -> int:
-    """Bytes of private memory of a task: of its process and all that descend from it.
+    """Return the bytes of private memory of a task: of its process and all descendants.
 
-    Forks of a warm process for this task are its siblings, and have its mark.
+    Processes that a warm process forked for this task are its siblings, with its mark.
     """
     siblings = [p for p in _children(_parent(pid)) if p != pid and mark_of(p) == mark]
     return sum(_private_memory(p) for leader in (pid, *siblings) for p in process_tree(leader))
@@ -42,14 +42,14 @@ def _children(pid: int) -> list[int]:
 def _parent(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/stat") as file:
-            # The name in parentheses may hold anything; the parent is the second field after it.
+            # The process name in parentheses may contain any characters; the parent is the second field after it.
             return int(file.read().rpartition(")")[2].split()[1])
     except OSError:
         return 0
 
 
 def _private_memory(pid: int) -> int:
-    """Bytes of resident memory that are not of a file, which others may share."""
+    """Return the bytes of resident memory without file mappings, which processes may share."""
     try:
         with open(f"/proc/{pid}/statm") as file:
             _, resident, shared, *_ = file.read().split()
@@ -59,7 +59,7 @@ def _private_memory(pid: int) -> int:
 
 
 def kill_marked(wanted: Callable[[str], bool]) -> None:
-    """Kill every process that was started for a task with a mark that is wanted, also one whose parent has died."""
+    """Kill every process that was started for a task with a wanted mark, even if its parent is dead."""
     while left := [pid for pid in _processes() if (mark := mark_of(pid)) and wanted(mark)]:
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
@@ -68,7 +68,7 @@ def kill_marked(wanted: Callable[[str], bool]) -> None:
 
 
 def kill_orphans() -> None:
-    """Kill what a batch that was killed itself has left running."""
+    """Kill the processes that a killed batch left running."""
     kill_marked(lambda mark: not Path(f"/proc/{int(mark.partition('-')[0])}").exists())
 
 

@@ -1,4 +1,4 @@
-"""The Ray engine: the same worker on every machine of a cluster; a task whose machine is lost runs on another one."""
+"""The Ray engine: the same worker on every machine of a cluster; a task on a lost machine runs again on another."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from convert.errors import ConvertError, UsageError
 from convert.files.scratch import sweep_scratch
 
 _GRACE = 300.0
-"""Seconds beyond a task's own limit, which its worker holds, before Ray is told to end it: for a worker that hangs."""
+"""Seconds after a task's own limit, which its worker enforces, before Ray ends it, in case the worker hangs."""
 
 _LOSSES = 3
-"""How many times Ray runs a task again whose machine was lost."""
+"""How often Ray repeats a task whose machine was lost."""
 
 _PATIENCE = 1.0  # seconds between looks at the size of the cluster
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """`address` of a running Ray cluster (empty: one is started here), and CPUs that each task is given."""
+    """`address` of a running Ray cluster ("" starts one here), and the CPUs of each task."""
 
     address: str = ""
     cpus: float = 1.0
@@ -43,7 +43,7 @@ class Cluster:
 
 @dataclass
 class _SentTask:
-    """A task that Ray has: when it was sent, how many times, and whether Ray was told to end it."""
+    """A task that was sent to Ray: when, how often, and whether it was cancelled."""
 
     task: Task
     since: float = 0.0
@@ -61,10 +61,10 @@ def run_all(
     warm: bool,
     cluster: Cluster,
 ) -> None:
-    """Run every task on the cluster, no more at a time than it has CPUs for (and than `jobs`).
+    """Run every task on the cluster, as many at a time as its CPUs allow, and at most `jobs`.
 
-    Ray repeats a task whose machine is lost (`max_retries`); one that crashed, or that ran out of memory, is sent
-    again, the latter with twice the memory if some machine has that. On an exception all are cancelled.
+    Ray repeats a task whose machine was lost (`max_retries`). A task that crashed or ran out of memory is sent again,
+    the latter with twice the memory if some machine has it. On an exception all tasks are cancelled.
     """
     waiting = [_SentTask(task) for task in reversed(tasks)]
     running: dict[Any, _SentTask] = {}
@@ -108,7 +108,7 @@ def _resources(ray: Any, task: Task, cluster: Cluster) -> dict[str, Any]:
 
 
 def _task_to_retry(ray: Any, sent: _SentTask, ending: TaskResult, retries: int) -> _SentTask | None:
-    """What is to be sent once more after this ending, or None."""
+    """Return the task to send again after this outcome, or None."""
     if ending.outcome not in PASSING or sent.attempts > retries:
         return None
     if ending.outcome != "memory" or sent.task.memory is None:
@@ -135,33 +135,36 @@ def _end_hanging(ray: Any, running: Mapping[Any, _SentTask]) -> None:
 
 
 def _most_memory(ray: Any) -> int:
-    """Bytes that the largest machine offers to tasks."""
+    """Return the bytes that the largest machine offers to tasks."""
     return int(max((n["Resources"].get("memory", 0) for n in ray.nodes() if n["Alive"]), default=0))
 
 
 def _task_slots(ray: Any, cluster: Cluster) -> int:
-    """How many tasks the machines that are there now can run at a time."""
+    """Return how many tasks the present machines can run at a time."""
     every = [n["Resources"].get("CPU", 0.0) for n in ray.nodes() if n["Alive"]]
     return sum(int(cpus / cluster.cpus) for cpus in every)
 
 
 @contextmanager
 def _ray_connection(cluster: Cluster) -> Iterator[Any]:
-    """The module `ray`, connected. Raises `ConvertError` without Ray, `UsageError` for an address without a cluster."""
+    """Context manager: yield the connected module `ray`.
+
+    Raises `ConvertError` without Ray, and `UsageError` if no cluster is at the address.
+    """
     if importlib.util.find_spec("ray") is None:
         raise ConvertError("the Ray engine needs Ray", hint="pip install 'convert-models[ray]'")
-    # A cluster that is started here would report its use to Ray's makers, once a minute is over.
+    # A cluster started here would report usage statistics to Ray's makers after a minute.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if not cluster.address:  # on Linux, too: a node of a cluster that others may join has another address than loopback
+    if not cluster.address:  # also on Linux: a node of a cluster that others may join has another address than loopback
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    ray: Any = importlib.import_module("ray")  # an optional dependency, whose types mypy does not need
+    ray: Any = importlib.import_module("ray")  # optional, and mypy does not need its types
     if ray.is_initialized():
         yield ray
         return
     here: AbstractContextManager[dict[str, Any]] = nullcontext({}) if cluster.address else own_cluster()
     with here as more:
         try:
-            # Without an address Ray would join whatever cluster it finds here.
+            # Without an address, Ray would join any cluster that it finds here.
             ray.init(address=cluster.address or "local", log_to_driver=False, logging_level="ERROR", **more)
         except (ConnectionError, ValueError, RuntimeError) as error:
             text = " ".join(str(error).split())[:300]
@@ -173,9 +176,11 @@ def _ray_connection(cluster: Cluster) -> Iterator[Any]:
 
 
 class _DeferredSignals:
-    """Inside, signals that have a handler wait for `heed`: an exception within Ray's own code becomes a SystemError.
+    """Context manager: defer signals with handlers until `heed` is called.
 
-    `hold` is called once more when Ray is connected: its handler of SIGTERM prints a stack and ends the process.
+    An exception in Ray's own code would become a SystemError.
+
+    Call `hold` again when Ray is connected: its own handler of SIGTERM prints a stack and ends the process.
     """
 
     def __init__(self) -> None:
@@ -201,7 +206,7 @@ class _DeferredSignals:
             signal.signal(number, self._note)
 
     def heed(self) -> None:
-        """Do what the first of the signals asks for, which is to raise."""
+        """Call the handler of the first deferred signal, which raises."""
         if self.caught:
             number = self.caught.pop(0)
             self.handlers[number](number, None)
@@ -214,7 +219,7 @@ class _DeferredSignals:
 
 
 def _run_task(task: Task, wanted: Mapping[str, str], plan: tuple[Sequence[str], Sequence[str], bool]) -> dict[str, Any]:
-    """Convert in this Ray worker; what a lost one has left behind on this machine is ended first."""
+    """Convert in this Ray worker, after killing what a lost worker left running on this machine."""
     kill_orphans()
     sweep_scratch()
     here = versions()
@@ -223,7 +228,7 @@ def _run_task(task: Task, wanted: Mapping[str, str], plan: tuple[Sequence[str], 
         return TaskResult("failed", f"{socket.gethostname()} has {', '.join(other)}").to_dict()
     if not task.source.exists():
         return TaskResult("bad input", f"{task.source} is not on {socket.gethostname()}: share its folder").to_dict()
-    machine.set_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))  # Ray sets this one to the task's CPUs
+    machine.set_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))  # Ray sets OMP_NUM_THREADS to the task's CPUs
     kinds, formats, warm = plan
     return run(task, None, _fork_server_socket(tuple(kinds), tuple(formats)) if warm else "").to_dict()
 
@@ -233,7 +238,7 @@ _STACK = ExitStack()
 
 
 def _fork_server_socket(kinds: tuple[str, ...], formats: tuple[str, ...]) -> str:
-    """The socket of this Ray worker's warm process, which lives as long as the worker does."""
+    """Return the socket of this Ray worker's warm process, which lives as long as the worker."""
     assert threading.current_thread() is threading.main_thread()
     key = (os.getpid(), kinds, formats)
     if key not in _KEPT:

@@ -1,7 +1,8 @@
 """Starts a Ray cluster on this machine for one batch, and removes its processes and files afterwards.
 
-Its files lie in the batch's folder and its ports are on loopback. By default Ray writes a token into the home folder
-and a session into the temporary folder, listens for other machines, and leaves processes behind if its driver dies.
+Its files lie in the batch's folder and its ports are on loopback. By default, Ray would write a token into the home
+folder and a session into the temporary folder, listen for other machines, and leave processes behind if its driver
+dies.
 """
 
 from __future__ import annotations
@@ -18,17 +19,19 @@ from typing import Any
 from convert.batch.processes import kill_marked
 from convert.files.scratch import place_of_temporary_files, remove_tree, scratch_folder, temporary_files_in
 from convert.interpreter import module_command
-from convert.runners.marks import MARK, new_mark
+from convert.processes.marks import MARK, new_mark
 
 _LONGEST_PLACE = 40
-"""Characters of a folder in which Ray's sockets have names that the system takes, which has 107 for all of one."""
+"""Length of a folder's path that keeps the paths of Ray's sockets below the system's limit of 107 characters."""
 
 
 @contextmanager
 def own_cluster() -> Iterator[dict[str, Any]]:
-    """Arguments of `ray.init` for a cluster that is gone, with its processes and files, when this or this process ends.
+    """Context manager: yield arguments of `ray.init` for a cluster that exists only during this block.
 
-    To be left after `ray.shutdown`.
+    It ends, with its processes and files, even if this process is killed.
+
+    Leave the block after `ray.shutdown`.
     """
     with _short_scratch_folder() as folder:
         mark = new_mark()
@@ -37,7 +40,7 @@ def own_cluster() -> Iterator[dict[str, Any]]:
             module_command("convert.batch.ray_here", mark, str(folder)), stdin=subprocess.PIPE, start_new_session=True
         )
         try:
-            # What Ray starts inherits these; this process needs the token until the end.
+            # Ray's processes inherit these; this process needs the token until the end.
             with _environment({MARK: mark, "TMPDIR": str(folder), **token}):
                 yield {"_temp_dir": str(folder / "ray"), "_node_ip_address": "127.0.0.1", "include_dashboard": False}
         finally:
@@ -46,7 +49,7 @@ def own_cluster() -> Iterator[dict[str, Any]]:
 
 
 def keep(mark: str, folder: str) -> None:
-    """Wait until the process that has started this ends, however it ends; then end the cluster and remove its files."""
+    """Wait until the process that started this one ends, in whatever way; then end the cluster and remove its files."""
     sys.stdin.buffer.read()
     kill_marked(lambda found: found == mark)
     remove_tree(Path(folder))

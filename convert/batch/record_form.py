@@ -1,20 +1,20 @@
-"""What a line of the journal has to be for a run to go by it: another is as if it were not there, and its task is done.
+"""Validates lines of the journal; an invalid line is ignored, and its task runs again.
 
-A journal may be damaged, of another version, or have come with a folder that somebody else has made.
+A journal may be damaged, of another version, or part of a folder from somebody else.
 """
 
 from __future__ import annotations
 
 import re
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from convert.notes import Note
-from convert.report import Tensor
-from convert.verdict import Verdict
+from convert.outcome.notes import Note
+from convert.outcome.report import Tensor
+from convert.outcome.verdict import Verdict
 
 _TEXTS = ("key", "output", "outcome", "reason")
 _REPORT: dict[str, Any] = {
@@ -34,7 +34,7 @@ _PROBLEM = ("why", "operator", "node", "module", "source")
 
 
 def is_record(line: Mapping[str, Any]) -> bool:
-    """Whether it says how a task ended, in the form that views and pages show."""
+    """Return whether a line records how a task ended, in the form that views and pages show."""
     limits, report, peak = (line.get(name) for name in ("limits", "report", "peak"))
     return (
         all(isinstance(line.get(name), str) for name in _TEXTS)
@@ -51,7 +51,7 @@ def is_record(line: Mapping[str, Any]) -> bool:
 
 
 def _is_error(error: Any) -> bool:
-    """Whether it is the `error` of a command's JSON, as far as that is shown."""
+    """Return whether a value has the form of the `error` in a command's JSON; fields that no view shows are ignored."""
     if not isinstance(error, dict) or not all(isinstance(error.get(name, ""), str) for name in ("message", "hint")):
         return False
     problems = error.get("problems", [])
@@ -62,16 +62,16 @@ def _is_error(error: Any) -> bool:
 
 
 def _fits(value: Any, form: Any) -> bool:
-    """Whether JSON's `value` is what a field of type `form` is written as; infinite numbers are null."""
+    """Return whether a JSON `value` is a valid form of a field of type `form`; infinite numbers are null."""
     kind, parts = get_origin(form), get_args(form)
     if kind in (Union, types.UnionType):
         return any(_fits(value, part) for part in parts)
-    if kind in (list, tuple):
+    if kind in (list, tuple, Sequence):
         return isinstance(value, list) and all(_fits(item, parts[0]) for item in value)
     if kind is dict:
         return isinstance(value, dict) and all(_fits(item, parts[1]) for item in value.values())
     if form is Note:
-        return isinstance(value, str) or _is_note(value)  # an older version wrote the text alone
+        return isinstance(value, str) or _is_note(value)  # an older version wrote only the text
     if is_dataclass(form) and isinstance(form, type):
         return isinstance(value, dict) and _fits_class(value, form)
     if form is float:
@@ -94,7 +94,7 @@ def _fits_class(value: dict[str, Any], form: type) -> bool:
 
 @cache
 def _fields_of(form: type) -> tuple[dict[str, Any], frozenset[str]]:
-    """The types of a data class's fields, and the names of those that have no default."""
+    """Return the types of a data class's fields, and the names of those without a default."""
     hints, found = get_type_hints(form), fields(form)
     needed = frozenset(f.name for f in found if f.default is MISSING and f.default_factory is MISSING)
     return {f.name: hints[f.name] for f in found}, needed

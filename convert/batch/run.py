@@ -1,4 +1,4 @@
-"""Runs a plan: leaves out what the journal says is done, hands the rest to an engine, and writes down every end."""
+"""Runs a plan: skips what the journal records as done, passes the rest to an engine, and records every result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from convert.files.scratch import sweep_scratch
 
 KEPT = ("kind", "inputs", "outputs", "operators", "parameters", "weight_bytes", "output_bytes", "seconds", "verdict",
         "unverified", "notes", "error")  # fmt: skip
-"""The parts of a task's report that go into the journal."""
+"""The parts of a task's report that are stored in the journal."""
 
 
 def run(
@@ -37,11 +37,11 @@ def run(
     warm: bool = False,
     on: Cluster | None = None,
 ) -> list[dict[str, Any]]:
-    """Do what is not done; the records of all tasks, in the order of the plan.
+    """Run the tasks that are not done; return the records of all tasks, in the order of the plan.
 
-    Done is what `_reusable_record` takes for done; `force` does all again, `redo_failed` what did not succeed. on: the
-    Ray cluster that runs the tasks; without one it is this machine, `jobs` (`local.default_jobs`) at a time. An output
-    that exists and that no run of this journal began to write is left alone.
+    `_reusable_record` decides what is done. `force` runs everything again, `redo_failed` repeats tasks that failed.
+    `on` is the Ray cluster that runs the tasks; without one, this machine runs `jobs` (`local_engine.default_jobs`) at
+    a time. An existing output that no run of this journal began to write is left unchanged.
     """
     records: dict[Path | Url, dict[str, Any]] = {}
     keys: dict[Path | Url, str] = {}
@@ -96,10 +96,11 @@ def run(
 
 
 def _reusable_record(known: History, key: str, task: Task, redo_failed: bool) -> dict[str, Any] | None:
-    """The record of an earlier run that still holds: of the same key, with its output in place or a lasting error.
+    """Return the record of an earlier run that is still valid: same key, and its output in place or a lasting error.
 
-    A record of an earlier version does not say what its output was, and does not hold. Machines and disks may be better
-    now, and limits of time and memory wider than those that were passed.
+    A record of an earlier version without a description of its output is not valid. The outcomes `lost` and `limit` are
+    not lasting, because machines and disks may be better now; neither are timeouts and lack of memory if the limits are
+    wider now.
     """
     found = known.ended(key, task.output)
     if found is None:
@@ -113,7 +114,7 @@ def _reusable_record(known: History, key: str, task: Task, redo_failed: bool) ->
 
 
 def _has_wider_limits(task: Task, record: dict[str, Any]) -> bool:
-    """Whether the task has more of what it lacked when `record` was written."""
+    """Return whether the task has more of the resource that it lacked when `record` was written."""
     limits = record.get("limits", {})
     if record["outcome"] == "timeout":
         return bool(task.seconds > limits.get("seconds", 0.0))
@@ -149,7 +150,7 @@ def dry_run(
     warm: bool = False,
     on: Cluster | None = None,
 ) -> list[dict[str, Any]]:
-    """Read every model that a run would convert and check its operators; nothing is written, the journal neither."""
+    """Read every model that a run would convert and check its operators; write nothing, not even the journal."""
     records: dict[Path | Url, dict[str, Any]] = {}
     asked: list[Task] = []
 
@@ -179,7 +180,7 @@ def dry_run(
 
 
 def _result_of_problem(problem: ConvertError) -> TaskResult:
-    """How a task ended that could not begin, told as a worker tells its errors."""
+    """Return the result of a task that could not begin, in the form of a worker's errors."""
     report = {"error": {"type": type(problem).__name__, "code": problem.code, "message": problem.message,
                         "hint": problem.hint}}  # fmt: skip
     return TaskResult(OUTCOMES[problem.exit_code], problem.message, report=report)

@@ -1,4 +1,4 @@
-"""What people see of a batch: a live table on a terminal, lines in a pipe, and a summary by cause."""
+"""What users see of a batch: a live table on a terminal, lines in a pipe, and a summary by cause."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from convert.batch.plan import Task
 from convert.batch.worker import GOOD
-from convert.terminal import echo, echo_json
+from convert.outcome.terminal import echo, echo_json
 from convert.text import visible
 
 Record = dict[str, Any]
@@ -24,14 +24,14 @@ _SHOWN = 20  # changes of one kind
 
 
 class LineView:
-    """Results on stdout: a line for each task that ends, plain or JSON."""
+    """Prints results on stdout: one line for each task that ends, as text or JSON."""
 
     def __init__(self, total: int, as_json: bool, quiet: bool, verbose: bool = False) -> None:
         self.total, self.as_json, self.quiet, self.verbose = total, as_json, quiet, verbose
         self.done = 0
 
     def started(self, task: Task) -> None:
-        """Nothing is said before there is a result."""
+        """Print nothing before there is a result."""
 
     def ended(self, record: Record) -> None:
         self.done += 1
@@ -46,7 +46,7 @@ class LineView:
 
 
 class TableView(LineView):
-    """The tasks that are running, the last that ended, how far it is and how long it will take, on a terminal."""
+    """A live table on a terminal: running tasks, the latest results, progress, and the remaining time."""
 
     def __init__(self, total: int, console: Any, verbose: bool = False) -> None:
         super().__init__(total, False, False, verbose)
@@ -75,14 +75,14 @@ class TableView(LineView):
         self.done += 1
 
     def seconds_left(self) -> float | None:
-        """Seconds that the rest takes at the pace since the first task began; None until one is done."""
+        """Return the seconds for the remaining tasks at the pace so far; None until one is done."""
         fresh = self.done - self.before
         if not fresh or self.first is None:
             return None
         return (time.monotonic() - self.first) / fresh * (self.total - self.done)
 
     def render(self) -> Any:
-        """What is shown now; rich asks for it a few times a second."""
+        """Return what is shown now; rich calls this a few times a second."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table as Grid
@@ -111,7 +111,7 @@ def _outcome_color(outcome: str) -> str:
 
 @contextmanager
 def output_view(total: int, as_json: bool, quiet: bool, verbose: bool = False) -> Iterator[LineView]:
-    """The view that fits where stdout goes. verbose: with the verdict's numbers and the notes of each task."""
+    """Context manager: yield the view that fits stdout; `verbose` adds the verdict's numbers and notes of each task."""
     if as_json or quiet or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         yield LineView(total, as_json, quiet, verbose)
         return
@@ -129,7 +129,7 @@ def _duration_text(seconds: float) -> str:
 
 
 def record_line(record: Record) -> str:
-    """One task in one line."""
+    """Return one task as one line."""
     again = f", {record['attempts']} attempts" if record.get("attempts", 1) > 1 else ""
     before = ", done before" if record.get("before") else ""
     why = f": {reason(record)}" if record["outcome"] not in GOOD else ""
@@ -142,7 +142,7 @@ def record_line(record: Record) -> str:
 
 
 def detail_lines(record: Record) -> list[str]:
-    """Return what a line leaves out: what the verdict says of each output, and the notes."""
+    """Return the details below a line: the verdict's numbers for each output, and the notes."""
     report = record.get("report", {})
     outputs = (report.get("verdict") or {}).get("outputs", [])
     numbers = [
@@ -155,7 +155,7 @@ def detail_lines(record: Record) -> list[str]:
 
 
 def annotation(record: Record) -> str:
-    """Return a line that GitHub's workflows show at the file, as they escape it."""
+    """Return an annotation that GitHub's workflows show at the file, with its escapes."""
 
     def escaped(text: str, more: str = "") -> str:
         for sign in "%\r\n" + more:
@@ -167,7 +167,7 @@ def annotation(record: Record) -> str:
 
 
 def reason(record: Record) -> str:
-    """Why a task has failed, in one line; of operators without a rule, which they are and in how many nodes."""
+    """Return why a task failed, in one line; for operators without a rule, which ones and in how many nodes."""
     found = _problems(record)
     if len(found) < 2:
         return _first_line(record)
@@ -180,7 +180,7 @@ def reason(record: Record) -> str:
 
 
 def _first_line(record: Record) -> str:
-    """The reason without the list that an error has below it; line breaks of anything else come from names."""
+    """Return the reason without the list below an error message; other line breaks come from names."""
     text = str(record.get("reason") or record["outcome"])
     return text.partition("\n  ")[0] if "error" in record.get("report", {}) else text
 
@@ -195,7 +195,7 @@ def _problem_text(problem: dict[str, Any]) -> str:
 
 
 def summary(records: Sequence[Record]) -> dict[str, Any]:
-    """Counts of outcomes, failures by cause with the models that have it, and the operators that lack, most first."""
+    """Return counts of outcomes, failures by cause with their models, and missing operators, most frequent first."""
     counts = Counter(r["outcome"] for r in records)
     causes: dict[tuple[str, str], list[Record]] = defaultdict(list)
     lacking: dict[str, set[str]] = defaultdict(set)
@@ -222,7 +222,7 @@ def summary(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def coverage(records: Sequence[Record]) -> dict[str, int]:
-    """Of a dry run: nodes and kinds of operators in the graphs that were read, and how many of them have no rule."""
+    """Return, for a dry run, the numbers of nodes and operators in the graphs, and how many of them have no rule."""
     nodes: Counter[str] = Counter()
     lacking: Counter[str] = Counter()
     for record in records:
@@ -239,7 +239,7 @@ def coverage(records: Sequence[Record]) -> dict[str, int]:
 
 
 def cause(record: Record) -> str:
-    """The reason without what differs from model to model: paths, names in quotes and numbers."""
+    """Return the reason without what differs between models: paths, quoted names and numbers."""
     if found := _problems(record):
         return "; ".join(sorted({_problem_text(p) for p in found}))[:_LONG]
     first = visible(_first_line(record))
@@ -247,7 +247,7 @@ def cause(record: Record) -> str:
 
 
 def _hint(group: Sequence[Record]) -> str:
-    """What can be done about it, if that is the same for all."""
+    """Return the hint, if it is the same for all records, else ""."""
     hints = [r.get("report", {}).get("error", {}).get("hint", "") for r in group]
     general = {_generalized_text(hint, r) for hint, r in zip(hints, group, strict=True)}
     return hints[0] if len(set(hints)) == 1 else general.pop() if len(general) == 1 else ""

@@ -1,4 +1,4 @@
-"""Outputs that lie on shared storage, such as `s3://bucket/zoo/resnet.onnx`, through fsspec."""
+"""Outputs on shared storage, such as `s3://bucket/zoo/resnet.onnx`, through fsspec."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _MARKS = (
     "ETag", "etag", "md5Hash", "content_md5", "md5", "checksum", "LastModified", "updated", "last_modified", "mtime",
     "created",
 )  # fmt: skip
-"""What file systems of fsspec call a checksum or version of an object's content, or the time of its last change."""
+"""Names that fsspec's file systems use for a checksum, a version or the modification time of an object."""
 
 
 @dataclass(frozen=True, order=True)
 class Url:
-    """A file or folder on a storage that fsspec reaches; options of the storage come from its own environment."""
+    """A file or folder on a storage that fsspec reaches; the storage's options come from its own environment."""
 
     text: str
 
@@ -36,24 +36,27 @@ class Url:
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """The last part of the path."""
         return posixpath.basename(self.text.rstrip("/"))
 
     @property
     def parent(self) -> Url:
-        """The folder that it lies in."""
+        """The folder that contains it."""
         return Url(posixpath.dirname(self.text.rstrip("/")))
 
     def exists(self) -> bool:
-        """True for a file, and for a folder that holds one. Raises `ConvertError` if the storage cannot be reached."""
+        """Return whether a file, or a folder with files, exists at this place.
+
+        Raises `ConvertError` if the storage cannot be reached.
+        """
         system, place = self._filesystem_and_path()
         return bool(_access_storage(self, system.exists, place))
 
     def mark(self) -> str:
-        """Return what the storage tells of a file's content: its size, and a checksum or the time of its last change.
+        """Return what identifies a file's content on the storage: its size, and a checksum or modification time.
 
-        Nothing where the file is not there, or the storage tells neither. Raises `ConvertError` if the storage cannot
-        be reached.
+        Returns "" if the file does not exist, or the storage reports neither. Raises `ConvertError` if the storage
+        cannot be reached.
         """
         system, place = self._filesystem_and_path()
         try:
@@ -64,9 +67,10 @@ class Url:
         return f"{facts.get('size')} {known}" if known else ""
 
     def put(self, local: Path) -> None:
-        """Replace what is there by a local file or folder. Raises `ConvertError`.
+        """Replace what is at this place by a local file or folder. Raises `ConvertError`.
 
-        A file appears whole or not at all. Of a folder the files come one by one: it counts once its record is written.
+        A file appears complete or not at all. The files of a folder appear one by one; the folder is valid once its
+        record is written.
         """
         system, place = self._filesystem_and_path()
         if not local.is_dir():
@@ -82,7 +86,7 @@ class Url:
                 _access_storage(self, system.rm_file, old)
 
     def get(self, local: Path) -> None:
-        """Copy a file from there. Raises `ConvertError`."""
+        """Copy a file from this place to a local file. Raises `ConvertError`."""
         system, place = self._filesystem_and_path()
         _access_storage(self, system.get_file, place, str(local))
 
@@ -100,7 +104,10 @@ class Url:
 
 
 def parse_location(text: str) -> Path | Url:
-    """Where a path or URL points; `file://` is a path. Raises `UsageError` for a URL of another machine's files."""
+    """Return the path or `Url` that a text denotes; `file://` is a path.
+
+    Raises `UsageError` for a URL of another machine's files.
+    """
     scheme = re.match(r"([a-z][a-z0-9+.-]+)://", text)
     if scheme is None:
         return Path(text)
@@ -115,13 +122,13 @@ def parse_location(text: str) -> Path | Url:
 
 
 def local_name(url: Url) -> str:
-    """A name for a local folder that belongs to a URL."""
+    """Return a name for a local folder that belongs to a URL."""
     return re.sub(r"[^A-Za-z0-9.-]+", "_", url.text)
 
 
 def _put_file(system: Any, local: Path, place: str) -> None:
     if "s3" in system.protocol or "gs" in system.protocol or "memory" in system.protocol:
-        system.put_file(str(local), place)  # an object is there once it is complete
+        system.put_file(str(local), place)  # an object appears once it is complete
         return
     part = f"{place}.part-{uuid.uuid4().hex}"
     system.makedirs(posixpath.dirname(place), exist_ok=True)
@@ -141,9 +148,9 @@ def _access_storage(url: Url, do: Any, *arguments: Any) -> Any:
 
 @contextmanager
 def mirrored_file(local: Path, where: Path | Url) -> Iterator[None]:
-    """A file of this machine that has a copy on the storage, if outputs lie there: for the machine that goes on.
+    """Context manager: keep a copy of a local file on the storage of the outputs, for another machine that resumes.
 
-    It is fetched where there is none here, and copied back afterwards, also after an error.
+    The file is fetched if there is none here, and copied back afterwards, even after an error.
     """
     if isinstance(where, Path):
         yield

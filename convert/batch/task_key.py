@@ -1,4 +1,4 @@
-"""The key of a task: what it reads, how, and by which versions. The same key means the same result."""
+"""The key of a task: a hash of what it reads, its options, and the versions in use. Equal keys mean equal results."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ PACKAGES = (
     "convert-models", "torch", "tensorflow", "keras", "onnx", "onnx-ir", "onnxruntime", "ai-edge-litert", "numpy",
     "transformers",
 )  # fmt: skip
-"""Whose versions may change the result."""
+"""Packages whose versions may change the result."""
 
 
 def compute_key(task: Task, by: Mapping[str, str] | None = None) -> str:
     """Return the SHA-256 of the model's files, the options with the files they name, and versions.
 
-    Files are those of `dependency_files`. by: what `versions` gives, where there are many keys to take. The output's
-    place and the limits are no part of it. Raises OSError if a file cannot be read.
+    The files are those of `dependency_files`. Pass the result of `versions` as `by` to compute many keys. The output's
+    place and the limits are not part of the key. Raises OSError if a file cannot be read.
     """
     digest = hashlib.sha256()
     for name, path in _named_files(task):
@@ -48,7 +48,7 @@ def compute_key(task: Task, by: Mapping[str, str] | None = None) -> str:
 
 
 def look_at(task: Task, by: Mapping[str, str]) -> Seen:
-    """Return the key of what a task would read now. Raises OSError if a file cannot be read."""
+    """Return the key of what a task would read if it began now. Raises OSError if a file cannot be read."""
     task = replace(task, seen=Seen(modules=tuple(_modules(task))))
     assert task.seen is not None
     before = stamps_of(dependency_files(task))
@@ -59,7 +59,7 @@ def look_at(task: Task, by: Mapping[str, str]) -> Seen:
 
 
 def stamps_before(task: Task) -> tuple[Stamp, ...] | None:
-    """Return the stamps of what a task is about to read, None where that cannot be told."""
+    """Return the stamps of what a task is about to read; None if a file cannot be read."""
     try:
         return stamps_of(dependency_files(task))
     except OSError:
@@ -67,9 +67,9 @@ def stamps_before(task: Task) -> tuple[Stamp, ...] | None:
 
 
 def key_read(task: Task, before: tuple[Stamp, ...] | None) -> str:
-    """Return the key of what a task has read since `before`, or nothing where it has changed meanwhile.
+    """Return the key of what a task has read since `before`, or "" if it changed meanwhile.
 
-    Content whose stamps are those that the plan has seen is not read once more for its key.
+    Content with the same stamps as in the plan is not hashed again.
     """
     if before is None or stamps_before(task) != before:
         return ""
@@ -83,7 +83,7 @@ def key_read(task: Task, before: tuple[Stamp, ...] | None) -> str:
 
 
 def versions() -> dict[str, str]:
-    """The installed version of each of `PACKAGES`, and of each package that plugs in."""
+    """Return the installed version of each of `PACKAGES`, and of each plugin package."""
     found = {}
     for package in (*PACKAGES, *plugin.packages()):
         try:
@@ -94,15 +94,15 @@ def versions() -> dict[str, str]:
 
 
 def dependency_files(task: Task) -> list[Path]:
-    """Return the files that the result depends on, in a fixed order; ones that are named but not there are left out.
+    """Return the existing files that the result depends on, in a fixed order.
 
-    They are the source, its weights beside it, files that options name, and modules of the user's that are imported.
+    They are the source, weight files beside it, files that options name, and the user's own imported modules.
     """
     return [path for _, path in _named_files(task)]
 
 
 def _named_files(task: Task) -> list[tuple[str, Path]]:
-    """The same files with what they are called: in a folder, by their place in it."""
+    """Return the dependency files with their names; in a folder, the relative path."""
     found = [task.source]
     for option in path_options():
         value = task.options.get(option, [])
@@ -110,7 +110,7 @@ def _named_files(task: Task) -> list[tuple[str, Path]]:
     every: dict[Path, str] = {}
     for path in found:
         if path.is_dir():
-            with suppress(BadInput):  # as the task itself will say
+            with suppress(BadInput):  # the task itself reports the problem
                 inside = sorted(p for p in paths_in(path) if p.is_file())
                 every |= {p: p.relative_to(path).as_posix() for p in inside}
         elif path.is_file():
@@ -122,7 +122,7 @@ def _named_files(task: Task) -> list[tuple[str, Path]]:
 
 
 def _modules(task: Task) -> Sequence[Path]:
-    """The user's own modules that a task imports; those that the plan has found, where they are on this machine."""
+    """Return the user's own modules that a task imports, as the plan found them if all of them exist here."""
     if task.seen is not None and all(map(Path.is_file, task.seen.modules)):
         return task.seen.modules
     own = [Path(file) for option in ("rules", "code") for file in task.options.get(option, [])]
@@ -139,7 +139,7 @@ def _modules(task: Task) -> Sequence[Path]:
 
 
 def _pickled_modules(path: Path) -> list[str]:
-    """The modules that loading a pickled module imports."""
+    """Return the modules that loading a pickled module imports."""
     with suppress(ConvertError, OSError):
         if path.is_file() and sniff(path) == "torch-module":
             names = pickled_globals(torch_pickle_bytes(path))

@@ -1,4 +1,4 @@
-"""One task in a process group of its own, under limits of time and memory that hold for all it starts."""
+"""Runs one task in its own process group, under limits of time and memory for all its processes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from convert.errors import ConvertError
 from convert.files.output import discard_unfinished
 from convert.files.scratch import scratch_folder
 from convert.interpreter import module_command
-from convert.runners.fork_client import ADDRESS, Child, fork
-from convert.runners.marks import MARK, new_mark
+from convert.processes.fork_client import ADDRESS, Child, fork
+from convert.processes.marks import MARK, new_mark
 
 OUTCOMES = {
     0: "converted",
@@ -38,15 +38,18 @@ OUTCOMES = {
     6: "limit",
     7: "inconclusive",
 }
-"""What an exit code of the command line means; besides there are verified, unsafe, timeout, memory, crash, lost,
-changed (what it read was not one content) and interrupted, and convertible where nothing was to be written."""
+"""Outcomes by exit code of the command line.
+
+Further outcomes are verified, unsafe, timeout, memory, crash, lost, changed (the source changed while it was read),
+interrupted, and convertible (in a dry run).
+"""
 
 GOOD = frozenset({"verified", "converted", "convertible"})
 PASSING = frozenset({"crash", "memory", "lost", "changed"})
-"""Ends that another attempt may change; all others would come again."""
+"""Outcomes that another attempt may change; all others would occur again."""
 
 _ROOM = 16 << 30
-"""Bytes of address space beyond the memory limit: what frameworks map and never touch."""
+"""Bytes of address space beyond the memory limit, which frameworks map but never touch."""
 
 _INTERVAL = 0.1
 
@@ -55,8 +58,8 @@ _INTERVAL = 0.1
 class TaskResult:
     """How a task ended: `seconds` of wall time, `peak` bytes of private memory of all its processes.
 
-    `key` is that of what the task has read, None where nothing was read; `made` describes the output
-    (`convert.batch.made`), empty without one.
+    `key` is the key of what the task read, or None if it read nothing. `made` describes the output
+    (`convert.batch.made`), and is empty without one.
     """
 
     outcome: str
@@ -73,10 +76,10 @@ class TaskResult:
 
 
 def run(task: Task, stop: threading.Event | None = None, nursery: str = "") -> TaskResult:
-    """Convert in a child process and wait for its end; whatever it started is gone afterwards.
+    """Convert in a child process and wait for its end; nothing that it started survives.
 
-    Beyond `task.seconds`, or when its processes together hold more than `task.memory` private bytes, all are killed;
-    so they are when `stop` is set. nursery: the socket of the process to fork from; else it is a new interpreter.
+    All its processes are killed after `task.seconds`, when they together hold more than `task.memory` private bytes, or
+    when `stop` is set. `nursery` is the socket of the process to fork from; without it, a new interpreter is started.
     """
     if isinstance(task.output, Url):
         return _run_and_put(task, task.output, stop, nursery)
@@ -119,13 +122,13 @@ def _run_here(task: Task, output: Path, stop: threading.Event | None, nursery: s
 
 
 def _run_and_put(task: Task, url: Url, stop: threading.Event | None, nursery: str) -> TaskResult:
-    """Convert to a folder of this machine, and copy what came of it to the storage."""
+    """Convert to a local folder, and copy the result to the storage."""
     with scratch_folder() as folder:
         (folder / "written").mkdir()
         local = folder / "written" / url.name
         ending = run(replace(task, output=local), stop, nursery)
         try:
-            # Weights may lie beside the model that names them: it comes last.
+            # The model comes last, because the weights that it names may lie beside it.
             for written in sorted(local.parent.iterdir(), key=lambda p: p == local):
                 if local.exists():
                     (url.parent / written.name).put(written)
@@ -155,14 +158,14 @@ def _start_worker(
 
 
 def _limit_memory(pid: int, size: int) -> None:
-    with contextlib.suppress(ProcessLookupError):  # it may have ended already
+    with contextlib.suppress(ProcessLookupError):  # the process may have ended already
         resource.prlimit(pid, resource.RLIMIT_AS, (size, size))
 
 
 def _watch_child(
     child: Child, mark: str, task: Task, start: float, stop: threading.Event | None
 ) -> tuple[TaskResult | None, int]:
-    """Wait for the child, or for a reason to end it; also the most memory that was seen."""
+    """Wait for the child, or for a reason to end it; return that reason and the peak memory."""
     peak = 0
     while True:
         try:
@@ -181,7 +184,7 @@ def _watch_child(
 
 
 def _reported_result(code: int, out: BinaryIO, err: BinaryIO) -> TaskResult:
-    """The ending that the child told, or the signal that it died of."""
+    """Return the result that the child reported, or the signal that killed it."""
     out.seek(0)
     err.seek(0)
     tail = err.read()[-2000:].decode("utf-8", "replace").strip()

@@ -1,4 +1,4 @@
-"""The command line: the only room that prints or exits."""
+"""The command line: the only package that prints or exits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def main() -> NoReturn:
         from convert.cli.signals import leave_at_once
 
         leave_at_once()
-    except KeyboardInterrupt:  # while that was imported: as it would be said a moment later
+    except KeyboardInterrupt:  # the signal came during an import: print the same line as afterwards
         import sys
 
         print("interrupted", file=sys.stderr)

@@ -35,26 +35,37 @@ if TYPE_CHECKING:
     "-t", "--to", multiple=True, metavar="FORMAT", shell_complete=complete_formats, help="Output format; repeatable."
 )
 @click.option("-o", "--output", default="converted", show_default=True, metavar="DIR|URL",
-              help="Where outputs go: a folder, or a place such as s3://bucket/zoo.")  # fmt: skip
+              help="Where outputs go: a folder, or a URL such as s3://bucket/zoo.")  # fmt: skip
 @click.option("--journal", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-              help="Where the journal lies: with the outputs, or for a URL in a folder here.")  # fmt: skip
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Conversions at a time; by default one for each CPU.")
-@click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True,
-              help="This machine, or a Ray cluster.")  # fmt: skip
-@click.option("--ray-address", default="", metavar="HOST:PORT", help="A running cluster ('auto': this host's).")
-@click.option("--cpus", type=float, default=1.0, show_default=True, help="CPUs that the cluster gives each task.")
-@click.option("--timeout", type=float, default=3600.0, show_default=True, metavar="SECONDS", help="For each task.")
-@click.option("--memory", metavar="SIZE", help="For each task and all its processes, e.g. 8GB.")
+              help="Folder of the journal (default: that of the outputs; for a URL, a folder here).")  # fmt: skip
 @click.option(
-    "--retries", type=click.IntRange(0), default=1, show_default=True, help="After a crash or lack of memory."
+    "-j", "--jobs", type=click.IntRange(1), help="Number of conversions at a time (default: one for each CPU)."
 )
-@click.option("--cold", is_flag=True, help="A new interpreter for each task, instead of forks of a warm one.")
-@click.option("--verify/--no-verify", default=None, help="Compare the numbers (default: where the runtimes are there).")
+@click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True,
+              help="Where tasks run: on this machine, or on a Ray cluster.")  # fmt: skip
+@click.option(
+    "--ray-address",
+    default="",
+    metavar="HOST:PORT",
+    help="Address of a running cluster ('auto': the one of this host).",
+)
+@click.option("--cpus", type=float, default=1.0, show_default=True, help="CPUs for each task on the cluster.")
+@click.option(
+    "--timeout", type=float, default=3600.0, show_default=True, metavar="SECONDS", help="Time limit for each task."
+)
+@click.option("--memory", metavar="SIZE", help="Memory limit for each task with all its processes, e.g. 8GB.")
+@click.option(
+    "--retries", type=click.IntRange(0), default=1, show_default=True, help="Retries after a crash or lack of memory."
+)
+@click.option("--cold", is_flag=True, help="Start a new interpreter for each task instead of forking a warm one.")
+@click.option(
+    "--verify/--no-verify", default=None, help="Compare the numbers (default: if the runtimes are installed)."
+)
 @click.option("--input", "inputs", multiple=True, metavar="NAME:DTYPE[DIMS]", help="Describe an input of every model.")
 @click.option("--trust", is_flag=True, help="Allow executing what the model files contain.")
-@click.option("--force", is_flag=True, help="Do again what is done, and replace what others wrote.")
-@click.option("--redo-failed", is_flag=True, help="Do again what did not succeed.")
-@click.option("--dry-run", is_flag=True, help="Print the plan and what operators are lacking; write nothing.")
+@click.option("--force", is_flag=True, help="Repeat finished tasks, and replace files that convert did not write.")
+@click.option("--redo-failed", is_flag=True, help="Repeat the tasks that did not succeed.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and the missing operators; write nothing.")
 @click.option(
     "--report",
     type=click.Path(path_type=Path),
@@ -62,13 +73,13 @@ if TYPE_CHECKING:
     help="Write a page of all results, and one for each model beside it.",
 )
 @click.option("--junit", type=click.Path(path_type=Path), metavar="FILE.xml",
-              help="Write the results as JUnit's XML, for CI.")  # fmt: skip
+              help="Write the results as JUnit XML, for CI.")  # fmt: skip
 @click.option("--compare-with", type=click.Path(path_type=Path), metavar="JOURNAL",
-              help="Tell what has changed since another batch: failures, sizes, errors.")  # fmt: skip
-@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out models by their names or paths; repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each task, and one for the summary.")
-@click.option("-q", "--quiet", is_flag=True, help="Lines for failures only.")
-@click.option("-v", "--verbose", is_flag=True, help="Errors of each output, and the notes.")
+              help="Report what has changed since another batch: failures, sizes, errors.")  # fmt: skip
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Skip models whose name or path matches; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each task, and one for the summary.")
+@click.option("-q", "--quiet", is_flag=True, help="Print failures only.")
+@click.option("-v", "--verbose", is_flag=True, help="Also print the errors of each output, and the notes.")
 def batch(
     what: Sequence[str],
     to: Sequence[str],
@@ -96,10 +107,10 @@ def batch(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Convert many models, each in its own process; go on where a run was ended.
+    """Convert many models, each in its own process; continue an interrupted run.
 
-    Models are named by manifests (.toml), folders, globs and files, or by lines of standard input where nothing is
-    named.
+    Name the models by manifests (.toml), folders, globs or files. If you name none, their paths are read from standard
+    input, one a line.
     """
     from convert.cli.output_options import exit_on_error
     from convert.cli.signals import raise_in_main_thread
@@ -118,7 +129,8 @@ def batch(
         tasks, passed = _planned_tasks(what, to, where, options, LimitOptions(timeout, memory), exclude)
         sources = [task.source for task in tasks]
         check_apart(folder / journal_name, sources, "give another --journal or -o")
-        _check_side_files(report, junit, sources)
+        outputs = [("the output of a model", task.output) for task in tasks if isinstance(task.output, Path)]
+        _check_side_files(report, junit, sources, [("the journal", folder / journal_name), *outputs])
         _tell_passed_over(passed, quiet)
         how: dict[str, Any] = {"jobs": jobs, "force": force, "redo_failed": redo_failed, "warm": not cold, "on": on}
         with show.output_view(len(tasks), as_json, quiet, verbose) as view:
@@ -135,7 +147,7 @@ def batch(
         sys.exit(0 if answer["ok"] and not passed.unreadable else 1)
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # Schedulers ask for an end by SIGTERM: what runs is killed then, as on Ctrl-C.
+    # Schedulers end a job by SIGTERM; the running tasks are then killed, as on Ctrl-C.
     raise_in_main_thread()
     exit_on_error(work, 0, "batch" if as_json else None)
 
@@ -167,7 +179,7 @@ def _output_place(output: str) -> Path | Url:
 
     where = storage.parse_location(output)
     if isinstance(where, Path) and os.path.exists(where) and not where.is_dir():
-        raise UsageError(f"{output} is a file, and outputs go to a folder", hint="give another -o")
+        raise UsageError(f"{output} is a file, but outputs go to a folder", hint="give another -o")
     return where
 
 
@@ -179,7 +191,7 @@ def _planned_tasks(
     bounds: LimitOptions,
     exclude: Sequence[str],
 ) -> tuple[list[Task], PassedOver]:
-    """Return the tasks for what is named, or for the lines of standard input, and what was left out.
+    """Return the tasks for the named models, or for the lines of standard input, and the paths that were left out.
 
     Raises `UsageError` if nothing is named, and as `plan_tasks` does.
     """
@@ -189,17 +201,22 @@ def _planned_tasks(
 
     names = list(what)
     if not names and not sys.stdin.isatty():
-        names = [name for line in sys.stdin.buffer if (name := os.fsdecode(line).strip())]  # any bytes are a name
+        names = [name for line in sys.stdin.buffer if (name := os.fsdecode(line).strip())]  # any bytes may be a name
     if not names:
-        raise UsageError("no models are named", hint="name a manifest, a folder, a glob, or send lines of paths")
+        raise UsageError("no models are named", hint="name a manifest, a folder, a glob, or pipe in paths, one a line")
     passed = PassedOver()
     return plan_tasks(names, to, where, options, bounds.seconds(), bounds.bytes(), passed, exclude), passed
 
 
-def _check_side_files(report: Path | None, junit: Path | None, sources: Sequence[Path]) -> None:
-    """Raise `UsageError` where the page or the results would destroy something."""
+def _check_side_files(
+    report: Path | None, junit: Path | None, sources: Sequence[Path], written: Sequence[tuple[str, Path]]
+) -> None:
+    """Raise `UsageError` where the page or the results would destroy something, such as what is `written` besides."""
     from convert.batch.junit import is_results
-    from convert.files.side_files import check_side_file, is_page
+    from convert.files.side_files import check_different, check_side_file, is_page
+
+    named = [("--report", report), ("--junit", junit)]
+    check_different([*written, *((option, path) for option, path in named if path is not None)])
 
     if report is not None:
         check_side_file(report, is_page, "--report", sources)
@@ -213,7 +230,7 @@ def _write_results(
     """Write the page and the results for CI, and print the summary and where these files are."""
     from convert.batch import junit, show
     from convert.cli.output_options import command_line
-    from convert.terminal import echo, echo_json
+    from convert.outcome.terminal import echo, echo_json
 
     if (page := places["report"]) is not None:
         from convert.pages import zoo
@@ -231,8 +248,8 @@ def _write_results(
 
 
 def _tell_passed_over(passed: PassedOver, quiet: bool) -> None:
-    """Say what of the folders is left out; what cannot be read is told in any case, as models may be there."""
-    from convert.terminal import echo
+    """Print what was left out of the folders. Unreadable folders are always printed, because models may be in them."""
+    from convert.outcome.terminal import echo
     from convert.text import counted
 
     for word, reason, paths in (
@@ -242,6 +259,8 @@ def _tell_passed_over(passed: PassedOver, quiet: bool) -> None:
     ):
         if paths and not quiet:
             first = ", ".join(map(str, paths[:5])) + (" …" if paths[5:] else "")
-            echo(f"note: {counted(len(paths), word)} passed over, {reason}: {first}", err=True)
+            echo(f"note: skipped {counted(len(paths), word)}, {reason}: {first}", err=True)
+    for pattern in passed.unmatched:
+        echo(f"note: --exclude {pattern} matches no model, by its name, file or folder", err=True)
     for message in passed.unreadable.values():
         echo(f"note: {message}; its models are left out", err=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -25,11 +26,11 @@ from convert.cli.read_options import ReadOptions, with_read_options
 from convert.cli.verb_command import VerbCommand, complete_formats
 from convert.cli.verb_group import VerbGroup
 from convert.cli.verify_options import VerifyOptions, with_verify_options
-from convert.destination import format_named
 from convert.errors import BadInput, UsageError
 from convert.interpreter import set_thread_variables
-from convert.report import Report
-from convert.terminal import echo_lines
+from convert.outcome.report import Report
+from convert.outcome.terminal import echo_lines
+from convert.request.destination import format_named
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -40,11 +41,28 @@ def _complete_frontends(ctx: click.Context, param: click.Parameter, incomplete: 
 
 
 def _complete_output(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Files, and behind the model formats as well."""
+    """Return completions: files, and after the model also formats."""
     from click.shell_completion import CompletionItem
 
     formats = complete_formats(ctx, param, incomplete) if ctx.params.get(str(param.name)) else []
     return [*(CompletionItem(name) for name in formats), CompletionItem(incomplete, type="file")]
+
+
+def _here(
+    words: Sequence[str],
+    report: Report,
+    read_options: ReadOptions,
+    limit_options: LimitOptions,
+    output_options: OutputOptions,
+) -> tuple[str, ...]:
+    """Return the words of a command with hub models replaced by the folders into which `--download` fetches them."""
+    if not read_options.download:
+        return tuple(words)
+    from convert.cli.downloads import fetched
+
+    quiet = output_options.quiet or output_options.as_json
+    shown = report if output_options.as_json else None
+    return exit_on_error(lambda: fetched(words, limit_options.seconds(), quiet=quiet), output_options.verbose, shown)
 
 
 @click.group(
@@ -73,22 +91,24 @@ def cli() -> None:
     "--to",
     metavar="FORMAT",
     shell_complete=complete_formats,
-    help="Output format (see `convert formats`); may be left out when OUTPUT tells.",
+    help="Output format (see `convert formats`); optional if OUTPUT names one.",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Where to write; by default the model's name here.",
+    help="Output path (default: the model's name, in this folder).",
 )
 @click.option(
     "--layout", type=click.Choice(["nchw", "nhwc"], case_sensitive=False), help="Layout of inputs and outputs."
 )
-@click.option("--verify/--no-verify", default=None, help="Compare the numbers (default: where the runtimes are there).")
+@click.option(
+    "--verify/--no-verify", default=None, help="Compare the numbers (default: if the runtimes are installed)."
+)
 @click.option("--force", is_flag=True, help="Replace an existing output.")
-@click.option("--skip-existing", is_flag=True, help="Leave an existing output alone, and succeed.")
-@click.option("--dry-run", is_flag=True, help="Read and check the operators, write nothing.")
+@click.option("--skip-existing", is_flag=True, help="Keep an existing output, and exit with 0.")
+@click.option("--dry-run", is_flag=True, help="Check the operators without writing anything.")
 @click.option(
     "--dump-passes",
     type=click.Path(path_type=Path),
@@ -117,6 +137,7 @@ def convert_model(
 ) -> None:
     """Convert MODEL to OUTPUT, or to FORMAT."""
     report = Report("convert", source=words[0])
+    words = _here(words, report, read_options, limit_options, output_options)
     source, form, output = exit_on_error(
         lambda: placed(words, to, output), output_options.verbose, report if output_options.as_json else None
     )
@@ -135,15 +156,16 @@ def convert_model(
             dump_passes=dump_passes,
             rules=read_options.rules,
             report=report,
-            method=verify_options.method(limit_options.of_runs()),
+            method=verify_options.method(limit_options.of_runs(), list(declared.values())),
             layout=layout or "",
-            **values(declared),
+            **values(declared, verify_options.image_as),
             **read_options.options(),
         )
 
     given = [path for path in (*declared.values(), *read_options.rules, *read_options.code) if isinstance(path, Path)]
     written = read_options.written_by([source], [output or Path("m"), *([dump_passes] if dump_passes else [])])
-    run(report, work, output_options, limit_options, verify_options, [source, *given], written)
+    files = replace(verify_options, output=output)
+    run(report, work, output_options, limit_options, files, [source, *given], written)
 
 
 @cli.command(
@@ -166,7 +188,7 @@ def convert_model(
     "pairs",
     multiple=True,
     metavar="LEFT=RIGHT",
-    help="An input or output of SOURCE and its name in TARGET; repeatable; LEFT= leaves an output out.",
+    help="Pair an input or output of SOURCE with its name in TARGET; repeatable. LEFT= leaves an output out.",
 )
 @with_verify_options
 @with_read_options
@@ -184,9 +206,12 @@ def verify(
 ) -> None:
     """Compare TARGET with SOURCE numerically: PASS (exit 0), FAIL (3) or INCONCLUSIVE (7).
 
-    Of more than two artefacts each is compared with the one before it. model.py:Net before a file of weights is the
+    With more than two artefacts, each is compared with the one before it. model.py:Net before a file of weights is the
     factory of its module.
     """
+
+    report = Report("verify", source=chain[0], target=chain[-1])
+    chain = _here(chain, report, read_options, limit_options, output_options)
 
     def work(report: Report) -> Report:
         from convert import api
@@ -203,7 +228,6 @@ def verify(
             **read_options.options(),
         )
 
-    report = Report("verify", source=chain[0], target=chain[-1])
     read = list(map(Path, chain))
     run(report, work, output_options, limit_options, verify_options, read, read_options.written_by(read, []))
 
@@ -222,7 +246,7 @@ def verify(
 @click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE.html",
               help="Write a page with the graph as a drawing, its operators and weights.")  # fmt: skip
 @click.option("--nodes", default="", metavar="PATTERN",
-              help="List the inner nodes and tensors called so instead: a part of a name, or a glob.")  # fmt: skip
+              help="List inner nodes and tensors with such names instead: a part of a name, or a glob.")  # fmt: skip
 @with_read_options
 @with_limit_options
 @with_output_options
@@ -237,6 +261,10 @@ def inspect(
 ) -> None:
     """Show a model's kind, inputs, outputs, operators and weights."""
 
+    report = Report("inspect", source=str(source))
+    (place,) = _here([str(source)], report, read_options, limit_options, output_options)
+    source = Path(place)
+
     def work(report: Report) -> Report:
         from convert import api
 
@@ -249,13 +277,13 @@ def inspect(
             **read_options.options(),
         )
 
-    report, written = Report("inspect", source=str(source)), read_options.written_by([source], [])
+    written = read_options.written_by([source], [])
     run(report, work, output_options, limit_options, ModelPage(page), [source], written)
 
 
 @cli.command(cls=VerbCommand, examples=("convert formats -v",))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("-v", "--verbose", is_flag=True, help="Say how runs of models are confined here, too.")
+@click.option("-v", "--verbose", is_flag=True, help="Also say how runs of models are confined here.")
 def formats(as_json: bool, verbose: bool) -> None:
     """List what can be read and what can be written."""
     exit_on_error(lambda: render.formats(as_json, verbose), 0, "formats" if as_json else None)
@@ -276,10 +304,12 @@ def formats(as_json: bool, verbose: bool) -> None:
 @click.option(
     "--from", "origin", metavar="FRONTEND", shell_complete=_complete_frontends, help="Operators that a frontend reads."
 )
-@click.option("--of", "names", type=click.Path(exists=True, dir_okay=False), help="Only those named in this file.")
+@click.option(
+    "--of", "names", type=click.Path(exists=True, dir_okay=False), help="Only the operators that this file names."
+)
 @click.option("--skeleton", metavar="OPERATOR", help="Print the beginning of a rule for this operator instead.")
 @click.option("--rules", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
-              help="Python file that is run before, which declares operators of yours.")  # fmt: skip
+              help="Python file that declares operators of yours; it is run first.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def ops(
     words: tuple[str, ...],
@@ -292,9 +322,9 @@ def ops(
 ) -> None:
     """List the operators of a frontend or a backend, with declared gaps and their reasons.
 
-    OPERATOR is a name or a part of one, in any case: those that are called like it, in every table or in the one named.
-    Of the operators that a file names (--of), one at the start of each line: how many have rules, and why the rest
-    do not.
+    OPERATOR is a name or a part of one; case does not matter. Matches in every table are listed, or in the one that
+    --to or --from names. With --of, the operators are those at the start of each line of a file: the answer says how
+    many have rules, and why the others have none.
     """
 
     def work() -> None:
@@ -334,14 +364,14 @@ def ops(
 
 
 def _list_of_operators(path: str) -> str:
-    """The text of a file. Names of operators are ASCII; whatever else stands in it is shown as it can be."""
+    """Return the text of a file. Operator names are ASCII; other bytes are shown as well as possible."""
     try:
         with open(path, "rb") as file:
             text = file.read(limits.OPERATOR_LIST_BYTES + 1)
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}", hint="check its permissions") from None
     if len(text) > limits.OPERATOR_LIST_BYTES:
-        raise BadInput(f"{path} has more than {limits.OPERATOR_LIST_BYTES:,} bytes, and is no list of operators",
+        raise BadInput(f"{path} has more than {limits.OPERATOR_LIST_BYTES:,} bytes, too large for a list of operators",
                        hint="name a file with one operator at the start of each line")  # fmt: skip
     return text.decode("utf-8", "backslashreplace")
 
@@ -351,12 +381,12 @@ cli.add_command(explain)
 
 
 def run_command_line(*, supervised: bool) -> NoReturn:
-    """Do what the words of the command line say, and exit.
+    """Run the command in these words, and exit.
 
-    supervised: the verbs that read models do so in a process of their own, which this one watches; else this one is
-    there for the command alone, as a batch's child is.
+    supervised: verbs that read models run in a separate process, which this one watches. Otherwise this process exists
+    for this command alone, as the child of a batch does.
     """
-    # TensorFlow writes its start-up messages to stderr past Python; the user's own setting comes first.
+    # TensorFlow writes start-up messages directly to stderr; the user's own setting has priority.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     set_thread_variables()
     for stream in (sys.stdout, sys.stderr):
@@ -366,7 +396,7 @@ def run_command_line(*, supervised: bool) -> NoReturn:
     try:
         cli.main(prog_name="convert", obj=SUPERVISED if supervised else BATCH)
     except SystemExit as ended:
-        # What is left to do is the interpreter's end, in which it would give the signals back their defaults.
+        # Exit now: while the interpreter shuts down, it would restore the default signal handlers.
         signals.handle(signal.SIG_IGN)
         sys.exit(streams.exit_code(ended.code))
     raise AssertionError("click exits")

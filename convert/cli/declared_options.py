@@ -1,4 +1,4 @@
-"""The options of the command line that frontends and backends declare, made when a command line is parsed."""
+"""The command-line options that frontends and backends declare; they are created when a command line is parsed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from convert.plugin import Option
 
 
 class DeclaringCommand(VerbCommand):
-    """A command that has, besides its own options, those that `declared` gives; its function takes them by name.
+    """A command with the options from `declared` in addition to its own; its function gets them by name.
 
-    They are looked up when click asks for them, so that `convert ops` does not import every frontend and backend.
+    The options are looked up when click asks for them, so that `convert ops` does not import every frontend and
+    backend.
     """
 
     declared: Callable[[], Mapping[str, Option[Any]]]
@@ -31,7 +32,9 @@ class DeclaringCommand(VerbCommand):
         writing = {option.name for backend in plugin.backends().values() for option in getattr(backend, "OPTIONS", ())}
         for option in made:
             if taken & {option.name, *option.opts}:
-                raise click.ClickException(f"a frontend or backend declares {option.opts[0]}, which is taken")
+                raise click.ClickException(
+                    f"a frontend or backend declares {option.opts[0]}, which is an option already"
+                )
             option.section = "Output" if option.name in writing else "Input"
         at = next(i for i, parameter in enumerate(own) if parameter.name == self.before)
         return [*own[:at], *made, *own[at:]]
@@ -51,24 +54,27 @@ class ReadCommand(DeclaringCommand):
     declared = staticmethod(lambda: plugin.options_of(plugin.frontends().values()))
 
 
-def values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The keyword arguments of `convert.api` for what a command line gave; raises as `load_inputs` for a file."""
-    return {name: _load(value) for name, value in given.items() if value is not None}
+def values(given: Mapping[str, Any], image_as: str = "") -> dict[str, Any]:
+    """Return the keyword arguments of `convert.api` for a parsed command line; raises as `load_samples` for a file.
+
+    image_as: how the images of a folder become inputs.
+    """
+    return {name: _load(value, image_as) for name, value in given.items() if value is not None}
 
 
 def _declared(declared: Callable[[], Mapping[str, Option[Any]]]) -> Mapping[str, Option[Any]]:
     try:
         return declared()
-    except ConvertError as error:  # click shows it as it does its own
+    except ConvertError as error:  # click shows this error like its own
         raise click.ClickException(str(error)) from error
 
 
-def _load(value: Any) -> Any:
+def _load(value: Any, image_as: str) -> Any:
     if not isinstance(value, Path):
         return value
-    from convert.parity.inputs.given_arrays import load_inputs
+    from convert.request.samples import load_samples
 
-    return load_inputs(value)
+    return load_samples(value, image_as)
 
 
 def _click_option(option: Option[Any]) -> DeclaredOption:
@@ -79,7 +85,7 @@ def _click_option(option: Option[Any]) -> DeclaredOption:
     kind: Any = type(option.default)
     metavar = option.metavar or None
     if isinstance(option.default, dict):
-        kind, metavar = click.Path(path_type=Path, exists=True), metavar or "FILE.npz"
+        kind, metavar = click.Path(path_type=Path, exists=True), metavar or "FILE"
     elif option.choices:
         kind = click.Choice(option.choices, case_sensitive=False)
     elif option.low is not None or option.high is not None:

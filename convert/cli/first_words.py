@@ -1,4 +1,4 @@
-"""What the first words of a command line mean: a verb, a model, or a verb that somebody meant."""
+"""Interprets the first words of a command line: a verb, a model, or a misspelled verb."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ _LEADING = ("-q", "--quiet", "-v", "-vv", "--verbose")
 
 
 def arranged(words: list[str], verbs: Collection[str]) -> list[str]:
-    """The words with their verb first: `help verify` is `verify --help`, `model.pt --to tf` gets its verb.
+    """Return the words with their verb first: `help verify` becomes `verify --help`, and `model.pt --to tf` gets its
+    verb.
 
-    Raises `UsageError` for a first word that is neither a verb nor a file, and looks like a verb, and for an empty one,
-    which as a path is the folder that the user is in.
+    Raises `UsageError` if the first word is neither a verb nor a file but looks like a verb. Also raises it for an
+    empty first word, which as a path would be the current folder.
     """
     if "" in words:
         raise UsageError("a word of the command is empty", hint='a variable of the shell may be, such as "$MODEL"')
@@ -62,7 +63,7 @@ def arranged(words: list[str], verbs: Collection[str]) -> list[str]:
 
 
 def _verb_of(word: str, verbs: Collection[str]) -> list[str]:
-    """The verb whose help is asked for, nothing for that of a conversion."""
+    """Return the verb whose help is requested; empty for the help of a conversion."""
     if word in verbs:
         return [word]
     if word in _SAME or word == "help":
@@ -75,7 +76,7 @@ def _may_be_model(word: str) -> bool:
 
 
 def _near(word: str) -> str:
-    """The verb that was meant by a word; empty if none is near."""
+    """Return the verb that a word was most likely meant to be; empty if none is similar."""
     known = ["verify", "batch", "inspect", "formats", "ops", "explain", "help"]
     near = nearest(word, [*known, *_MEANT], 0.75)
     return _MEANT.get(near, near)

@@ -1,4 +1,4 @@
-"""The options of the command line that bound time and memory, shared by every verb that reads a model."""
+"""The command-line options that limit time and memory, shared by every verb that reads a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from convert import limits
 from convert.errors import UsageError
 
 if TYPE_CHECKING:
-    from convert.runners.process import Limits
+    from convert.processes.process import Limits
 
 
 _LONGEST = 1e8
@@ -22,30 +22,32 @@ _LONGEST = 1e8
 
 @dataclass(frozen=True)
 class LimitOptions:
-    """What the options said: seconds for the whole, and memory as `8GB`; None where the user said nothing."""
+    """The values of these options: seconds for the whole command, and memory as text (`8GB`); None if not given."""
 
     timeout: float | None = None
     memory: str | None = None
 
     def seconds(self) -> float:
-        """Of wall time for the whole. Raises `UsageError` for what is no number."""
+        """Return the seconds of wall time for the whole command. Raises `UsageError` if the value is no number."""
         if self.timeout is None:
             return limits.COMMAND_SECONDS
         if not self.timeout > 0:
             raise UsageError(f"--timeout {self.timeout:g} leaves no time", hint="give seconds, for instance 7200")
         if self.timeout > _LONGEST:
-            raise UsageError(f"--timeout {self.timeout:g} is longer than any", hint="give seconds, for instance 7200")
+            raise UsageError(f"--timeout {self.timeout:g} is too long", hint="give seconds, for instance 7200")
         return self.timeout
 
     def bytes(self) -> int | None:
-        """Of memory, None for as much as the machine has. Raises `UsageError` for what is no amount."""
-        from convert.options import parse_size
+        """Return the bytes of memory; None for all memory of the machine. Raises `UsageError` if the value is no
+        amount.
+        """
+        from convert.request.options import parse_size
 
         return None if self.memory is None else parse_size(self.memory)
 
     def of_runs(self) -> Limits:
-        """The limits of each run of a model."""
-        from convert.runners.process import Limits
+        """Return the limits for each run of a model."""
+        from convert.processes.process import Limits
 
         memory = self.bytes()
         return Limits(memory=memory) if self.timeout is None else Limits(self.seconds(), memory)
@@ -53,15 +55,15 @@ class LimitOptions:
 
 _OPTIONS = [
     click.option("--timeout", type=float, metavar="SECONDS",
-                 help=f"Limit of time for the whole, by default {limits.COMMAND_SECONDS:g}; for each run of a model "
-                 "too, by default 600."),
+                 help=f"Time limit for the command (default: {limits.COMMAND_SECONDS:g}) and for each run of a model "
+                 "(default: 600)."),
     click.option("--memory", metavar="SIZE",
-                 help="Limit of memory, e.g. 16GB, for the conversion and for each run; by default the machine's."),
+                 help="Memory limit for the conversion and for each run, e.g. 16GB (default: the machine's memory)."),
 ]  # fmt: skip
 
 
 def with_limit_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command these options, which it takes together as `limit_options`."""
+    """Add these options to a command, which gets them together as `limit_options`."""
 
     @functools.wraps(command)
     def with_options(*args: Any, timeout: float | None, memory: str | None, **rest: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Options that users of other converters type, and what to type here: data."""
+"""Options and words that users of other converters type, and what to type here: data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MEANT: dict[str, str] = {
     **dict.fromkeys(("--nhwc", "--channels-last"), "--layout nhwc"),
     **dict.fromkeys(("--nchw", "--channels-first", "--inputs-as-nchw"), "--layout nchw"),
     **dict.fromkeys(("--validate", "--check", "--test", "--compare", "--check-onnx-tf-outputs-elementwise-close"),
-                    "--verify, which is the default where the runtimes are there"),
+                    "--verify, which is the default if the runtimes are installed"),
     **dict.fromkeys(("--no-check", "--no-validate", "--skip-verify", "--no-validation", "--skip-validation"),
                     "--no-verify"),
     **dict.fromkeys(("--tolerance", "--tol", "--threshold", "--eps"), "--rtol NUMBER and --atol NUMBER"),
@@ -41,6 +41,8 @@ MEANT: dict[str, str] = {
     **dict.fromkeys(("--html", "--html-report", "--report-html"), "--report FILE.html"),
     **dict.fromkeys(("--trust-remote-code", "--unsafe", "--allow-pickle", "--safe-mode"), "--trust"),
     **dict.fromkeys(("--class", "--model-class", "--module", "--factory", "--arch"), "--model PKG.MOD:FACTORY"),
+    **dict.fromkeys(("--custom-objects", "--custom-object", "--custom-layers", "--custom-layer", "--layers"),
+                    "--trust --code FILE.py, a file with the classes"),
     **dict.fromkeys(("--plugin", "--custom-ops", "--extension", "--extra-opset", "--load-op-libraries"),
                     "--rules FILE"),
     **dict.fromkeys(("--debug", "--traceback"), "-vv"),
@@ -55,13 +57,29 @@ MEANT: dict[str, str] = {
                     "leave it out: graphs are always cleaned and constants folded"),
     **dict.fromkeys(("--workers", "--num-workers", "--parallel", "--processes", "--threads"), "--jobs NUMBER"),
     **dict.fromkeys(("--max-memory", "--ram"), "--memory SIZE"),
+    **dict.fromkeys(("--retry", "--attempts", "--max-retries"), "--retries NUMBER, of convert batch"),
     **dict.fromkeys(("--seed",), "--seeds NUMBER, how many sets of random inputs"),
 }  # fmt: skip
 """By the option that is not there, what does it here."""
 
+MEANT_VALUES: dict[str, str] = {
+    **dict.fromkeys(("fp32", "f32", "float", "single", "full"), "--dtype float32"),
+    **dict.fromkeys(("fp16", "f16", "half", "16", "16bit"), "--dtype float16"),
+    **dict.fromkeys(("bf16", "brain"), "--dtype bfloat16"),
+    **dict.fromkeys(("8", "8bit", "i8", "q8", "uint8", "static", "integer", "qdq"), "--quantize int8"),
+    **dict.fromkeys(("4", "4bit", "i4", "q4", "uint4"), "--quantize int4"),
+    **dict.fromkeys(("dynamic", "weights", "weight-only", "w8", "dynamic-range"), "--quantize int8-weights"),
+    **dict.fromkeys(("16x8", "a16w8", "w8a16", "int16"), "--quantize int16x8"),
+    **dict.fromkeys(("last", "channels-last"), "--layout nhwc"),
+    **dict.fromkeys(("first", "channels-first"), "--layout nchw"),
+}
+"""By a word that an option with a choice of words does not take, the option and word that were meant."""
+
 
 def meant_by(option: str, known: Collection[str]) -> str:
-    """A sentence on what to type in the place of `option` to a verb with the options `known`, or nothing."""
+    """Return a sentence on what to type instead of `option`, for a verb with the options `known`; empty if there is
+    nothing.
+    """
     plain = option.partition("=")[0].replace("_", "-")
     near = plain if plain in MEANT else nearest(plain, [*known, *MEANT])
     found = MEANT.get(near, near)
@@ -71,3 +89,16 @@ def meant_by(option: str, known: Collection[str]) -> str:
     if near in known:
         return f"did you mean {found}?"
     return found if found.startswith("leave") else f"use {found}"
+
+
+def meant_by_value(value: str, choices: Collection[str], known: Collection[str]) -> str:
+    """Return a sentence on what to type instead of a word that `choices` lack, or "".
+
+    known: the options of the verb. A form that the word has in another option is suggested with that option.
+    """
+    plain = value.lower().replace("_", "-")
+    found = MEANT_VALUES.get(plain) or MEANT_VALUES.get(plain.replace("-", ""), "")
+    option, _, word = found.partition(" ")
+    if word in choices or (not found and (word := nearest(value, choices))):
+        return f"did you mean {word}?"
+    return f"use {found}" if option in known else ""

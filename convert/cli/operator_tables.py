@@ -1,4 +1,4 @@
-"""The tables of `convert ops`: operators that are native, written out, or declared gaps."""
+"""The tables of `convert ops`: operators that are native, written out by others, or declared gaps."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from convert import plugin
 from convert.cli.render import echo_table
-from convert.destination import names_format
+from convert.outcome.terminal import echo, echo_json
 from convert.plugin import Operator
-from convert.terminal import echo, echo_json
+from convert.request.destination import names_format
 
 
 def operators(title: str, rows: Sequence[Operator], as_json: bool) -> None:
-    """Print an operator table: what is native, what is written out, what is a declared gap."""
+    """Print an operator table: native operators, written-out ones, and declared gaps."""
     if as_json:
         echo_json(json.dumps(_operators_json(title, rows), ensure_ascii=False))
         return
@@ -49,7 +49,7 @@ def _state(row: Operator) -> str:
 
 
 def operators_called(words: Sequence[str], as_json: bool) -> None:
-    """Print what is called like one of `words` in each operator table. Raises `UsageError` where nothing is."""
+    """Print the operators in each table whose names match one of `words`. Raises `UsageError` if none does."""
     from convert.rules.find import check_found, matching_operators, tables
 
     names: set[str] = set()

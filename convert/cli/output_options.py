@@ -1,4 +1,4 @@
-"""How a verb of the command line tells its outcome: a report or one paragraph of an error, and the exit code."""
+"""How a verb reports its outcome: a report or one paragraph for an error, and the exit code."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from convert.cli import render, signals
 from convert.cli.limit_options import LimitOptions
 from convert.cli.progress import shown_progress
 from convert.errors import ConvertError, as_convert_error
-from convert.report import Report
-from convert.terminal import echo, echo_json, echo_traceback
+from convert.outcome.report import Report
+from convert.outcome.terminal import echo, echo_json, echo_traceback
 from convert.text import shell_line
 
 WORDS = "convert.words"
@@ -37,21 +37,26 @@ that this one watches, and a batch's child."""
 
 
 class FilesBeside(Protocol):
-    """What a verb writes beside its result: a page, the inputs of a verification."""
+    """The files that a verb writes besides its result: a page, the inputs of a verification."""
 
     def check_places(self, read: Sequence[Path]) -> None:
-        """Raises `UsageError` where a file to write would destroy what is `read`, or what this tool has not written."""
+        """Raise `UsageError` if a file to write would overwrite a file in `read`, or one that this tool has not
+        written.
+        """
+
+    def named_files(self) -> list[tuple[str, Path]]:
+        """Return the files to write, each with the option that names it."""
 
     def places(self) -> dict[Path, str]:
-        """The files to write, and what each is."""
+        """Return the files to write, and what each is; a file that is written only after a failure is left out."""
 
     def write(self, done: Report, error: ConvertError | None = None) -> None:
-        """Write them, also after an error."""
+        """Write the files, also after an error."""
 
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """What the options said: JSON or text, no progress, how many more facts."""
+    """The values of these options: JSON or text, no progress, and the verbosity."""
 
     as_json: bool
     quiet: bool
@@ -60,15 +65,18 @@ class OutputOptions:
 
 _OPTIONS = [
     click.option("--json", "as_json", is_flag=True, help="Print the report as one line of JSON."),
-    click.option("-q", "--quiet", is_flag=True, help="No progress and no notes; errors stay."),
+    click.option("-q", "--quiet", is_flag=True, help="Hide progress and notes; errors are still printed."),
     click.option(
-        "-v", "--verbose", count=True, help="Notes of level info, and progress in a pipe; -vv: all notes, tracebacks."
+        "-v",
+        "--verbose",
+        count=True,
+        help="Also show info notes, and progress in a pipe; -vv shows all notes and tracebacks.",
     ),
 ]
 
 
 def with_output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command these options, which it takes together as `output_options`."""
+    """Add these options to a command, which gets them together as `output_options`."""
 
     @functools.wraps(command)
     def with_options(*args: Any, as_json: bool, quiet: bool, verbose: int, **rest: Any) -> Any:
@@ -80,7 +88,7 @@ def with_output_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def command_line() -> str:
-    """The command that is being done, as a shell reads it."""
+    """Return the running command, quoted for a shell."""
     return shell_line(["convert", *click.get_current_context().meta.get(WORDS, ())])
 
 
@@ -93,11 +101,12 @@ def run(
     read: Sequence[Path] = (),
     written: Sequence[Path] | None = None,
 ) -> None:
-    """Do `work` with progress on stderr, print what it reports, and exit with the code that it reports.
+    """Do `work` with progress on stderr, print its report, and exit with the report's exit code.
 
-    files: what is written beside the result. read: the files that it is about, none of which may be written. written:
-    what it writes besides `files`, None where code of the user's runs. On the command line proper the work is done by a
-    worker, and this process watches it. A process that is there for this command alone can write nowhere else.
+    files: files written in addition to the result. read: the files that the command reads, none of which may be
+    overwritten. written: what the command writes besides `files`; None if the user's own code runs. On the command line
+    the work is done by a worker process, which this process watches. A process that exists for this command alone can
+    write nowhere else.
     """
     kind = click.get_current_context().obj
     places = None if written is None else [*written, *(files.places() if files is not None else [])]
@@ -108,14 +117,15 @@ def run(
     def task() -> None:
         if files is not None:
             files.check_places(read)
+            report.beside = files.named_files()
         try:
             if kind == SUPERVISED:
                 from convert.cli.supervisor import bytes_held, enter_worker
 
                 enter_worker(limit_options.seconds(), limit_options.bytes(), bytes_held(report.source), places)
             elif kind == BATCH and places is not None:
-                from convert.runners.sandbox import confine_command
-                from convert.runners.warm import keep_warm_processes
+                from convert.processes.sandbox import confine_command
+                from convert.processes.warm import keep_warm_processes
 
                 keep_warm_processes(Path(tempfile.gettempdir()), places)
                 confine_command(Path(tempfile.gettempdir()), places)
@@ -146,9 +156,9 @@ def run(
 
 
 def _write_soon(files: FilesBeside, report: Report, error: ConvertError) -> None:
-    """Write what tells of an error, or pass on what that raises; no longer wait than `_PATIENCE`.
+    """Write the files that report an error, or raise what that raises; wait no longer than `_PATIENCE`.
 
-    When the time of the command is over, no clock ends what waits for somebody to read a pipe.
+    After the time limit of the command, no other limit ends a process that waits for a reader of a pipe.
     """
     errors: list[Exception] = []
 
@@ -164,7 +174,7 @@ def _write_soon(files: FilesBeside, report: Report, error: ConvertError) -> None
     if errors:
         raise errors[0]
     if writer.is_alive():
-        echo(f"note: what tells of the error was not written in {_PATIENCE:g} s: nobody reads it, it seems", err=True)
+        echo(f"note: the report of the error was not written within {_PATIENCE:g} s, because nobody reads it", err=True)
 
 
 def exit_on_error(
@@ -173,10 +183,10 @@ def exit_on_error(
     report: Report | str | None = None,
     written: Mapping[Path, str] = MappingProxyType({}),
 ) -> T:
-    """What `work` gives; exceptions become one paragraph and an exit code, with tracebacks only for -vv.
+    """Return the result of `work`; turn exceptions into one paragraph and an exit code, with tracebacks only for -vv.
 
-    report: for --json, the report of the run, or the name of a verb that has none. written: the files that tell of the
-    error, and what each is, which `work` fills in.
+    report: for --json, the report of the run, or the name of a verb that has none. written: the files that report the
+    error, and what each is; `work` fills it in.
     """
     try:
         return work()

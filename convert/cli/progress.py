@@ -1,4 +1,4 @@
-"""Progress on stderr: what is being done, of what size, how long so far, and about how long it will take yet."""
+"""Progress on stderr: the activity, its size, the time it has taken so far, and an estimate of the rest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from convert import activity
-from convert.terminal import echo
+from convert.outcome.terminal import echo
 from convert.text import visible
 
 _SECONDS = 10.0
@@ -19,7 +19,7 @@ _SECONDS = 10.0
 
 @contextmanager
 def shown_progress(*, quiet: bool, verbose: int = 0) -> Iterator[None]:
-    """Context manager that shows activities: one moving line on a terminal, and elsewhere a line for each if `verbose`.
+    """Context manager that shows activities: one moving line on a terminal; elsewhere one line each, if `verbose`.
 
     `quiet` shows nothing.
     """
@@ -36,7 +36,9 @@ def shown_progress(*, quiet: bool, verbose: int = 0) -> Iterator[None]:
 
 
 def remaining(progress: str, seconds: float) -> str:
-    """What is told of an activity that has taken so long: `, 40 %, about 90 s left`; nothing in its first second."""
+    """Return the progress of an activity that has taken this long: `, 40 %, about 90 s left`; empty in its first
+    second.
+    """
     done, whole = map(int, progress.split())
     if not 0 < done < whole or seconds < 1:
         return ""
@@ -45,14 +47,16 @@ def remaining(progress: str, seconds: float) -> str:
 
 
 def elapsed(activity_seconds: float, all_seconds: float) -> str:
-    """Return how long an activity and the whole command have taken so far, in words that are no estimate."""
+    """Return how long an activity and the whole command have taken so far, worded so that it is not read as an
+    estimate.
+    """
     whole = f", {all_seconds:.0f} s since the start" if all_seconds > activity_seconds else ""
     return f"for {activity_seconds:.0f} s{whole}"
 
 
 @contextmanager
 def _lines() -> Iterator[None]:
-    """A line for each activity when it begins, behind the seconds so far; more of one that takes long."""
+    """Print a line for each activity when it begins, with the seconds so far, and further lines if it takes long."""
     began = since = last = time.monotonic()
     before = ""
 
@@ -61,7 +65,7 @@ def _lines() -> Iterator[None]:
         now, rest = time.monotonic(), ""
         if kind == activity.DOING:
             since = now
-            news = bool(text) and not before.startswith(text)  # an outer activity that goes on is no news
+            news = bool(text) and not before.startswith(text)  # an outer activity that continues is not printed again
             before = text
         elif kind == activity.DONE:
             rest = remaining(text, now - since)
@@ -78,7 +82,7 @@ def _lines() -> Iterator[None]:
 
 @contextmanager
 def _moving_line() -> Iterator[None]:
-    """One line with the activity, how long it has taken so far, and the whole; nothing of it stays."""
+    """Show one line with the activity, its time so far, and the time of the whole; the line is removed at the end."""
     from rich.console import Console
     from rich.live import Live
     from rich.spinner import Spinner

@@ -1,8 +1,9 @@
-"""What people see: results on stdout, progress, notes and errors on stderr; colour only on a terminal."""
+"""Prints results to stdout, and progress, notes and errors to stderr; colours only on a terminal."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -12,16 +13,16 @@ import click
 
 from convert import plugin
 from convert.errors import ConvertError, Unsupported
-from convert.note_codes import ASSUMED_INPUT
-from convert.notes import Note, visible_notes
-from convert.report import SCHEMA_VERSION, Report, to_json
-from convert.terminal import echo, echo_json, echo_lines
+from convert.outcome.note_codes import ASSUMED_INPUT
+from convert.outcome.notes import Note, visible_notes
+from convert.outcome.report import SCHEMA_VERSION, Report, to_json
+from convert.outcome.terminal import echo, echo_json, echo_lines
 from convert.text import bytes_text, counted, visible
 
 if TYPE_CHECKING:
-    from convert.verdict import Verdict
+    from convert.outcome.verdict import Reduced, Verdict
 
-PASS = "PASS"  # convert.verdict imports numpy
+PASS = "PASS"  # convert.outcome.verdict imports numpy
 _COLOURS = {"PASS": "green", "FAIL": "red", "INCONCLUSIVE": "yellow"}
 
 
@@ -30,8 +31,8 @@ def report(
 ) -> None:
     """Print a finished report: notes to stderr, the result to stdout.
 
-    quiet: print no notes. seconds: how long the command took. written: the files written beside the result, and what
-    each is.
+    quiet: print no notes. seconds: how long the command took. written: the files written in addition to the result, and
+    what each is.
     """
     if not quiet:
         for note in visible_notes(done.notes, verbose):
@@ -45,25 +46,26 @@ def report(
     if done.verdict is not None:
         _verdict(done, [] if quiet else visible_notes(done.verdict.notes, verbose), verbose)
     for path, what in written.items():
-        echo(f"{what}: {path}")
+        if what:
+            echo(f"{what}: {path}")
     if verbose:
         times = ", ".join(f"{k} {v:.2f} s" for k, v in done.seconds.items())
         echo(f"time: {times}", err=True)
 
 
 def _note_line(note: Note, verbose: int) -> str:
-    """Return a note as it is printed: an assumption says so itself, and `-v` shows the code."""
+    """Return a note as a printed line: an assumption begins with its own word, and `-v` adds the code."""
     lead = "" if note.code == ASSUMED_INPUT else "note: "
     return f"{lead}{note}{f'  [{note.code}]' if verbose else ''}"
 
 
 def formats(as_json: bool, verbose: bool = False) -> None:
-    """Print what can be read and written; if `verbose`, what keeps models that are run from acting, too."""
+    """Print the formats that can be read and written; if `verbose`, also how running models are confined."""
     readable = {k: text for f in plugin.frontends().values() for k, text in f.KINDS.items()}
     writable = plugin.formats()
     measures: list[str] = []
     if verbose:
-        from convert.runners.sandbox import available_measures
+        from convert.processes.sandbox import available_measures
 
         measures = list(available_measures())
     if as_json:
@@ -82,14 +84,14 @@ def formats(as_json: bool, verbose: bool = False) -> None:
 
 
 def error(problem: ConvertError) -> None:
-    """Print an error: one paragraph (a line for each unsupported operator) and a hint."""
+    """Print an error: one paragraph (with one line for each unsupported operator) and a hint."""
     echo_lines(problem.message, lead=click.style("error: ", fg="red", bold=True, reset=True), err=True)
     if problem.hint:
         echo(f"hint: {problem.hint}", err=True)
 
 
 def error_json(report: Report | str, problem: ConvertError) -> str:
-    """The report of a failed run as one line of JSON; of a verb that has none, its name and what went wrong."""
+    """Return a failed run as one line of JSON: its report, or for a verb without one its name and the error."""
     answer: dict[str, object] = {
         "type": type(problem).__name__,
         "code": problem.code,
@@ -124,14 +126,14 @@ def _conversion(done: Report, seconds: float, *, quiet: bool) -> None:
     facts += [bytes_text(done.output_bytes)] if done.output_bytes else []
     facts += [f"{seconds:.1f} s"] if seconds else []
     echo(f"{done.source} → {done.target}  ({', '.join(facts)})")
-    # The note that says so is not printed then, and the shape is not the user's.
+    # In that case the note is not printed, and the user did not give the shape.
     _contract(done, assumed=quiet and any(note.code == ASSUMED_INPUT for note in done.notes))
     if done.unverified:
         echo(f"  not verified: {done.unverified}")
 
 
 def _contract(done: Report, *, assumed: bool = False) -> None:
-    """The inputs and outputs, and what their sizes have to meet. assumed: mark the input."""
+    """Print the inputs and outputs, and the conditions on their sizes. assumed: mark the assumed input."""
     width = min(_WIDEST, max((len(visible(t.name)) for t in (*done.inputs, *done.outputs)), default=0))
     for label, tensors in (("in ", done.inputs), ("out", done.outputs)):
         for tensor in tensors:
@@ -143,7 +145,7 @@ def _contract(done: Report, *, assumed: bool = False) -> None:
 
 
 def _steps(done: Report) -> None:
-    """A line for each pair of the chain; the verdict below is that of the first one that breaks."""
+    """Print a line for each pair of the chain; the verdict below it is that of the first pair that fails."""
     width = max(len(f"{step.source} → {step.target}") for step in done.steps)
     for i, step in enumerate(done.steps, 1):
         outputs = step.verdict.outputs if step.verdict is not None else []
@@ -160,7 +162,7 @@ def _verdict(done: Report, notes: Sequence[Note], verbose: int) -> None:
     verdict = done.verdict
     assert verdict is not None
     word = click.style(verdict.status, fg=_COLOURS[verdict.status], bold=True)
-    guilty = f" (guilty: {verdict.guilty})" if verdict.guilty else ""
+    guilty = f" (caused by the {verdict.guilty})" if verdict.guilty else ""
     reason = f": {verdict.reason}" if verdict.reason else ""
     brief = verdict.status == PASS and bool(verdict.outputs)
     echo(f"  {_agreement(verdict)}" if brief else f"{reason}{guilty}", lead=word)
@@ -182,6 +184,7 @@ def _verdict(done: Report, notes: Sequence[Note], verbose: int) -> None:
         )
         for part in row.slices if verbose else ():
             echo(f"    {part.name}: SQNR {part.sqnr:.1f} dB, slope {part.slope:.4f}, offset {part.offset:+.1e}")
+    _layers(verdict, verbose)
     if verdict.generation is not None:
         echo(f"  generation: {verdict.generation}")
     if verdict.latency is not None:
@@ -194,6 +197,27 @@ def _verdict(done: Report, notes: Sequence[Note], verbose: int) -> None:
         echo(f"  reference: {verdict.reference}")
         for feed in verdict.feeds:
             echo(f"  inputs: {feed}")
+
+
+def _layers(verdict: Verdict, verbose: int) -> None:
+    """Print a table of the layers that lose most accuracy in 8 bits."""
+    if not verdict.layers or not verbose:
+        return
+    rows = [("layers that lose most in 8 bits", "operator", "SQNR before", "behind")]
+    for layer in verdict.layers:
+        rows.append((layer.module or layer.node, layer.operator, _decibels(layer.before), _decibels(layer.sqnr)))
+    _columns(rows)
+
+
+def _decibels(number: float) -> str:
+    return "exact" if number == math.inf else f"{number:.1f} dB"
+
+
+def _columns(rows: Sequence[tuple[str, ...]]) -> None:
+    """Print rows in columns that are as wide as their widest text."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        echo("  " + "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _agreement(verdict: Verdict) -> str:
@@ -212,20 +236,18 @@ def _agreement(verdict: Verdict) -> str:
 
 
 def _weights(verdict: Verdict) -> None:
-    """A short table of the weights that both sides have by one name, and that differ."""
+    """Print a short table of the weights that have the same name on both sides but differ."""
     rows = [("weights that differ", "shape", "elements", "by, of its size", "at most")]
     for weight in verdict.weights:
         shape = "[" + ",".join(map(str, weight.shape)) + "]"
         count = "in other order" if weight.elements is None else f"{weight.elements:,} of {weight.size:,}"
         rows.append((weight.name, shape, count, f"{weight.distance:.2g}", f"{weight.largest:.2g}"))
     if len(rows) > 1:
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            echo("  " + "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip())
+        _columns(rows)
 
 
 def _failure(verdict: Verdict) -> None:
-    """What was wrong most, and where it began."""
+    """Print the largest error, and where it began."""
     worst = [(e, row) for row in verdict.outputs if row.status == "FAIL" for e in row.elements]
     if worst:
         element, row = max(worst, key=lambda pair: pair[0].error)
@@ -240,6 +262,17 @@ def _failure(verdict: Verdict) -> None:
         for label, text in lines:
             if text:
                 echo(f"    {label} {text}")
+    _reduced(verdict.reduced)
+
+
+def _reduced(found: Reduced | str | None) -> None:
+    """Print the smallest part that fails, and the command that shows the failure again."""
+    if isinstance(found, str):
+        echo(f"  {found}")
+    elif found is not None:
+        files = [found.model, found.inputs, *([found.target] if found.target else [])]
+        echo(f"  reduced: {found} still fails; files: {', '.join(files)}")
+        echo(f"    again: {found.command}")
 
 
 def _inspection(done: Report) -> None:
@@ -263,7 +296,7 @@ _WIDEST = 80
 
 
 def echo_table(rows: Sequence[tuple[str, str]]) -> None:
-    """Print names with a text each, in two columns."""
+    """Print names and a text for each, in two columns."""
     width = min(_WIDEST, max((len(name) for name, _ in rows), default=0))
     for name, text in rows:
         echo(f"  {name:<{width}}  {text}")

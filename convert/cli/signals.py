@@ -1,11 +1,11 @@
-"""Signals that ask this process to end: one line, and the exit code that shells expect, from the first import on."""
+"""Signals that end this process: one line, and the exit code that shells expect, from the first import on."""
 
 from __future__ import annotations
 
 import os
 import signal
 
-TYPE_CHECKING = False  # what typing imports takes longer than all of this, and an interrupt may come meanwhile
+TYPE_CHECKING = False  # importing typing takes longer than everything here, and an interrupt may come meanwhile
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
@@ -33,7 +33,7 @@ _LINES = {
 
 
 class Ended(BaseException):
-    """A signal asked for the end of this process; `exit_code` is 128 and its number, `line` what to say."""
+    """Raised by a signal that ends this process; `exit_code` is 128 plus its number, `line` is what to print."""
 
     def __init__(self, number: int) -> None:
         super().__init__(line_of(number))
@@ -41,16 +41,16 @@ class Ended(BaseException):
 
 
 def line_of(number: int) -> str:
-    """What is said where a signal ended this."""
+    """Return the line to print if a signal ended this process."""
     name = signal.Signals(number).name
     return _LINES.get(name, f"ended by {name}")
 
 
 def leave_at_once() -> None:
-    """End without a traceback on each of the signals, while there is nothing to tidy up yet.
+    """End without a traceback on each of the signals, while there is nothing to clean up yet.
 
-    Whoever started this may ignore the ends of its own children, as some daemons do. A process that inherits that does
-    not learn how its children ended.
+    The parent may ignore the exits of its children, as some daemons do. A process that inherits this setting does not
+    learn how its own children ended.
     """
     handle(_leave)
     if hasattr(signal, "SIGCHLD"):
@@ -58,12 +58,12 @@ def leave_at_once() -> None:
 
 
 def raise_in_main_thread() -> None:
-    """Let each of the signals raise `Ended`: for what has to end its work in order."""
+    """Make each of the signals raise `Ended` in the main thread, for a process that must clean up."""
     handle(_raise)
 
 
 def handle(handler: Callable[[int, FrameType | None], Any] | signal.Handlers) -> None:
-    """Handle each of the signals so, but for those that whoever started this wants ignored (nohup)."""
+    """Install this handler for each of the signals, except those that the parent process ignores (nohup)."""
     for number in ENDS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)
@@ -79,5 +79,5 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _raise(number: int, frame: FrameType | None) -> NoReturn:
-    handle(signal.SIG_IGN)  # the first one is enough
+    handle(signal.SIG_IGN)  # ignore all signals after the first one
     raise Ended(number)

@@ -1,7 +1,8 @@
-"""Standard streams that fail quietly: the work goes on, and what could not be printed is told once it is done.
+"""Standard streams that do not fail: the work continues, and an output that could not be printed is reported at the
+end.
 
-A full disk behind stdout, a reader that has read enough (`| head`), or streams that are closed must not break off a
-conversion, nor change what its exit code says of it.
+A full disk behind stdout, a closed pipe (`| head`) or closed streams must not stop a conversion, nor change its exit
+code.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ NOT_PRINTED = 6
 
 
 class _PatientFile(io.FileIO):
-    """A file whose first failure is kept, and which takes no more after it."""
+    """A file that records its first failure, and ignores what is written after it."""
 
     failure: OSError | None = None
 
     def write(self, data: Any, /) -> int:
-        """Write as `FileIO` does, or drop what can go nowhere."""
+        """Write as `FileIO` does, or drop the data if it cannot be written."""
         if self.failure is None:
             try:
                 return super().write(data)
@@ -32,17 +33,19 @@ class _PatientFile(io.FileIO):
 
 
 def hold() -> None:
-    """Give this process patient streams; closed ones lead nowhere, so that no other file gets their number."""
+    """Install these streams in this process; closed ones are opened on the null device, so that no other file gets
+    their number.
+    """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the least number that is free
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
     for name, number in (("stdout", 1), ("stderr", 2)):
         usual = getattr(sys, f"__{name}__")
-        if getattr(sys, name) is usual:  # a program that has put its own there knows why
+        if getattr(sys, name) is usual:  # a program has replaced the stream on purpose
             setattr(sys, name, _patient(number, usual))
 
 
@@ -54,9 +57,10 @@ def _patient(number: int, usual: TextIO | None) -> TextIO:
 
 
 def exit_code(code: str | int | None) -> str | int | None:
-    """What to exit with where the work ends with `code`: another one if it went well and could not be printed.
+    """Return the exit code for work that ended with `code`: an error code if the work succeeded but could not be
+    printed.
 
-    A reader that does not want to read on is no failure.
+    A reader that has closed the pipe is no failure.
     """
     failure = _failure(sys.stdout)
     if code not in (0, None) or failure is None or failure.errno == errno.EPIPE:

@@ -1,9 +1,9 @@
-"""One process does the work of a verb, another one watches it: it holds the limits, and tidies up whatever happens.
+"""Runs a verb in a worker process, watched by a supervisor that enforces limits and always cleans up.
 
-`enter_worker` forks while nothing heavy is imported, which takes a millisecond, and returns in the worker only. The
-supervisor waits. It is told of activities and of temporary folders over a pipe, ends the worker and all that descends
-from it when the time is over or a signal asks for it, and says what there is to say. Hangs, crashes and lack of memory
-inside of libraries end so in one paragraph, where the process that they happen in can say nothing.
+`enter_worker` forks before anything heavy is imported, which takes a millisecond, and returns in the worker only. The
+supervisor waits. The worker reports activities and temporary folders over a pipe. The supervisor ends the worker and
+all its descendants on a signal or when the time is over, and prints the reason. So hangs, crashes and lack of memory
+inside libraries end in one paragraph, although the crashing process cannot print anything.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from typing import Any, NoReturn
 from convert import activity
 from convert.batch import machine
 from convert.cli import signals
-from convert.errors import BadInput, ConvertError, ResourceLimit
+from convert.errors import ConvertError, ResourceLimit, file_became_shorter
 from convert.files.own_folders import discard_folder
 from convert.files.scratch import let_go, locked_folder
 from convert.interpreter import claim_process
-from convert.runners.sandbox import allow_bounded_memory, confine_command, die_with_parent
+from convert.processes.sandbox import allow_bounded_memory, confine_command, die_with_parent
 
 _SET_CHILD_SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of prctl(2): whose parent has died becomes a child of this process."""
@@ -45,7 +45,7 @@ _MOST = 0.8
 
 @dataclass
 class _Watched:
-    """What the supervisor knows of its worker."""
+    """The supervisor's knowledge of its worker."""
 
     pid: int
     doing: str = ""
@@ -53,7 +53,7 @@ class _Watched:
     rest: bytes = b""
 
     def read(self, pipe: int) -> bool:
-        """Take in what it has told; whether it may tell more."""
+        """Read what the worker has reported; return whether it may report more."""
         content = os.read(pipe, 1 << 16)
         *lines, self.rest = (self.rest + content).split(b"\n")
         for line in lines:
@@ -67,25 +67,25 @@ class _Watched:
         return bool(content)
 
     def read_rest(self, pipe: int) -> None:
-        """Take in what it told at last, now that it has ended."""
-        os.set_blocking(pipe, False)  # something that it has started may hold the other end
+        """Read the worker's last reports, after it has ended."""
+        os.set_blocking(pipe, False)  # a process that the worker has started may hold the other end
         with contextlib.suppress(BlockingIOError):
             while self.read(pipe):
                 pass
 
 
 def enter_worker(seconds: float, memory: int | None, in_use: int = 0, places: Sequence[Path] | None = None) -> None:
-    """Go on in a process of its own; the one that calls this watches it, and does not return.
+    """Continue in a new process; the calling process watches it, and does not return.
 
-    seconds: of wall time that the worker has. memory: bytes of private memory, None for what the machine has. in_use:
-    bytes of files that it may map besides. places: beside which it may write, None for anywhere. Raises, in the
-    supervisor, SystemExit with the worker's exit code; `ResourceLimit` when a limit was passed, and `ConvertError` when
-    it died of a signal.
+    seconds: wall time for the worker. memory: bytes of private memory; None for all of the machine. in_use: bytes of
+    files that the worker may map in addition. places: paths beside which the worker may write; None for anywhere. In
+    the supervisor, raises SystemExit with the worker's exit code, `ResourceLimit` if a limit was exceeded, and
+    `ConvertError` if a signal killed the worker.
     """
     if not hasattr(os, "fork") or not hasattr(signal, "set_wakeup_fd"):
         return
     bound = (machine.memory() if memory is None else memory) + in_use
-    # A signal waits until somebody is there who tidies up after it.
+    # Block signals until a process exists that cleans up after them.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals.ENDS)
     try:
         (pipe, end), (waking, wake) = os.pipe(), os.pipe()
@@ -98,7 +98,7 @@ def enter_worker(seconds: float, memory: int | None, in_use: int = 0, places: Se
     sys.stderr.flush()
     pid = os.fork()
     if not pid:
-        for descriptor in (pipe, waking, wake, lock):  # the supervisor has them still
+        for descriptor in (pipe, waking, wake, lock):  # the supervisor still holds them
             os.close(descriptor)
         die_with_parent(parent)
         if memory is None:
@@ -113,25 +113,25 @@ def enter_worker(seconds: float, memory: int | None, in_use: int = 0, places: Se
 
 
 def _become_worker(pipe: int, folder: Path, bound: int, mask: set[int], places: Sequence[Path] | None) -> None:
-    signals.handle(signal.SIG_DFL)  # the supervisor says what there is to say
+    signals.handle(signal.SIG_DFL)  # the supervisor prints the reason
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     import tempfile
 
-    from convert.runners.warm import allow_warm_processes
+    from convert.processes.warm import allow_warm_processes
 
     claim_process()
     os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
     if places is not None:
         confine_command(folder, places)
     allow_warm_processes()
-    atexit.register(gc.freeze)  # else the collector goes over the frameworks' objects once more before the end
+    atexit.register(gc.freeze)  # otherwise the garbage collector visits all frameworks' objects before the exit
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_DATA, (bound, hard))
 
     def tell(kind: str, text: str) -> None:
-        if kind == activity.DONE:  # of which an error would not speak
+        if kind == activity.DONE:  # errors in the libraries would not mention it
             return
         with contextlib.suppress(OSError):
             os.write(pipe, json.dumps([kind, text]).encode() + b"\n")
@@ -167,7 +167,7 @@ def _supervise(
         raise signals.Ended((caught or [number])[0])
     what = worker.doing or "starting"
     if not in_time:
-        raise ResourceLimit(f"{what} was not done after {seconds:g} s", hint="give a larger --timeout")
+        raise ResourceLimit(f"{what} was not finished after {seconds:g} s", hint="give a larger --timeout")
     if number:
         ran_out = turns >= resource.getrlimit(resource.RLIMIT_CPU)[0] - _TICK / 2 > 0
         raise _death(signal.SIGXCPU if ran_out else number, what, memory, used, bound)
@@ -175,9 +175,9 @@ def _supervise(
 
 
 def _wait(worker: _Watched, pipe: int, waking: int, seconds: float, caught: list[int]) -> bool:
-    """Until the worker has ended, or a signal came: True; until the time is over: False.
+    """Wait until the worker has ended, or a signal came (True), or the time is over (False).
 
-    The time in which this process was stopped itself (Ctrl-Z) does not count.
+    The time during which this process was itself stopped (Ctrl-Z) is not counted.
     """
     left, before = seconds, time.monotonic()
     listening = [pipe, waking]
@@ -186,7 +186,7 @@ def _wait(worker: _Watched, pipe: int, waking: int, seconds: float, caught: list
         if pipe in ready and not worker.read(pipe):
             return True
         if os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-            return True  # something that it has started holds the pipe open
+            return True  # a process that the worker has started holds the pipe open
         now = time.monotonic()
         left -= min(now - before, 2 * _TICK)
         before = now
@@ -194,7 +194,9 @@ def _wait(worker: _Watched, pipe: int, waking: int, seconds: float, caught: list
 
 
 def _end(worker: int, *, kill: bool) -> tuple[int, int, float]:
-    """End the worker if asked to, and whatever it has started; its status, its most bytes, its seconds of processor."""
+    """End the worker if asked to, and all its descendants; return its status, its peak bytes, and its seconds of CPU
+    time.
+    """
     if kill:
         os.kill(worker, signal.SIGKILL)
     _, status, usage = os.wait4(worker, 0)
@@ -215,30 +217,29 @@ def _children() -> list[int]:
 
 
 def _death(number: int, what: str, memory: int | None, used: int, bound: int) -> ConvertError:
-    """What it means that the worker died of a signal that nobody here sent."""
+    """Return the meaning of a worker's death by a signal that this project did not send."""
     name = signal.Signals(number).name
     if number == signal.SIGKILL or (number == signal.SIGABRT and used > _MOST * bound):
         limit = "" if memory is None else f" of {memory / 1e9:.2f} GB"
         hint = "give a larger --memory, or convert on a machine with more"
-        return ResourceLimit(f"{what} was ended by {name}: out of memory{limit}, it seems", hint=hint)
+        return ResourceLimit(f"{what} was ended by {name}: probably out of memory{limit}", hint=hint)
     if number == getattr(signal, "SIGXCPU", None):
-        return ResourceLimit(f"{what} was ended by {name}: the limit of CPU time is over", hint="raise it (ulimit -t)")
+        return ResourceLimit(f"{what} was ended by {name}: the CPU time limit was reached", hint="raise it (ulimit -t)")
     if number == getattr(signal, "SIGBUS", None):  # of a file that is mapped into memory, a part is there no more
-        reason = "a file that it reads became shorter meanwhile, or its disk failed"
-        return BadInput(f"{what} was ended by {name}: {reason}", hint="convert it again when nobody writes to it")
+        return file_became_shorter(f"{what} was ended by {name}")
     hint = "the file may be damaged; if it is not, this is a defect of that library or of convert: report it"
     return ConvertError(f"a library died with {name} while {what}", hint=hint)
 
 
 def _restore_terminal() -> None:
-    """Remove a spinner's line and show the cursor again, as the worker may not have come to it."""
+    """Remove a spinner's line and show the cursor again, in case the worker was killed before it did so."""
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         sys.stderr.write("\r\x1b[2K\x1b[?25h")
         sys.stderr.flush()
 
 
 def bytes_held(path: Any) -> int:
-    """Bytes that a file, or the files in a folder, take on disk; 0 for what is not there."""
+    """Return the bytes that a file, or the files in a folder, occupy on disk; 0 if the path does not exist."""
     try:
         if os.path.isdir(path):
             files = [entry for entry in os.scandir(path) if entry.is_file()]

@@ -1,4 +1,4 @@
-"""What all verbs share on the command line: help in sections, and wrong usage told as every other error is."""
+"""Shared by all verbs on the command line: help in sections, and usage errors reported like all other errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import click
 
 from convert import plugin
 from convert.errors import UsageError
-from convert.nearest import nearest
 
 COMMON = "Used most"
 SECTIONS = ("Input", "Output", "Verification", "Safety", "Work", "Advanced")
@@ -32,32 +31,32 @@ _WITHOUT_FILES = ("formats", "explain", "help")
 
 
 class DeclaredOption(click.Option):
-    """An option that a frontend or backend declares, with the section of the help that it stands in."""
+    """An option that a frontend or backend declares, with the section of the help that shows it."""
 
     section = ""
 
 
 def section_of(parameter: click.Parameter) -> str:
-    """The section of an option; one that a frontend or backend declares says its own."""
+    """Return the section of an option; a declared option has its own."""
     declared: str = getattr(parameter, "section", "")
     found = (section for section, names in _SECTION_OF.items() if parameter.name in names)
     return declared or next(found, SECTIONS[-1])
 
 
 def complete_formats(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The formats whose names begin so, for the shell."""
+    """Return the formats that begin with these characters, for shell completion."""
     return [name for name in plugin.formats() if name.startswith(incomplete)]
 
 
 class VerbCommand(click.Command):
-    """A verb: `common` are the names of the parameters that its help shows first, `examples` lines at its end."""
+    """A verb. `common` are the parameters that its help shows first, `examples` are lines at the end of the help."""
 
     def __init__(self, *args: Any, common: Sequence[str] = (), examples: Sequence[str] = (), **rest: Any) -> None:
         self.common, self.examples = tuple(common), tuple(examples)
         super().__init__(*args, **rest)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the sections, those that are used most first, and the examples."""
+        """Write the sections, the most used first, and the examples."""
         self.write_sections(ctx, formatter)
 
     def write_sections(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -72,14 +71,14 @@ class VerbCommand(click.Command):
         write_examples(formatter, self.examples)
 
     def make_context(self, *args: Any, **rest: Any) -> click.Context:
-        """Read the words; raises `UsageError` of this project's for those that are wrong."""
+        """Parse the words. Raises this project's `UsageError` for wrong ones."""
         try:
             return super().make_context(*args, **rest)
         except click.UsageError as error:
             raise _usage_error(error, self) from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Do what the verb does. Raises `UsageError` in a folder that is no more, where libraries end the process."""
+        """Run the verb. Raises `UsageError` in a deleted current folder, in which libraries would end the process."""
         if self.name not in _WITHOUT_FILES:
             try:
                 os.getcwd()
@@ -92,7 +91,7 @@ class VerbCommand(click.Command):
 
 
 def write_examples(formatter: click.HelpFormatter, lines: Sequence[str]) -> None:
-    """Write lines as they are, indented."""
+    """Write lines unchanged, indented."""
     if lines:
         with formatter.section("Examples" if len(lines) > 1 else "Example"):
             for line in lines:
@@ -100,14 +99,14 @@ def write_examples(formatter: click.HelpFormatter, lines: Sequence[str]) -> None
 
 
 def _usage_error(error: click.UsageError, command: click.Command) -> UsageError:
-    """Wrong usage as click tells it, in this project's words, with what was meant."""
+    """Return click's usage error in this project's words, with a suggestion."""
     verb = "" if command.hidden else f" {command.name}"
     more = f"`convert{verb} --help` shows the options"
     if isinstance(error, click.NoSuchOption):
         from convert.cli.meant_options import meant_by
 
-        known = {word for p in command.get_params(_context(error, command)) for word in (*p.opts, *p.secondary_opts)}
-        return UsageError(f"there is no option {error.option_name}", hint=meant_by(error.option_name, known) or more)
+        suggestion = meant_by(error.option_name, _options(error, command))
+        return UsageError(f"there is no option {error.option_name}", hint=suggestion or more)
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Argument):
         examples = getattr(command, "examples", ())
         return UsageError(
@@ -126,9 +125,11 @@ def _usage_error(error: click.UsageError, command: click.Command) -> UsageError:
         what = f"takes one {taken[0]}, and there is {names} too" if taken else f"takes no names, and there is {names}"
         return UsageError(f"convert{verb} {what}", hint=more)
     if isinstance(error, click.BadParameter) and isinstance(getattr(error.param, "type", None), click.Choice):
+        from convert.cli.meant_options import meant_by_value
+
         choices = [str(choice) for choice in error.param.type.choices]  # type: ignore[union-attr]
-        near = nearest(error.message.split("'")[1] if "'" in error.message else "", choices)
-        more = f"did you mean {near}?" if near else more
+        value = error.message.split("'")[1] if "'" in error.message else ""
+        more = meant_by_value(value, choices, _options(error, command)) or more
     if isinstance(error, click.BadParameter) and error.message.endswith("does not exist."):
         from convert.files.missing import missing_path_error
 
@@ -142,10 +143,15 @@ def _usage_error(error: click.UsageError, command: click.Command) -> UsageError:
 
 
 def _span(param: click.Parameter | None) -> str:
-    """The numbers that an option takes, `from 7 to 28`; nothing where they have no limits."""
+    """Return the numbers that an option takes, such as `from 7 to 28`; empty if there are no limits."""
     low, high = (getattr(getattr(param, "type", None), side, None) for side in ("min", "max"))
     parts = [f"{word} {limit}" for word, limit in (("from", low), ("to", high)) if limit is not None]
     return " ".join(parts)
+
+
+def _options(error: click.UsageError, command: click.Command) -> set[str]:
+    """Return all options of a verb, as they are typed."""
+    return {word for p in command.get_params(_context(error, command)) for word in (*p.opts, *p.secondary_opts)}
 
 
 def _context(error: click.UsageError, command: click.Command) -> click.Context:
@@ -153,6 +159,6 @@ def _context(error: click.UsageError, command: click.Command) -> click.Context:
 
 
 def _without_value(error: click.BadOptionUsage, command: click.Command) -> str:
-    """The option that switches off what was given a value, if there is one."""
+    """Return the option that switches off an option which was given a value, if there is one."""
     params = (p for p in command.get_params(_context(error, command)) if error.option_name in p.opts)
     return next((f"{p.secondary_opts[0]} switches it off" for p in params if p.secondary_opts), "")

@@ -1,4 +1,4 @@
-"""The command itself: its first word is a verb or a model, its help is that of a conversion and a list of verbs."""
+"""The top-level command: its first word is a verb or a model; its help shows a conversion and the list of verbs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from convert.cli.first_words import MODEL, arranged
 from convert.cli.output_options import WORDS
 from convert.cli.verb_command import VerbCommand
 from convert.errors import ConvertError, UsageError
-from convert.report import Report
-from convert.terminal import echo_json
+from convert.outcome.report import Report
+from convert.outcome.terminal import echo_json
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -31,7 +31,7 @@ class VerbGroup(click.Group):
     """A group whose first word may also be a model: `convert model.pt --to tf` is `convert` without a verb."""
 
     def main(self, *args: Any, **rest: Any) -> Any:
-        """Run and exit; wrong usage is one paragraph and exit code 2, as every error is."""
+        """Run and exit; a usage error is one paragraph and exit code 2, as for every error."""
         run: Any = super().main
         if rest.pop("standalone_mode", True) is False:
             return run(*args, standalone_mode=False, **rest)
@@ -47,7 +47,7 @@ class VerbGroup(click.Group):
             sys.exit(error.exit_code)
 
     def _tell(self, error: ConvertError, words: Sequence[str]) -> None:
-        """Print an error that came before any work; for --json as a line of it, too."""
+        """Print an error from before the work, also as a line of JSON for --json."""
         verb = next((word for word in words if word in self.commands), "convert")
         if "--json" in words:
             has_report = verb in ("convert", "verify", "inspect")
@@ -55,7 +55,7 @@ class VerbGroup(click.Group):
         render.error(error)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the words in, with their verb first."""
+        """Parse the words, with their verb first."""
         ctx.meta[WORDS] = tuple(args)
         if not args and not ctx.resilient_parsing:
             click.echo(ctx.get_help(), err=True)
@@ -65,7 +65,7 @@ class VerbGroup(click.Group):
         return super().parse_args(ctx, args if ctx.resilient_parsing else arranged(args, self.commands))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Verbs and files, and the options of a conversion."""
+        """Return completions: verbs, files, and the options of a conversion."""
         from click.shell_completion import CompletionItem
 
         if incomplete.startswith("-"):

@@ -1,4 +1,4 @@
-"""The options of the command line that say how to verify, shared by `convert` and `convert verify`."""
+"""The command-line options that say how to verify, shared by `convert` and `convert verify`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ import click
 from convert.errors import ConvertError, UsageError
 
 if TYPE_CHECKING:
+    from convert.outcome.report import Report
     from convert.parity.method import VerifyMethod
-    from convert.report import Report
-    from convert.runners.process import Limits
+    from convert.processes.process import Limits
 
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """What the options said: inputs (arrays, or pictures and their preparation), bounds, and files to write."""
+    """What the options said: inputs (arrays, or pictures and their preparation), bounds, and files to write.
+
+    `output` is the path of `-o`, which the verbs fill in that have one.
+    """
 
     arrays: Path | None
     images: tuple[Path, ...]
@@ -32,24 +35,29 @@ class VerifyOptions:
     save_inputs: Path | None
     page: Path | None
     timed: bool = False
+    reduced: Path | None = None
+    output: Path | None = None
 
-    def method(self, limits: Limits) -> VerifyMethod:
-        """How to verify, with runs of models under `limits`.
+    def method(self, limits: Limits, samples: Sequence[Any] = ()) -> VerifyMethod:
+        """Return how to verify, with the `limits` for runs of models. samples: paths from other options, which may hold
+        images.
 
-        Raises `UsageError` for contradicting options and numbers that make no verdict, `BadInput` for unreadable
-        inputs.
+        Raises `UsageError` for contradicting options and for invalid tolerances, and `BadInput` for unreadable inputs.
         """
         from convert.parity.method import VerifyMethod
+        from convert.request.samples import pictures_of
 
         if self.arrays is not None and self.images:
             raise UsageError("--inputs and --image both give inputs", hint="leave one of them out")
-        if self.image_as and not self.images:
-            raise UsageError("--image-as says how pictures become inputs, and there are none", hint="give --image FILE")
+        if self.image_as and not self.images and not any(pictures_of(p) for p in samples if isinstance(p, Path)):
+            raise UsageError(
+                "--image-as says how images become inputs, but there are no images", hint="give --image FILE"
+            )
         if self.seeds < 1:
             raise UsageError(f"--seeds {self.seeds} leaves no inputs to compare on", hint="give 1 or more")
         for name, bound in (("--rtol", self.rtol), ("--atol", self.atol)):
             if bound is not None and not 0 <= bound < math.inf:
-                raise UsageError(f"{name} {bound:g} is no tolerance", hint="give a number that is not negative")
+                raise UsageError(f"{name} {bound:g} is not a tolerance", hint="give a number that is not negative")
         return VerifyMethod(
             arrays=self._given_arrays(),
             seeds=self.seeds,
@@ -59,43 +67,58 @@ class VerifyOptions:
             profile=self.page is not None,
             time=self.timed,
             save=self.save_inputs,
+            reduce=self.reduced,
         )
 
     def check_places(self, read: Sequence[Path]) -> None:
         """Raises `UsageError` where a file to write would destroy what is `read`, or what this tool has not written."""
-        from convert.files.side_files import check_side_file, is_arrays, is_page
+        from convert.files.side_files import check_different, check_side_file, is_arrays, is_page
 
+        check_different(self.named_files())
         given = [*read, *self.images, *([self.arrays] if self.arrays is not None else [])]
         if self.page is not None:
             check_side_file(self.page, is_page, "--report", given)
         if self.save_inputs is not None:
             check_side_file(self.save_inputs, is_arrays, "--save-inputs", given)
+        if self.reduced is not None:
+            from convert.parity.locate.reduced_files import is_reduced, reduced_files
+
+            if self.reduced.suffix != ".onnx":
+                hint = f"the file that --reduce writes: --reduce {self.reduced.with_suffix('.onnx')}, or --reduce alone"
+                raise UsageError(f"--reduce writes ONNX, but {self.reduced} does not end in .onnx", hint=hint)
+            for path in reduced_files(self.reduced):
+                check_side_file(path, is_arrays if path.suffix == ".npz" else is_reduced, "--reduce", given)
+
+    def named_files(self) -> list[tuple[str, Path]]:
+        """Return the files to write, each with the option that names it."""
+        from convert.parity.locate.reduced_files import reduced_files
+
+        named = {"the output": self.output, "--report": self.page, "--save-inputs": self.save_inputs}
+        found = [(option, path) for option, path in named.items() if path is not None]
+        return found + [("--reduce", path) for path in (reduced_files(self.reduced) if self.reduced else ())]
 
     def places(self) -> dict[Path, str]:
-        """The files to write, and what each is."""
+        """Return the files to write, and what each is."""
+        from convert.parity.locate.reduced_files import reduced_files
+
         written = {"report": self.page, "inputs": self.save_inputs}
-        return {path: what for what, path in written.items() if path is not None}
+        found = {path: what for what, path in written.items() if path is not None}
+        return found | ({} if self.reduced is None else dict.fromkeys(reduced_files(self.reduced), ""))
 
     def _given_arrays(self) -> dict[Any, Any] | None:
         if self.images:
-            from convert.parity.inputs.image_inputs import parse_preparation, picture_batch
+            from convert.request.image_inputs import parse_preparation, picture_batch
 
             return picture_batch(self.images, parse_preparation(self.image_as))
         if self.arrays is None:
             return None
-        if not self.arrays.exists():
-            from convert.files.missing import near_path
+        from convert.request.given_inputs import arrays_in
 
-            near = near_path(self.arrays)
-            hint = f"did you mean {near}? " if near else ""
-            hint += "--inputs gives arrays to verify on; to name or describe an input of the model, --input NAME"
-            raise UsageError(f"there is no file or folder {self.arrays}", hint=hint)
-        from convert.parity.inputs.given_arrays import load_inputs
-
-        return dict(load_inputs(self.arrays))
+        hint = "--inputs gives arrays to verify on; to name or describe an input of the model, --input NAME"
+        return arrays_in(self.arrays, hint)
 
     def write(self, done: Report, error: ConvertError | None = None) -> None:
-        """Write the page that --report asked for; after an error it tells that."""
+        """Write the page that --report requests; after an error the page shows the error."""
         if self.page is not None:
             from convert.pages.verification import write_page
 
@@ -108,22 +131,25 @@ _OPTIONS = [
     click.option("--inputs", "arrays", type=click.Path(path_type=Path), metavar="FILE.npz",
                  help="Verify on these inputs: an .npz, or a folder of .npy."),
     click.option("--image", "images", type=_FILE, multiple=True, metavar="FILE",
-                 help="Verify on this picture; repeatable, all of them are one batch."),
+                 help="Verify on this picture; repeatable, and all pictures are one batch."),
     click.option("--image-as", default="", metavar="HxW,KEY=VALUE,…",
                  help="How pictures become inputs: 224x224,mean=0.5,std=0.5,layout=nchw,channels=rgb,scale=255."),
     click.option("--save-inputs", type=click.Path(path_type=Path), metavar="FILE.npz",
                  help="Write the inputs that the verdict was made on."),
     click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE.html",
                  help="Write a page with the verdict, plots of the errors and the worst elements."),
-    click.option("--time", "timed", is_flag=True, help="Measure how long runs of source and target take, too."),
-    click.option("--seeds", default=3, show_default=True, help="How many sets of random inputs."),
+    click.option("--time", "timed", is_flag=True, help="Also measure how long source and target run."),
+    click.option("--reduce", "reduced", type=click.Path(path_type=Path), is_flag=False, flag_value="reduced.onnx",
+                 metavar="[FILE.onnx]",
+                 help="After a FAIL, write the smallest part that still fails and its inputs (default: reduced.onnx)."),
+    click.option("--seeds", default=3, show_default=True, help="Number of random input sets."),
     click.option("--rtol", type=float, help="Judge by this relative tolerance instead of the noise floor."),
     click.option("--atol", type=float, help="Judge by this absolute tolerance instead of the noise floor."),
 ]  # fmt: skip
 
 
 def with_verify_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command these options, which it takes together as `verify_options`."""
+    """Add these options to a command, which gets them together as `verify_options`."""
 
     @functools.wraps(command)
     def with_options(
@@ -137,9 +163,10 @@ def with_verify_options(command: Callable[..., Any]) -> Callable[..., Any]:
         save_inputs: Path | None,
         page: Path | None,
         timed: bool,
+        reduced: Path | None,
         **rest: Any,
     ) -> Any:
-        verify_options = VerifyOptions(arrays, images, image_as, seeds, rtol, atol, save_inputs, page, timed)
+        verify_options = VerifyOptions(arrays, images, image_as, seeds, rtol, atol, save_inputs, page, timed, reduced)
         return command(*args, verify_options=verify_options, **rest)
 
     for option in reversed(_OPTIONS):

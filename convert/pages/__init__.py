@@ -1,1 +1,1 @@
-"""The pages of `--report`: one template for a verification, a batch and a model; each is read without a network."""
+"""The pages of `--report`: one template for a verification, a batch and a model; they need no network."""

@@ -1,4 +1,4 @@
-"""What a verdict was made with: the versions of what took part, and settings that change numbers."""
+"""What a verdict was made with: the versions of the packages involved, and settings that change numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report as it was before it became JSON, for the page of a task that another process did."""
+"""Restores a report from its JSON, for the page of a task that another process did."""
 
 from __future__ import annotations
 
@@ -8,9 +8,21 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from convert.errors import ConvertError, Location, Problem, Unsupported, restored
-from convert.notes import note_from_json
-from convert.report import ChainStep, Report, Tensor
-from convert.verdict import Divergence, Element, Latency, OutputVerdict, SetErrors, Slice, Verdict, WeightDifference
+from convert.outcome.notes import note_from_json
+from convert.outcome.report import ChainStep, Report, Tensor
+from convert.outcome.verdict import (
+    Divergence,
+    Element,
+    Latency,
+    LayerLoss,
+    OutputVerdict,
+    Reduced,
+    SetErrors,
+    Slice,
+    Spread,
+    Verdict,
+    WeightDifference,
+)
 
 T = TypeVar("T")
 
@@ -19,7 +31,9 @@ _PLAIN = ("command", "source", "kind", "target", "format", "operators", "paramet
 
 
 def report_from_json(data: Mapping[str, Any]) -> Report:
-    """The report whose `to_dict` this is; of a journal that an older version wrote, as much as it has."""
+    """Return the report from the result of its `to_dict`; from a journal of an older version, as much as it
+    contains.
+    """
     done = Report(**{"command": "convert"} | {name: data[name] for name in _PLAIN if name in data})
     done.inputs, done.outputs = ([_tensor(t) for t in data.get(name, ())] for name in ("inputs", "outputs"))
     done.notes = list(map(note_from_json, data.get("notes", ())))
@@ -29,7 +43,7 @@ def report_from_json(data: Mapping[str, Any]) -> Report:
 
 
 def error_from_json(data: Mapping[str, Any]) -> ConvertError:
-    """The error that ended a command, from the `error` of its JSON."""
+    """Return the error that ended a command, from the field `error` of its JSON."""
     problems = [
         Problem(p["why"], Location(p["operator"], p["node"], p["module"], p["source"]), p["count"])
         for p in data.get("problems", ())
@@ -41,26 +55,38 @@ def error_from_json(data: Mapping[str, Any]) -> ConvertError:
 
 
 def verdict_from_json(data: Mapping[str, Any]) -> Verdict:
-    """The verdict whose `to_dict` this is, without the errors along the network. Infinite numbers are null in JSON."""
-    found = _restored(Verdict, {k: v for k, v in data.items() if k not in ("outputs", "profile", "weights", "notes")})
-    found.notes = list(map(note_from_json, data.get("notes", ())))
-    found.outputs = [_output(row) for row in data.get("outputs", ())]
-    found.weights = [_restored(WeightDifference, {**w, "shape": tuple(w["shape"])}) for w in data.get("weights", ())]
-    if isinstance(found.latency, dict):
-        found.latency = _restored(Latency, found.latency)
-    if isinstance(found.divergence, dict):
-        found.divergence = _restored(Divergence, found.divergence)
-    return found
+    """Return the verdict from the result of its `to_dict`, without the errors along the network. Infinite numbers are
+    null in JSON.
+    """
+    weights = [{**each, "shape": tuple(each["shape"])} for each in data.get("weights", ())]
+    fields_of_lists = {
+        "notes": list(map(note_from_json, data.get("notes", ()))),
+        "outputs": [_output(row) for row in data.get("outputs", ())],
+        "weights": [_restored(WeightDifference, each) for each in weights],
+        "layers": [_layer(each) for each in data.get("layers", ())],
+    }
+    kinds: dict[str, type] = {"latency": Latency, "reduced": Reduced, "divergence": Divergence}
+    nested: dict[str, Any] = {k: _restored(kind, data[k]) for k, kind in kinds.items() if isinstance(data.get(k), dict)}
+    return _restored(Verdict, {**data, **nested, **fields_of_lists, "profile": None})
+
+
+def _layer(data: Mapping[str, Any]) -> LayerLoss:
+    return _restored(LayerLoss, {**data, "sqnr": _number(data["sqnr"]), "before": _number(data["before"])})
 
 
 def _output(data: Mapping[str, Any]) -> OutputVerdict:
-    row = _restored(OutputVerdict, {k: v for k, v in data.items() if k not in ("elements", "sets", "slices")})
-    row.error, row.floor, row.worst = (_number(data.get(k, 0.0)) for k in ("error", "floor", "worst"))
-    numbers = ("reference", "target", "error")
-    row.elements = [_element({**e, **{k: _number(e[k]) for k in numbers}}) for e in data.get("elements", ())]
-    row.sets = [SetErrors(*(_number(s[k]) for k in ("error", "floor", "worst"))) for s in data.get("sets", ())]
-    row.slices = [_restored(Slice, {**s, "sqnr": _number(s["sqnr"])}) for s in data.get("slices", ())]
-    return row
+    errors, numbers, spread = ("error", "floor", "worst"), ("reference", "target", "error"), data.get("spread")
+    if isinstance(spread, dict):
+        points = [(float(a), float(b)) for a, b in spread["points"]]
+        spread = _restored(Spread, {**spread, "points": points})
+    made = {
+        "spread": spread,
+        **{k: _number(data.get(k, 0.0)) for k in errors},
+        "elements": [_element({**e, **{k: _number(e[k]) for k in numbers}}) for e in data.get("elements", ())],
+        "sets": [SetErrors(*(_number(s[k]) for k in errors)) for s in data.get("sets", ())],
+        "slices": [_restored(Slice, {**s, "sqnr": _number(s["sqnr"])}) for s in data.get("slices", ())],
+    }
+    return _restored(OutputVerdict, {**data, **made})
 
 
 def _element(data: Mapping[str, Any]) -> Element:

@@ -1,4 +1,4 @@
-"""The drawing of a graph, laid out and drawn in the reader's browser by the modules of Netron (package `netron`)."""
+"""The drawing of a graph, created in the reader's browser by the modules of Netron (package `netron`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COLORED = frozenset(
 )  # fmt: skip
 """The kinds of operators that Netron's style sheet has colours for."""
 
-# The frame of a module is known to it by a relative path, which a page that is one file has not.
+# Netron loads a module's frame by a relative path, which does not exist for a page in one file.
 _DRAW = """
 const textOf = id => document.getElementById(id).textContent.split("\\n").slice(1, -1).join("\\n");
 const moduleOf = code => URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
@@ -86,7 +86,7 @@ _STYLE = """
 
 
 def draw_graph(graph: ir.Graph) -> str:
-    """The section of a page that draws `graph`, or says what is missing to draw it."""
+    """Return the section of a page that draws `graph`, or says what is missing for that."""
     files = _package_files()
     if files is None:
         return section("Graph", soft(f"Netron draws it here where it is installed: {install_command('netron')}"))
@@ -126,7 +126,7 @@ def _categories(files: Path) -> dict[str, str]:
 
 
 def _drawn_nodes(graph: ir.Graph, categories: Mapping[str, str]) -> tuple[dict[str, Any], str]:
-    """Nodes and edges of the drawing, and a sentence about them."""
+    """Return nodes and edges of the drawing, and a sentence about them."""
     group = _grouping(graph)
     if group is None:
         return {
@@ -169,7 +169,7 @@ def _drawn_nodes(graph: ir.Graph, categories: Mapping[str, str]) -> tuple[dict[s
 
 
 def _grouping(graph: ir.Graph) -> Any:
-    """What a node is drawn as: itself, or the module that it is of, at the greatest depth that leaves few enough."""
+    """Return what each node is drawn as: itself, or its module, at the greatest depth that leaves few enough boxes."""
     if len(graph) <= MOST_NODES:
         return lambda number, node: f"node {number}"
     paths = [_module(node).split(".") for node in graph]
@@ -187,7 +187,7 @@ def _grouping(graph: ir.Graph) -> Any:
 
 
 def _module(node: ir.Node) -> str:
-    """Where a node came from: the source's module, or the path that exporters put into its name."""
+    """Return where a node came from: the source's module, or the path that exporters write into its name."""
     found = node.metadata_props.get(MODULE_KEY, "")
     return found or str(node.name or "").strip("/").rpartition("/")[0].replace("/", ".")
 

@@ -1,4 +1,4 @@
-"""The page of `convert inspect`: what a model is, its operators, its weights, and its graph as a drawing."""
+"""The page of `convert inspect`: the model's facts, its operators, its weights, and a drawing of its graph."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import math
 from pathlib import Path
 
 from convert.errors import ConvertError
+from convert.outcome.report import Report, Tensor
 from convert.pages.graph_view import draw_graph
 from convert.pages.template import Page, bullets, cell, notes_list, number_cell, section, table
 from convert.pages.verification import contract
-from convert.report import Report, Tensor
 from convert.text import bytes_text
 
 
 def write_page(done: Report, path: Path, error: ConvertError | None = None) -> None:
-    """Write what `convert.inspect` found to `path`. error: what ended the work, which the page then tells.
+    """Write the result of `convert.inspect` to `path`. error: what ended the work, shown on the page.
 
-    Raises `UsageError` where `path` cannot be written, `ResourceLimit` on a full disk.
+    Raises `UsageError` if `path` cannot be written, and `ResourceLimit` on a full disk.
     """
     failed = error is not None
     head = ("operator", "nodes")

@@ -1,4 +1,4 @@
-"""Plots as inline SVG, whose colours the page's style sheet gives; every point carries its numbers."""
+"""Plots as inline SVG, coloured by the page's style sheet; every point carries its numbers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
+from convert.outcome.verdict import OutputVerdict, Place
 from convert.parity.compare.outputs import FACTOR
 from convert.text import escape
-from convert.verdict import OutputVerdict, Place
 
 _WIDTH, _HEIGHT = 960, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 16, 40
 _ZERO = 1e-17  # where an error of exactly zero is drawn
-_ROW, _NAMES, _LONGEST_NAME = 30, 216, 28  # the bars of the outputs: height of a row, where they begin, their names
+_ROW, _NAMES, _LONGEST_NAME = 30, 216, 28  # the bars of the outputs: height of a row, left edge, and width of the names
 _MOST_LABELS, _LONGEST_LABEL = 12, 12
 MOST_BARS = 40
 
@@ -22,7 +22,9 @@ Scale: TypeAlias = Callable[[float], float]
 
 
 def plot_node_errors(places: Sequence[Place], first: str = "") -> str:
-    """Errors and noise floors over the nodes in order, on a logarithmic scale. first: the node that departs."""
+    """Return a plot of errors and noise floors over the nodes in order, on a logarithmic scale. first: the first node
+    that differs.
+    """
     numbers = [max(p.floor, _ZERO) for p in places] + [max(p.error, _ZERO) for p in places if p.error is not None]
     low, high = _decade_range(numbers)
     x, y = _linear_scale(0, max(len(places) - 1, 1), _LEFT, _WIDTH - _RIGHT), _log_scale(low, high)
@@ -42,9 +44,10 @@ def plot_node_errors(places: Sequence[Place], first: str = "") -> str:
 
 
 def plot_output_errors(rows: Sequence[OutputVerdict]) -> str:
-    """The error of each output as a bar beside its noise floor and its bound, on a logarithmic scale.
+    """Return a plot of each output's error as a bar, with its noise floor and its bound, on a logarithmic scale.
 
-    As high as there are outputs; of more than `MOST_BARS` those whose errors are most noise floors.
+    The height depends on the number of outputs. If there are more than `MOST_BARS`, those with the largest ratio of
+    error to noise floor are shown.
     """
     shown = sorted(rows, key=lambda r: r.error / max(r.floor, _ZERO), reverse=True)[:MOST_BARS]
     shown = [row for row in rows if row in shown]

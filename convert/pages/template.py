@@ -1,13 +1,14 @@
-"""What all pages share: the frame, style and script of one self-contained file, tables that sort and filter, cells."""
+"""Shared by all pages: the frame, style and script of one self-contained file, tables that sort and filter, cells."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from convert.files.side_files import GENERATOR, is_page, side_file
-from convert.notes import as_note
+from convert.outcome.notes import as_note
 from convert.pages.environment import environment_facts
 from convert.text import escape
 
@@ -44,12 +45,25 @@ svg.plot text { fill: var(--soft); } svg.plot polyline { fill: none; stroke-widt
 polyline.floor { stroke: var(--floor); stroke-dasharray: 2 3; }
 polyline.bound { stroke: var(--bound); stroke-dasharray: 6 4; }
 polyline.error { stroke: var(--error); opacity: .5; } circle.error, rect.bar { fill: var(--error); }
+svg.plot path { fill: none; stroke-width: 3; stroke-linecap: round; } path.dots { stroke: var(--error); }
+svg.plot path.beyond { stroke: var(--beyond); stroke-width: 5; }
+.diagonal { stroke: var(--floor); stroke-dasharray: 2 3; }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1rem; }
+figure { margin: 0; min-width: 0; } h3 { font-size: 1rem; margin: 1.2rem 0 .4rem; overflow-wrap: anywhere; }
 circle.beyond, rect.beyond { fill: var(--beyond); } .mark { stroke: var(--beyond); stroke-width: 2; }
 .key span { margin-right: 1.2rem; }
 .key i { display: inline-block; width: 1.2rem; border-top: 3px solid; margin-right: .4rem; vertical-align: middle; }
+@media (max-width: 45rem) { body { padding: .8rem; } .scroll > svg.plot { min-width: 44rem; }
+  th, td { padding-right: .8rem; } td:last-child { min-width: 0; } table.many thead { display: none; }
+  table.many, table.many tbody { display: block; }
+  table.many tr { display: block; border-bottom: 1px solid var(--rule); padding: .5rem 0; }
+  table.many tr[hidden] { display: none; } table.many td { display: grid; grid-template-columns: 8.5rem 1fr; border: 0;
+  padding: .1rem 0; text-align: left; white-space: normal; overflow-wrap: anywhere; max-width: none; }
+  table.many td:empty { display: none; }
+  table.many td::before { content: attr(data-label); color: var(--soft); overflow-wrap: normal; } }
 """
 
-# A heading sorts its table; a table of many rows gets a field that keeps the rows with all of its words.
+# A heading sorts its table; a table of many rows gets a search field, which keeps the rows that contain all its words.
 _SCRIPT = """
 for (const table of document.querySelectorAll("table")) {
   const body = table.tBodies[0], rows = Array.from(body.rows);
@@ -90,12 +104,20 @@ _POLICY = (
 """What the browser itself refuses to a page: to fetch anything."""
 
 
+_MANY = 5
+"""Columns that do not fit beside one another on a phone."""
+
+_TEXT = re.compile(r">[^<]")
+"""What a cell has that is not empty."""
+
+
 @dataclass
 class Page:
-    """A page before it is text. `status` is one word, `finding` what was found, `subject` what it was found of.
+    """A page before it becomes text. `status` is one word, `finding` the result in a few words, `subject` what it is
+    about.
 
-    `about` are sentences below; `totals` numbers that stand first, by what they count; `sections` are HTML, as the
-    functions below make it; `command` is the command that made it.
+    `about` are sentences below; `totals` are counts shown first, by what they count; `sections` are HTML from the
+    functions below; `command` is the command that made the page.
     """
 
     status: str
@@ -109,7 +131,7 @@ class Page:
     times: Mapping[str, float] = field(default_factory=dict)
 
     def text(self) -> str:
-        """The page as HTML that is well-formed XML, too."""
+        """Return the page as HTML that is also well-formed XML."""
         title = f"{self.status}: {self.finding} – {self.subject}" if self.finding else f"{self.status}: {self.subject}"
         parts = [_heading(self), _totals(self.totals), *self.sections, _command(self.command), _environment(self.times)]
         return (
@@ -122,9 +144,9 @@ class Page:
         )
 
     def write(self, path: Path, option: str = "--report") -> None:
-        """Write the page to `path`, whole or not at all, over nothing but a page of this tool.
+        """Write the page to `path` atomically; only a page of this tool is replaced.
 
-        Raises `UsageError` where `path` cannot be written, `ResourceLimit` on a full disk.
+        Raises `UsageError` if `path` cannot be written, and `ResourceLimit` on a full disk.
         """
         with side_file(path, is_page, option) as temporary:
             temporary.write_text(self.text(), "utf-8", "replace")  # names of files may be no text
@@ -155,13 +177,18 @@ def _environment(times: Mapping[str, float]) -> str:
 
 
 def section(heading: str, *parts: str) -> str:
-    """A heading and what stands below it; nothing where there is nothing below it."""
+    """Return a heading and its content; empty if there is no content."""
     return f"<h2>{escape(heading)}</h2>{''.join(parts)}" if any(parts) else ""
 
 
 def soft(text: str) -> str:
-    """A sentence that explains."""
+    """Return an explaining sentence as HTML."""
     return f'<p class="soft">{escape(text)}</p>'
+
+
+def scrolled(plot: str) -> str:
+    """Return a plot that keeps its width on a narrow screen."""
+    return f'<div class="scroll">{plot}</div>'
 
 
 def bullets(texts: Sequence[str]) -> str:
@@ -170,7 +197,7 @@ def bullets(texts: Sequence[str]) -> str:
 
 
 def notes_list(notes: Sequence[str]) -> str:
-    """A list of notes, each with its level and code behind it."""
+    """Return a list of notes, each with its level and code after it."""
     return bullets([f"{note} [{note.level}: {note.code}]" for note in map(as_note, notes)])
 
 
@@ -180,30 +207,46 @@ def cell(text: str, style: str = "") -> str:
 
 
 def number_cell(text: str, value: float | None = None) -> str:
-    """A cell of a number, which sorts by `value` where its text is no number as JavaScript reads one."""
+    """Return the cell of a number, which sorts by `value` if JavaScript would not read its text as a number."""
     return cell(text, "number") if value is None else f'<td class="number" data-value="{value!r}">{escape(text)}</td>'
 
 
 def link_cell(text: str, target: str) -> str:
-    """A cell that leads to another page; `target` is a relative URL, already quoted."""
+    """Return a cell that links to another page; `target` is a relative URL, already quoted."""
     return f'<td><a href="{escape(target)}">{escape(text)}</a></td>'
 
 
 def table(identity: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of cells; without a heading it neither sorts nor filters. Nothing where there are no rows."""
+    """Return a table of cells; without a heading it neither sorts nor filters. Empty if there are no rows.
+
+    A column with a heading and no text in any row is left out. On a narrow screen, a row of `_MANY` columns or more
+    becomes a list of its cells, each with its heading.
+    """
     if not rows:
         return ""
+    if head:
+        kept = [any(_TEXT.search(row[i]) for row in rows) for i in range(len(head))]
+        head = [text for text, keep in zip(head, kept, strict=True) if keep]
+        rows = [[each for each, keep in zip(row, kept, strict=True) if keep] for row in rows]
     numbers = [each.startswith('<td class="number"') for each in rows[0]]
     cells = [
         f'<th class="number">{escape(h)}</th>' if number else f"<th>{escape(h)}</th>"
         for h, number in zip(head, numbers, strict=False)
     ]
     top = f"<thead><tr>{''.join(cells)}</tr></thead>" if head else ""
+    many = len(head) >= _MANY
+    if many:
+        rows = [[_labelled(each, text) for each, text in zip(row, head, strict=True)] for row in rows]
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
-    return f'<div class="scroll"><table id="{identity}">{top}<tbody>{body}</tbody></table></div>'
+    style = ' class="many"' if many else ""
+    return f'<div class="scroll"><table id="{identity}"{style}>{top}<tbody>{body}</tbody></table></div>'
+
+
+def _labelled(cell: str, heading: str) -> str:
+    return cell.replace(">", f' data-label="{escape(heading)}">', 1)
 
 
 def script(code: str, kind: str = "") -> str:
-    """Code of ours or of a package, in a frame that HTML and XML read alike."""
+    """Return a script element that HTML and XML parse alike, with our code or that of a package."""
     kind = f' type="{kind}"' if kind else ""
     return f"<script{kind}>//<![CDATA[\n{code}\n//]]></script>"

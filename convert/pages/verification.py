@@ -1,4 +1,4 @@
-"""The page of a verification, or of a conversion with the verification of what it wrote."""
+"""The page of a verification, or of a conversion with its verification."""
 
 from __future__ import annotations
 
@@ -10,33 +10,41 @@ from urllib.parse import quote
 from convert.batch.contents import content_digest
 from convert.errors import ConvertError, Unsupported
 from convert.files.output import size_of
+from convert.outcome.report import ChainStep, Report
+from convert.outcome.verdict import FAIL, INCONCLUSIVE, PASS, Divergence, OutputVerdict, Reduced, Verdict
 from convert.pages import plots
-from convert.pages.template import Page, bullets, cell, notes_list, number_cell, section, soft, table
+from convert.pages.spread_plots import spread_plots
+from convert.pages.template import Page, bullets, cell, notes_list, number_cell, scrolled, section, soft, table
 from convert.parity.compare.outputs import FACTOR, FLOAT64_BOUND
-from convert.report import ChainStep, Report
 from convert.text import bytes_text, escape
-from convert.verdict import PASS, Divergence, OutputVerdict, Verdict
 
 
 def write_page(done: Report, path: Path, error: ConvertError | None = None) -> None:
-    """Write the report of `done` to `path`. error: what ended the work, which the page then tells.
+    """Write the report of `done` to `path`. error: what ended the work, shown on the page.
 
-    Raises `UsageError` where `path` cannot be written, `ResourceLimit` on a full disk.
+    Raises `UsageError` if `path` cannot be written, and `ResourceLimit` on a full disk.
     """
     _page(done, error, path).write(path)
 
 
 def page(done: Report, error: ConvertError | None = None) -> str:
-    """The page as text."""
+    """Return the page as text."""
     return _page(done, error).text()
 
 
 def _page(done: Report, error: ConvertError | None, place: Path | None = None) -> Page:
-    """Return the page. place: where it will lie, from where it links to the files."""
+    """Return the page. place: the page's own path, from which it links to the files."""
     verdict = done.verdict
     sections = [_steps(done.steps)]
     if verdict is not None:
-        sections += [_place(verdict), _weights(verdict), _outputs(verdict), _network(verdict), _worst_elements(verdict)]
+        sections += [
+            _place(verdict),
+            _reduced(verdict),
+            _weights(verdict),
+            _outputs(verdict),
+            _network(verdict),
+            _worst_elements(verdict),
+        ]
         covered = [text for text in (verdict.covered, verdict.weights_summary) if text]
         sections.append(section("Inputs", *map(soft, covered), bullets(verdict.feeds)))
     sections.append(_files(done, place))
@@ -57,7 +65,7 @@ def _page(done: Report, error: ConvertError | None, place: Path | None = None) -
 
 
 def _files(done: Report, place: Path | None) -> str:
-    """Source and target with their sizes and SHA-256 (of folders none), and links where the page has a place."""
+    """Return source and target with sizes and SHA-256 (not for folders), and links if the page has a path."""
     rows = []
     for what, name in (("source", done.source), ("target", done.target)):
         if not name or not (path := Path(name)).exists():
@@ -78,7 +86,7 @@ def _status(done: Report, error: ConvertError | None) -> str:
 
 
 def finding(done: Report, error: ConvertError | None = None) -> str:
-    """What was found, in a few words: of weights that differ, of outputs that do, or how well they agree."""
+    """Return the result in a few words: differing weights, differing outputs, or how well the outputs agree."""
     verdict = done.verdict
     if verdict is None:
         return _shortened(error.message if error is not None else "")
@@ -90,7 +98,7 @@ def finding(done: Report, error: ConvertError | None = None) -> str:
 
 
 def _shortened(text: str, most: int = 100) -> str:
-    """The first clause of a reason; all of it stands below."""
+    """Return the first clause of a reason; the whole reason is shown further below."""
     first = text.partition("; ")[0].partition("\n")[0].partition(" (")[0]
     return first if len(first) <= most else first[: most - 1] + "…"
 
@@ -157,14 +165,21 @@ def _weights(verdict: Verdict) -> str:
 
 def _outputs(verdict: Verdict) -> str:
     head = ("output", "verdict", "error", "noise floor", "ratio", "graph in float64", "worst element", "why")
-    rows = [[cell(r.name), cell(r.status, r.status), *_numbers(r), cell(r.reason)] for r in verdict.outputs]
+    ordered = sorted(verdict.outputs, key=lambda row: _SEVERITY.index(row.status))
+    rows = [[cell(r.name), cell(r.status, r.status), *_numbers(r), cell(r.reason)] for r in ordered]
     about = (
         "Errors are root mean squares relative to the reference's. The noise floor is what rounding alone does to the "
         f"source; up to {FACTOR:g} times that passes. The graph in float64 may be at most {FLOAT64_BOUND:.0e} away."
     )
-    drawn = [r for r in verdict.outputs if r.error or r.floor]
-    plot = _KEY_OUTPUTS + plots.plot_output_errors(drawn) if drawn else ""
-    return section("Outputs", soft(about), table("outputs-table", head, rows), plot) if rows else ""
+    drawn = [r for r in ordered if r.error or r.floor]
+    equal = '<p class="no-plot">There is no plot of errors: no output has an error or a noise floor.</p>'
+    plot = _KEY_OUTPUTS + scrolled(plots.plot_output_errors(drawn)) if drawn else equal
+    parts = soft(about), table("outputs-table", head, rows), plot, spread_plots(ordered)
+    return section("Outputs", *parts) if rows else ""
+
+
+_SEVERITY = (FAIL, INCONCLUSIVE, PASS)
+"""The order of outputs on a page."""
 
 
 def _numbers(row: OutputVerdict) -> list[str]:
@@ -191,7 +206,8 @@ def _network(verdict: Verdict) -> str:
         f"{len(verdict.profile)} nodes in order; {missing} have no counterpart in the artefact: fused away, or behind "
         "a defect. Point at a node for its name."
     )
-    return f'{head}<p class="soft">{about}</p>{_KEY_OUTPUTS}{plots.plot_node_errors(verdict.profile, first)}'
+    drawn = scrolled(plots.plot_node_errors(verdict.profile, first))
+    return f'{head}<p class="soft">{about}</p>{_KEY_OUTPUTS}{drawn}'
 
 
 def _worst_elements(verdict: Verdict) -> str:
@@ -224,6 +240,17 @@ def _place(verdict: Verdict) -> str:
     return section("The first node that departs", table("place", (), rows))
 
 
+def _reduced(verdict: Verdict) -> str:
+    """Return the smallest part that still fails, or why there is none."""
+    found = verdict.reduced
+    if not isinstance(found, Reduced):
+        return section("The smallest part that fails", soft(found) if found else "")
+    rows = [[cell("part"), cell(str(found))], [cell("fails with"), cell(found.reason)]]
+    rows += [[cell(what), cell(name)] for what, name in (("model", found.model), ("inputs", found.inputs)) if name]
+    rows += [[cell("part of the target"), cell(found.target)]] if found.target else []
+    return section("The smallest part that fails", table("reduced", (), [*rows, [cell("again"), cell(found.command)]]))
+
+
 def _steps(steps: Sequence[ChainStep]) -> str:
     head = ("step", "verdict", "largest error", "noise floor", "why")
     rows = []
@@ -237,7 +264,7 @@ def _steps(steps: Sequence[ChainStep]) -> str:
 
 
 def contract(done: Report) -> str:
-    """Inputs and outputs with the sizes that they may have, and how large the model is."""
+    """Return inputs and outputs with their allowed sizes, and how large the model is."""
     rows = [[cell("input"), cell(done.contract(t))] for t in done.inputs]
     rows += [[cell("output"), cell(done.contract(t))] for t in done.outputs]
     if done.operators:

@@ -1,4 +1,4 @@
-"""The page of a batch: every task in a table, causes of failures, operators that lack, and a page for each model."""
+"""The page of a batch: a table of all tasks, causes of failures, missing operators, and a page for each model."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ _LONGEST_NAME = 120
 
 
 def write(path: Path, records: Sequence[dict[str, Any]], summary: dict[str, Any], command: str = "") -> None:
-    """Write the page for `records` and their `summary` (`show.summary`), and those of the models in a folder beside it.
+    """Write the page for `records` and their `summary` (`show.summary`), and the pages of the models in a folder beside
+    it.
 
-    The folder is called as the page is, with `.pages` for its suffix. command: the one that this was made by. Raises
-    `UsageError` where something else is in the way, `ResourceLimit` on a full disk.
+    The folder has the name of the page with the suffix `.pages`. command: the command that made the page. Raises
+    `UsageError` if something else is in the way, and `ResourceLimit` on a full disk.
     """
     folder = path.with_suffix(".pages")
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is in the way of the models' pages", hint="give --report another path")
+        raise UsageError(
+            f"{folder} is no folder, and the pages of the models go there", hint="give --report another path"
+        )
     with_pages = path.suffix == ".html"  # a device or a pipe has no folder beside it
     links = [
         f"{quote(os.fsencode(folder.name))}/{quote(page_name(r))}" if with_pages and r.get("report") else ""
@@ -45,7 +48,7 @@ def write(path: Path, records: Sequence[dict[str, Any]], summary: dict[str, Any]
 
 
 def page_name(record: Mapping[str, Any]) -> str:
-    """The file of a task's page: no two tasks have one in common, whatever the models are called."""
+    """Return the file name of a task's page; names of different tasks differ, whatever the models are called."""
     label = f"{record['name']}.{record['format']}"
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", label)[:_LONGEST_NAME].lstrip(".-") or "model"
     mark = "" if plain == label else f"-{sha256(label.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
@@ -60,11 +63,14 @@ def _write_task(record: Mapping[str, Any], path: Path) -> None:
 
 def _page(records: Sequence[dict[str, Any]], links: Sequence[str], summary: dict[str, Any], command: str) -> Page:
     good = sum(record["outcome"] in GOOD for record in records)
-    rows = [_row(record, link) for record, link in zip(records, links, strict=True)]
+    ordered = sorted(zip(records, links, strict=True), key=lambda pair: _ORDER.index(_style(pair[0]["outcome"])))
+    rows = [_row(record, link) for record, link in ordered]
     lacking = [[cell(str(count), "number"), cell(name)] for name, count in summary["unsupported"].items()]
+    styles = {_style(record["outcome"]) for record in records}
+    status = "PASS" if summary["ok"] else _STATUS[min(styles - {"good"}, key=_ORDER.index, default="bad")]
     return Page(
-        "PASS" if summary["ok"] else "FAIL",
-        "PASS" if summary["ok"] else "FAIL",
+        status,
+        status,
         f"{good} of {len(records)} conversions went well",
         "convert batch",
         totals={outcome: str(count) for outcome, count in summary["outcomes"].items()} | _sums(records),
@@ -75,6 +81,15 @@ def _page(records: Sequence[dict[str, Any]], links: Sequence[str], summary: dict
         ],
         command=command,
     )
+
+
+def _style(outcome: str) -> str:
+    return "good" if outcome in GOOD else "unsure" if outcome == "inconclusive" else "bad"
+
+
+_ORDER = ("bad", "unsure", "good")
+"""Styles of outcomes, as they follow one another on the page."""
+_STATUS = {"bad": "FAIL", "unsure": "INCONCLUSIVE", "good": "PASS"}
 
 
 def _sums(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -88,7 +103,7 @@ def _causes(causes: Sequence[Mapping[str, Any]]) -> str:
     rows = [
         [
             cell(str(len(cause["tasks"])), "number"),
-            cell(cause["outcome"], "bad"),
+            cell(cause["outcome"], _style(cause["outcome"])),
             *map(cell, (cause["cause"], cause["hint"], ", ".join(cause["tasks"]))),
         ]
         for cause in causes
@@ -100,14 +115,14 @@ def _row(record: dict[str, Any], link: str) -> list[str]:
     report = record.get("report", {})
     outputs = (report.get("verdict") or {}).get("outputs", [])
     ratios = [o["error"] / o["floor"] for o in outputs if o.get("floor") and o.get("error") is not None]
-    good = record["outcome"] in GOOD
+    style = _style(record["outcome"])
     sizes = (record["peak"], report.get("weight_bytes", 0), report.get("output_bytes", 0))
     return [
         link_cell(record["name"], link) if link else cell(record["name"]),
         cell(record["format"]),
-        cell(record["outcome"], "good" if good else "bad"),
+        cell(record["outcome"], style),
         number_cell(f"{record['seconds']:.2f}"),
         *(number_cell(bytes_text(size), size) for size in sizes),
         number_cell(f"{max(ratios):.2f}", max(ratios)) if ratios else number_cell("", -1.0),
-        cell("" if good else reason(record)),
+        cell("" if style == "good" else reason(record)),
     ]

@@ -1,4 +1,4 @@
-"""These tests are about processes, which start as they do for users."""
+"""These tests are about processes, which must start as they do for users."""
 
 import pytest
 

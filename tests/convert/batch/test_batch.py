@@ -1,4 +1,4 @@
-"""`convert batch`: the journal, and workers that crash, hang and take all memory."""
+"""`convert batch`: the journal, and workers that crash, hang and use up all memory."""
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ def test_a_journal_is_a_file(kind: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.not_core
 def test_each_end_is_its_own_and_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A crash, a hang, a hog and errors beside good models; then only what is unfinished or changed runs."""
+    """A crash, a hang, a task that uses all memory, and errors, next to good models; the next run repeats only
+    unfinished or changed tasks.
+    """
     bad, out = rules(tmp_path / "rules"), tmp_path / "out"
     sources = {name: tiny(tmp_path / f"{name}.onnx") for name in ("good", "crash", "hang", "hog", "error")}
     sources["unsupported"] = tiny(tmp_path / "unsupported.onnx", operator="Magic", domain="mine")
@@ -267,7 +269,7 @@ def test_workers_end_with_their_batch(blow: signal.Signals, tmp_path: Path) -> N
 
 
 def awaited(condition: Callable[[], Any]) -> Any:
-    """What `condition` gives once it is true, which has to be within two minutes."""
+    """Return the first true result of `condition`; fail after two minutes."""
     deadline = time.monotonic() + 120
     while not (found := condition()):
         assert time.monotonic() < deadline

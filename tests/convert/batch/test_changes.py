@@ -1,4 +1,4 @@
-"""What has changed since another batch."""
+"""Changes since another batch."""
 
 from __future__ import annotations
 

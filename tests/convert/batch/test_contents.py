@@ -1,4 +1,4 @@
-"""What counts as done: the output that lies there is the one that was made, of the content that was really read."""
+"""A task is done if its output is the one that was written, from the source content that was read."""
 
 from __future__ import annotations
 
@@ -32,14 +32,16 @@ Change = Callable[[], object]
 
 @pytest.fixture
 def conversions(monkeypatch: pytest.MonkeyPatch) -> Conversions:
-    """The worker with a conversion that copies its source, and with what is to happen in the midst of it."""
+    """Replace the worker's conversion by one that copies its source, with an action in the middle of it."""
     made = Conversions()
     monkeypatch.setattr(worker, "_run_here", made.convert)
     return made
 
 
 class Conversions:
-    """Stands in for the child: reads the source at once, writes it as the output, and says which it has done."""
+    """Replaces the child: reads the source at once, writes it as the output, and reports which sources it has
+    converted.
+    """
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -62,7 +64,7 @@ class Conversions:
         return TaskResult("converted")
 
     def run(self, tasks: list[Task], folder: Path, **more: Any) -> tuple[list[str], dict[str, str]]:
-        """The tasks that were converted, in order, and the outcome of each by name and format."""
+        """Return the converted tasks, in order, and the outcome of each by name and format."""
         self.done = []
         records = run(tasks, folder, LineView(0, True, True), jobs=1, **{"force": False, "retries": 0, **more})
         return self.done, {f"{r['name']} {r['format']}": r["outcome"] for r in records}
@@ -81,7 +83,7 @@ def test_a_source_that_changes_before_its_turn_and_is_put_back(tmp_path: Path, c
     first = (tmp_path / "z.onnx").read_bytes()
     conversions.midst["a"] = lambda: tiny(tmp_path / "z.onnx", 9)
     assert conversions.run(tasks, tmp_path / "out") == (["a", "z"], {"a onnx": "converted", "z onnx": "converted"})
-    assert conversions.run(tasks, tmp_path / "out")[0] == []  # it is still what was read
+    assert conversions.run(tasks, tmp_path / "out")[0] == []  # the file is still the one that was read
     (tmp_path / "z.onnx").write_bytes(first)
     assert conversions.run(tasks, tmp_path / "out")[0] == ["z"]
     assert (tmp_path / "out/z.onnx").read_bytes() == first
@@ -90,7 +92,7 @@ def test_a_source_that_changes_before_its_turn_and_is_put_back(tmp_path: Path, c
 
 @pytest.mark.parametrize("put_back", [False, True])
 def test_a_source_that_changes_while_it_is_read(tmp_path: Path, conversions: Conversions, put_back: bool) -> None:
-    """Whatever its content and times are afterwards, what was read may be a part of each."""
+    """The run may have read a mixture of two contents, even if content and times are the same afterwards."""
     tasks = tasks_in(tmp_path, "a")
     path, first = tmp_path / "a.onnx", (tmp_path / "a.onnx").read_bytes()
     facts = path.stat()
@@ -132,7 +134,7 @@ def test_an_error_of_content_that_is_gone_does_not_hold(
 @pytest.mark.parametrize("part", ["weights", "file", "new file"])
 @pytest.mark.parametrize("when", ["before", "midst"])
 def test_parts_of_a_source(tmp_path: Path, conversions: Conversions, part: str, when: str) -> None:
-    """External data, and the files of a folder: changed, or added."""
+    """External data, and the files of a folder, are changed or added."""
     (tmp_path / "folder/variables").mkdir(parents=True)
     for name in ("saved_model.pb", "variables/data"):
         (tmp_path / "folder" / name).write_bytes(b"a")
@@ -164,7 +166,7 @@ def test_content_that_the_plan_has_read_is_not_read_again(
     monkeypatch.setattr(task_key, "content_digest", counted)
     tasks = tasks_in(tmp_path, "a", to=("onnx", "tf"))
     conversions.run(tasks, tmp_path / "young")
-    assert read == ["a.onnx"] * 4  # of a file of this moment a later change might have the same times
+    assert read == ["a.onnx"] * 4  # a file of this moment could have the same times after a later change
     read.clear()
     monkeypatch.setattr(contents, "_SETTLED", 0)
     time.sleep(0.02)
@@ -180,7 +182,7 @@ def _cut(path: Path) -> None:
 
 
 def _replace(path: Path) -> None:
-    """By another model of the same size, and with the same times."""
+    """Replace it by another model of the same size and with the same times."""
     facts = path.stat()
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -192,7 +194,9 @@ def _replace(path: Path) -> None:
 def test_an_output_that_is_not_what_was_made(
     tmp_path: Path, conversions: Conversions, change: Callable[[Path], None]
 ) -> None:
-    """A file, its weights beside it, a file in a folder; other targets of the model are left alone."""
+    """A file, its weights beside it, and a file in a folder are changed; other targets of the model are left
+    unchanged.
+    """
     model = onnx.load(tiny(tmp_path / "far.onnx"))
     onnx.save(model, tmp_path / "far.onnx", save_as_external_data=True, location="far.onnx.data", size_threshold=0)
     shutil.copytree(Path(__file__).parents[3] / "fixtures/mnist_cnn.savedmodel", tmp_path / "f.savedmodel")

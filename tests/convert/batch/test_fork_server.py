@@ -1,4 +1,4 @@
-"""Warm workers: forks of a process that has imported the frameworks, each with its own end."""
+"""Warm workers: forks of a process that has imported the frameworks, each with its own outcome."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from convert.batch import local_engine
 from convert.batch.fork_server_pool import fork_server_socket, import_stages, kinds_and_formats
 from convert.batch.plan import Task
 from convert.batch.worker import TaskResult, run
-from convert.runners.fork_client import ADDRESS, ForkedProcess, fork
-from convert.runners.marks import mark_of
-from convert.runners.process import execute
-from convert.runners.sandbox import CALLS, FILES, available_measures
-from convert.source import Source
+from convert.processes.fork_client import ADDRESS, ForkedProcess, fork
+from convert.processes.marks import mark_of
+from convert.processes.process import execute
+from convert.processes.sandbox import CALLS, FILES, available_measures
+from convert.request.source import Source
 from tests.support.batch_tools import rules, tiny
 
 
@@ -44,7 +44,7 @@ def test_forks_end_each_in_its_own_way(tmp_path: Path) -> None:
             found[name] = ending.outcome
         mine = f"{os.getpid():010d}-"
         left = [p for p in os.listdir("/proc") if p.isdigit() and mark_of(int(p)).startswith(mine)]
-        assert len(left) == 2  # the warm process, and the one beside it for runtimes that are told something else
+        assert len(left) == 2  # the warm process, and the second one for runtimes with other variables
     assert found == {"good": "converted", "crash": "crash", "hang": "timeout", "hog": "memory", "error": "bad input",
                      "after": "verified"}  # fmt: skip
     onnx.checker.check_model(tmp_path / "after.onnx")
@@ -59,7 +59,7 @@ def test_a_client_that_ends_before_it_has_its_answer_ends_nobody_else(tmp_path: 
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
             client.connect(address)
             socket.send_fds(client, [json.dumps(request).encode()], [log.fileno(), log.fileno()])
-            assert select.select([client], [], [], 60)[0]  # the answer is there, and nobody reads it
+            assert select.select([client], [], [], 60)[0]  # the answer was sent, and nobody reads it
         task = Task("a", tiny(tmp_path / "a.onnx"), "onnx", tmp_path / "out.onnx", {"verify": False})
         assert run(task, None, address).outcome == "converted"
         for words in (
@@ -76,15 +76,15 @@ def test_a_client_that_ends_before_it_has_its_answer_ends_nobody_else(tmp_path: 
                 client.settimeout(60)
                 assert client.recv(100) == b""
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
-            client.connect(address)  # it is still there
+            client.connect(address)  # the process still exists
 
 
 CONFINED = """
 import json, os, socket, sys
 from pathlib import Path
-from convert.runners import fork_client
-from convert.runners.sandbox import confine_command
-from convert.runners.warm import keep_warm_processes
+from convert.processes import fork_client
+from convert.processes.sandbox import confine_command
+from convert.processes.warm import keep_warm_processes
 
 address, own, elsewhere = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 os.environ[fork_client.ADDRESS] = address
@@ -109,14 +109,14 @@ print(touch(own / "c"), touch(elsewhere / "c"))
 @pytest.mark.not_core
 @pytest.mark.skipif(not {FILES, CALLS} <= set(available_measures()), reason="no Landlock or no seccomp here")
 def test_what_a_confined_task_asks_for_is_confined_as_it_is(tmp_path: Path) -> None:
-    """The warm process is not: it would start anything for a task whose file has got code to run."""
+    """The warm process itself is unconfined, and would start anything for a task whose file runs code."""
     own, elsewhere = tmp_path / "own", tmp_path / "elsewhere"
     own.mkdir()
     elsewhere.mkdir()
     with fork_server_socket(("onnx",), ("onnx",)) as address:
         command = [sys.executable, "-c", CONFINED, address, str(own), str(elsewhere)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-    # It gets what it needs; nothing elsewhere, no variables that no runtime is told, no new connection.
+    # The task gets what it needs, but nothing elsewhere, no variables that no runtime reads, and no new connection.
     assert done.stdout.split() == ["True", "False", "False", "False", "False", "False"], done.stderr
     assert not list(elsewhere.iterdir())
 
@@ -124,7 +124,7 @@ def test_what_a_confined_task_asks_for_is_confined_as_it_is(tmp_path: Path) -> N
 HOSTILE = """
 import json, os, socket, sys, time
 from pathlib import Path
-from convert.runners import fork_client
+from convert.processes import fork_client
 
 address, own, how = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 fork_client.hold_confined(address, own, [])
@@ -167,9 +167,9 @@ time.sleep(60)
 @pytest.mark.parametrize("how", ["a file", "connections", "answers that nobody reads", "a socket that is not connected",
                                  "forks"])  # fmt: skip
 def test_a_confined_task_takes_nothing_from_the_others(how: str, tmp_path: Path) -> None:
-    """Not the descriptors of the warm process, nor its patience, nor itself."""
+    """A confined task can neither use the warm process's descriptors, nor keep it waiting, nor end it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))  # of the warm process
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))  # limits the warm process
     with fork_server_socket(("onnx",), ("onnx",)) as address:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         command = [sys.executable, "-c", HOSTILE, address, str(tmp_path), how]
@@ -179,7 +179,7 @@ def test_a_confined_task_takes_nothing_from_the_others(how: str, tmp_path: Path)
             task = Task("a", tiny(tmp_path / "a.onnx"), "onnx", tmp_path / "out.onnx", {"verify": False}, 60.0, None)
             with open(tmp_path / "log", "w") as log:
                 made = fork("subprocess:call", ["true"], dict(os.environ), log.fileno(), log.fileno(), address)
-                assert made is not None  # and not an interpreter in its place
+                assert made is not None  # a fork, not a new interpreter
                 assert made.wait(20) == 0
             assert run(task, None, address).outcome == "converted"
             hostile.kill()
@@ -229,7 +229,7 @@ def test_each_task_begins_with_the_stage_that_it_needs(tmp_path: Path, monkeypat
 def test_no_room_starts_a_thread_when_it_is_imported() -> None:
     kinds = [kind for room in plugin.frontends().values() for kind in room.KINDS]
     program = (
-        "from convert.runners.fork_server import preload, thread_count\n"
+        "from convert.processes.fork_server import preload, thread_count\n"
         f"preload({kinds}, {list(plugin.formats())})\n"
         "print(thread_count())"
     )
@@ -248,7 +248,7 @@ def test_no_room_starts_a_thread_when_it_is_imported() -> None:
 def test_what_libraries_write_when_they_are_imported_goes_with_the_warm_process(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Importing torch._dynamo makes a folder for its compiler's cache in the temporary folder."""
+    """Importing torch._dynamo creates a cache folder for its compiler in the temporary folder."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
@@ -263,7 +263,7 @@ def test_what_libraries_write_when_they_are_imported_goes_with_the_warm_process(
 def test_runtimes_that_are_told_something_else_have_a_warm_process_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is told what its first client asks for; who asks for something else gets an interpreter."""
+    """The second process takes the variables of its first client; a client with other variables gets an interpreter."""
     source = Source("onnx", tiny(tmp_path / "a.onnx"))
     feed = {str(i.name): np.ones([d.dim_value or 1 for d in i.type.tensor_type.shape.dim], np.float32)
             for i in onnx.load(source.file).graph.input}  # fmt: skip

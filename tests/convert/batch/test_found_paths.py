@@ -1,4 +1,4 @@
-"""Folders and patterns: what they stand for is found in bounded time, however deep they are and wherever links lead."""
+"""Folders and patterns are searched in bounded time, for any depth and for any targets of links."""
 
 from __future__ import annotations
 
@@ -44,28 +44,28 @@ def test_a_pattern_matches_what_it_does_elsewhere(
 
 
 def test_many_stars_are_one_walk_each(tmp_path: Path) -> None:
-    """Of ten of them in 24 folders glob.glob did not come back."""
+    """glob.glob did not return for a pattern with ten `**` in 24 nested folders."""
     (tmp_path / "/".join("d" * 24)).mkdir(parents=True)
     began = time.process_time()
     assert not matching_paths(f"{tmp_path}/{'**/' * 10}x.onnx")
-    assert time.process_time() - began < 5  # some 0.1
+    assert time.process_time() - began < 5  # it takes about 0.1
 
 
 def test_folders_in_folders_in_folders(tmp_path: Path) -> None:
     here = os.getcwd()
     try:
         os.chdir(tmp_path)
-        for _ in range(1100):  # more than Python's calls may lie inside of one another
+        for _ in range(1100):  # more levels than Python's calls may nest
             os.mkdir("d")
             os.chdir("d")
     finally:
         os.chdir(here)
     assert sum(1 for _ in paths_below(tmp_path, lambda path: False)) == 1100
-    subprocess.run(["rm", "-r", str(tmp_path / "d")], check=True)  # shutil calls itself for each floor
+    subprocess.run(["rm", "-r", str(tmp_path / "d")], check=True)  # shutil calls itself for each level
 
 
 def test_links_that_cross_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten folders with links to each other have three million names; one that leads back is not gone into."""
+    """Ten folders with links to each other have three million names; a link that leads back is not followed."""
     for name in "abcdefghij":
         (tmp_path / name).mkdir()
         (tmp_path / name / "self").symlink_to(tmp_path)
@@ -81,7 +81,7 @@ def test_links_that_cross_are_counted(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_links_that_lead_out_to_too_much_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A link to / has all files of the machine below it; one to models elsewhere is gone into."""
+    """A link to / has all files of the machine below it, and is not followed; a link to models elsewhere is."""
     zoo, few, many = tmp_path / "zoo", tmp_path / "few", tmp_path / "many"
     for folder, count in ((zoo, 1), (few, 3), (many, 30)):
         (folder / "inner").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A batch as tests of a system of continuous integration."""
+"""A batch in the form of tests for a continuous integration system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The threads of the local engine: none is left behind, whenever an interruption comes."""
+"""The local engine leaves no thread behind, whenever an interruption comes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.batch_tools import tasks_of, tiny
 
 @contextmanager
 def _slow_pool(tasks: Sequence[Task]) -> Iterator[tuple[WarmPool, subprocess.Popen[bytes]]]:
-    """A warm process that is long in coming up."""
+    """Return a warm process that starts slowly."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             yield WarmPool("place", tasks), process

@@ -1,4 +1,4 @@
-"""What `convert batch` takes for models, and the key that tells whether one is done."""
+"""The files that `convert batch` recognizes as models, and the key by which a task counts as done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from convert.batch.found_paths import PassedOver
 from convert.batch.plan import Task, plan_tasks, task_arguments
 from convert.errors import BadInput, UsageError
 from convert.files import letter_case
-from convert.options import parse_size
+from convert.request.options import parse_size
 from tests.support.batch_tools import tasks_of, tiny
 
 # -- plans ------------------------------------------------------------------------------------------------------------
@@ -42,7 +42,9 @@ def test_a_folder_is_every_model_in_it(tmp_path: Path) -> None:
 def test_names_that_differ_by_case_are_one_output_where_case_does_not_count(
     second: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On macOS and Windows one of the two would be lost without a word; where they are two files they stay two."""
+    """On macOS and Windows one of the two outputs would silently be lost. On case-sensitive file systems they
+    stay two.
+    """
     tiny(tmp_path / "a.onnx")
     rows = "".join(f"[[models]]\nsource = 'a.onnx'\nname = '{name}'\n" for name in ("Net", second))
     (tmp_path / "zoo.toml").write_text(rows)
@@ -110,16 +112,16 @@ def test_no_name_of_a_model_is_an_option_or_a_command(
         ("[[models", "no manifest"),
         ("[[models]]\nsource = 'a.onnx'\nto = 'caffe3'", "caffe3"),
         ("[[models]]\nsource = 'a.onnx'\n[[models]]\nsource = 'b/a.onnx'", "several models"),
-        ("[[models]]\nsource = 'a.onnx'\nmemory = 'much'", "no amount"),
-        ("[[models]]\nsource = 'a.onnx'\nmemory = '-5GB'", "no amount"),
-        ("[[models]]\nsource = 'a.onnx'\nmemory = 'inf'", "no amount"),
+        ("[[models]]\nsource = 'a.onnx'\nmemory = 'much'", "not an amount"),
+        ("[[models]]\nsource = 'a.onnx'\nmemory = '-5GB'", "not an amount"),
+        ("[[models]]\nsource = 'a.onnx'\nmemory = 'inf'", "not an amount"),
         ("[[models]]\nsource = 'a.onnx'\ntimeout = 'long'", "wrong type"),
         ("[[models]]\nsource = 'a.onnx'\ntimeout = -1", "wrong type"),
         ("[[models]]\nsource = 'a.onnx'\nto = 3", "wrong type"),
         ("[[models]]\nsource = 'a.onnx'\nto = [3]", "wrong type"),
         ("[[models]]\nsource = 'a.onnx'\nrules = [3]", "wrong type"),
         (f"[[models]]\nsource = 'a.onnx'\ntimeout = 1{'0' * 400}", "wrong type"),
-        ("[[models]]\nsource = 'a.onnx'\nmemory = 1000000000000000000000000000000", "no amount"),
+        ("[[models]]\nsource = 'a.onnx'\nmemory = 1000000000000000000000000000000", "not an amount"),
         ("[[models]]\nsource = 3", "no source"),
         ("defaults = 3\n[[models]]\nsource = 'a.onnx'", "needs"),
         ("models = [1, 2]", "needs"),
@@ -239,7 +241,7 @@ def test_the_key_is_of_external_data_and_of_files_that_options_name(tmp_path: Pa
 
 
 def test_a_key_reads_what_was_written_of_a_file_with_holes(tmp_path: Path) -> None:
-    """A tebibyte of them takes no disk, and hours to read; what lies between them counts."""
+    """A tebibyte of holes takes no disk space and hours to read; only the written ranges between them are read."""
     path = tmp_path / "a.bin"
     path.write_bytes(b"x" * 100)
     task = Task("a", path, "onnx", tmp_path / "out", {})
@@ -255,7 +257,7 @@ def test_a_key_reads_what_was_written_of_a_file_with_holes(tmp_path: Path) -> No
 
 
 def test_a_graph_too_deep_for_protobuf_has_a_key(tmp_path: Path) -> None:
-    """What it names beside itself is not looked for: it cannot be read, which its conversion says."""
+    """The files that it refers to are not searched, because it cannot be parsed; the conversion reports that."""
 
     def field(number: int, content: bytes) -> bytes:
         size, length = len(content), b""
@@ -356,7 +358,9 @@ def test_what_the_next_run_sweeps_is_no_name_of_a_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lost", ["gone.onnx", "gone/*.onnx", "*.keras", "gone/"])
 def test_what_is_not_there_fails_by_itself_and_the_rest_is_planned(lost: str, tmp_path: Path) -> None:
-    """A word of the command line, a line of standard input, or a row of a manifest; alone it is an error at once."""
+    """A missing path is a word of the command line, a line of standard input, or a row of a manifest; alone it is an
+    error at once.
+    """
     tiny(tmp_path / "a.onnx")
     planned = tasks_of(str(tmp_path / lost), tmp_path / "a.onnx", to=("onnx", "caffe2"), output=tmp_path / "out")
     assert [t.problem is None for t in planned] == [True, True, False, False]
@@ -376,7 +380,7 @@ def test_a_row_that_names_no_model_leaves_the_other_rows(tmp_path: Path) -> None
 
 
 def test_what_is_not_there_is_recorded_with_its_hint(tmp_path: Path) -> None:
-    """Nothing is started for it, and the journal does not hold it: the file may be there the next time."""
+    """Nothing is started for it, and the journal has no record of it, because the file may exist the next time."""
     tiny(tmp_path / "net.onnx")
     planned = tasks_of(tmp_path / "nett.onnx", tmp_path / "net.onnx", output=tmp_path / "out")
     lost = [task for task in planned if task.problem is not None]

@@ -24,7 +24,7 @@ from convert.batch.ray_engine import Cluster
 from convert.batch.run import run
 from convert.batch.show import LineView
 from convert.errors import UsageError
-from convert.runners.marks import mark_of
+from convert.processes.marks import mark_of
 from tests.support.batch_tools import rules, tiny
 
 
@@ -32,7 +32,7 @@ from tests.support.batch_tools import rules, tiny
 def test_a_cluster_that_is_started_here_reports_to_nobody(
     chosen: str | None, wanted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A module in Ray's place keeps what is set when it is connected; who wants the reports has them."""
+    """A stand-in for Ray records its settings when it is connected; a user who asks for usage reports has them."""
     seen = []
     stand_in = ModuleType("ray")
     stand_in.__spec__ = ModuleSpec("ray", None)
@@ -49,7 +49,7 @@ def test_a_cluster_that_is_started_here_reports_to_nobody(
 
 
 def _listening(mark: str) -> set[str]:
-    """The addresses, as the kernel writes them, that processes listen on whose marks begin so."""
+    """Return the addresses, as the kernel writes them, on which processes listen whose marks begin like this."""
     sockets = set()
     for pid in (name for name in os.listdir("/proc") if name.isdigit() and mark_of(int(name)).startswith(mark)):
         with contextlib.suppress(OSError):
@@ -62,7 +62,7 @@ def _listening(mark: str) -> set[str]:
 @pytest.mark.not_core
 @pytest.mark.parametrize("end", ["", "KILL", "TERM"])
 def test_a_cluster_that_is_started_here_leaves_nothing(end: str, tmp_path: Path) -> None:
-    """Neither at home nor in the temporary folder nor among the processes; and it listens on loopback only."""
+    """Nothing is left in the home or temporary folder or as a process, and the cluster listens on loopback only."""
     pytest.importorskip("ray", reason="Ray is an extra")
     for name in ("zoo", "t", "home"):
         (tmp_path / name).mkdir()
@@ -98,11 +98,11 @@ def _marked(mark: str) -> list[str]:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A head without CPUs, and two machines of one CPU."""
+    """Start a head without CPUs, and two machines of one CPU."""
     ray = pytest.importorskip("ray", reason="Ray is an extra")
     from ray.cluster_utils import Cluster as Raylets
 
-    monkeypatch.setenv("RAY_worker_niceness", "0")  # on a busy machine 15, the default, may be never
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # on a busy machine, the default of 15 may never be reached
     raylets = Raylets(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": 80 << 20})
     for _ in range(2):
         raylets.add_node(num_cpus=1, object_store_memory=80 << 20)
@@ -161,7 +161,7 @@ def test_a_machine_that_dies_loses_nothing_and_doubles_nothing(cluster: Any, tmp
 
 @pytest.mark.long
 def test_lack_of_memory_is_sent_again_with_more(cluster: Any, tmp_path: Path) -> None:
-    """Of what needs 500 MB beside itself twice 400 MiB is enough; what takes all there is never ends otherwise."""
+    """A task that needs 500 MB succeeds with twice 400 MiB; one that takes all memory fails with any limit."""
     bad, out = rules(tmp_path / "rules"), tmp_path / "out"
     tasks = [
         Task(name, tiny(tmp_path / f"{name}.onnx"), "onnx", out / f"{name}.onnx",

@@ -1,4 +1,4 @@
-"""What a second run of a batch does, and another attempt in one run: by hand, without converting anything."""
+"""A second run of a batch, and a second attempt within a run, without real conversions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from convert.batch.run import dry_run, run
 from convert.batch.show import LineView
 from convert.batch.worker import TaskResult
 from convert.errors import BadInput
-from convert.notes import Note
-from convert.verdict import OutputVerdict, SetErrors, Verdict
+from convert.outcome.notes import Note
+from convert.outcome.verdict import OutputVerdict, SetErrors, Verdict
 from tests.support.batch_tools import tiny
 
 
 class Workers:
-    """Stands in for the worker: the next of the endings that a task is to have, and what it was asked for."""
+    """A stand-in for the worker, which returns the next given outcome of a task, and records the requests."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **endings: list[str]) -> None:
         self.endings, self.asked = endings, []

@@ -1,4 +1,4 @@
-"""Outputs of a batch on shared storage: paths, fsspec's memory, and (long) S3 as moto serves it."""
+"""Outputs of a batch on shared storage: paths, fsspec's memory, and (long) S3 served by moto."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_storage_that_is_not_there_is_an_error() -> None:
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An S3 server on this machine with a bucket; its address is in the environment, as users give it."""
+    """Start an S3 server on this machine with a bucket; its address is in the environment, as users set it."""
     pytest.importorskip("s3fs", reason="S3 is not installed")
     server = pytest.importorskip("moto.server", reason="moto serves S3 here").ThreadedMotoServer(port=0)
     server.start()
@@ -101,7 +101,7 @@ def test_a_batch_writes_to_s3_and_goes_on_from_there(
     onnx.checker.check_model(onnx.load_from_string(system.cat("zoo/out/1.onnx")))
     assert system.exists("zoo/out/0.caffe2/init_net.pb")
     assert all(r.get("before") for r in batch()[:-1])
-    # Another machine, which has no journal of its own, takes the copy beside the outputs.
+    # Another machine, which has no journal of its own, uses the copy beside the outputs.
     (tmp_path / "elsewhere").mkdir()
     os.chdir(tmp_path / "elsewhere")
     assert all(r.get("before") for r in batch()[:-1])

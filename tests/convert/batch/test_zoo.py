@@ -1,4 +1,4 @@
-"""A sample of the zoo of PyTorch models, as a manifest that goes to three frameworks in one command."""
+"""A sample of the zoo of PyTorch models, as a manifest that one command converts to three frameworks."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from convert.arguments import make_options
 from convert.cli import cli
 from convert.cli.read_options import ReadOptions
+from convert.request.given_inputs import make_options
 from tests.support.hostile import OLD_ONNX
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -58,9 +58,9 @@ def test_ops_lists_operators(room: tuple[str, str]) -> None:
 
 @pytest.mark.not_core
 def test_a_list_of_operators_is_bounded(tmp_path: Path) -> None:
-    """/dev/zero took all memory; a name of 400,000 letters made every other line as long."""
+    """/dev/zero filled all memory; a name of 400,000 letters made every other line as long."""
     done = invoke("ops", "--to", "tflite", "--of", "/dev/zero")
-    assert (done.exit_code, "is no list of operators" in done.stderr) == (5, True)
+    assert (done.exit_code, "too large for a list of operators" in done.stderr) == (5, True)
     (tmp_path / "names").write_text("\n".join(["x" * 4000, *(f"a{i}" for i in range(100))]))
     done = invoke("ops", "--to", "tflite", "--of", tmp_path / "names")
     assert done.exit_code == 0
@@ -77,7 +77,7 @@ def test_ops_lists_what_a_format_lacks() -> None:
 
 @pytest.mark.not_core
 def test_ops_tells_native_from_written_out() -> None:
-    """An operator is native, written out in those, or a declared gap with the reason."""
+    """An operator is native, written out in native ones, or a declared gap with the reason."""
     told = json.loads(invoke("ops", "--to", "keras", "--json").stdout)
     written_out = set(told["written_out"])
     assert {"Col2Im", "DFT", "GridSample", "RotaryEmbedding", "STFT"} <= written_out < set(told["operators"])
@@ -107,8 +107,8 @@ def test_inspect_tells_the_contract() -> None:
     [
         (["nothing.pt", "--to", "tf"], 5, "nothing.pt"),
         ([FIXTURES / "mnist_cnn.onnx", "--to", "gugf"], 2, "no format 'gugf'"),
-        ([FIXTURES / "mnist_cnn.onnx"], 2, "to which format"),
-        ([FIXTURES / "mnist_cnn.onnx", "-o", "x.unknown"], 2, "does not tell the format"),
+        ([FIXTURES / "mnist_cnn.onnx"], 2, "no output format is given"),
+        ([FIXTURES / "mnist_cnn.onnx", "-o", "x.unknown"], 2, "does not say which format to write"),
         ([FIXTURES / "mnist_cnn.onnx", "--to", "onnx", "--opset", "5"], 2, "opset"),
         ([FIXTURES / "mnist_cnn.onnx", "--to", "onnx", "--input", "x:float99[1]"], 2, "not a dtype"),
         (["ops"], 2, "--to FORMAT"),
@@ -143,11 +143,11 @@ def test_options_of_other_sources_are_noted(tmp_path: Path) -> None:
         done = invoke(*verb, FIXTURES / "mnist_cnn.onnx", *words, "--outputs", "y", "--trace", "--json")
         notes = json.loads(done.stdout)["notes"]
         assert [n["text"] for n in notes if n["code"] == "unread-option"] == [
-            f"--{name} changes nothing in what is read from onnx" for name in ("outputs", "trace")
+            f"--{name} has no effect on a source of kind onnx" for name in ("outputs", "trace")
         ]
 
 
-@pytest.mark.not_core  # all operators are asked for, of every room
+@pytest.mark.not_core  # the operators of every package are listed
 @pytest.mark.parametrize(
     "words",
     [
@@ -201,8 +201,8 @@ def test_an_option_that_changes_nothing_is_noted(tmp_path: Path) -> None:
     for to, unread in (("caffe2", "--opset"), ("onnx", "--caffe2-layout")):
         done = invoke(FIXTURES / "mnist_cnn.onnx", "--to", to, *words)
         assert done.exit_code == 0, done.stderr
-        noted = [line for line in done.stderr.splitlines() if "changes nothing" in line]
-        assert noted == [f"note: {unread} changes nothing from onnx to {to}"]
+        noted = [line for line in done.stderr.splitlines() if "has no effect" in line]
+        assert noted == [f"note: {unread} has no effect from onnx to {to}"]
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_layout_of_stdout_and_stderr(tmp_path: Path) -> None:
 
 @pytest.mark.not_core
 def test_a_pipe_gets_neither_progress_nor_notes_on_special_values(tmp_path: Path) -> None:
-    """The one line on stderr is the assumed input; `-vv` adds what the runtimes make of NaN, and the progress."""
+    """The only line on stderr is the assumed input; `-vv` adds differences on NaN, and the progress."""
     plain = invoke(FIXTURES / "mnist_cnn.pt", "-o", tmp_path / "m.onnx")
     assert plain.exit_code == 0, plain.output
     (assumed,) = plain.stderr.splitlines()
@@ -245,9 +245,9 @@ def test_a_pipe_gets_neither_progress_nor_notes_on_special_values(tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.not_core
 def test_custom_rules_from_a_file(tmp_path: Path) -> None:
-    """The lines of the README, on an ONNX model with an operator of the user's own: converted, and verified.
+    """The lines of the README, on an ONNX model with an operator of the user's own, convert and verify it.
 
-    The process that runs the source has to load them as well: no runtime knows the operator.
+    The process that runs the source must load the rules as well, because no runtime knows the operator.
     """
     import onnx
     from onnx import TensorProto, helper
@@ -298,7 +298,7 @@ def test_interrupted_gives_130(monkeypatch: pytest.MonkeyPatch) -> None:
     "start", ["runpy.run_module('convert', run_name='__main__')", "from convert.cli import main; main()"]
 )
 def test_interrupted_before_signals_are_handled_is_said_alike(start: str) -> None:
-    """Of `python -m convert` and of the console scripts."""
+    """This holds both for `python -m convert` and for the console scripts."""
     program = (
         "import runpy, sys\n"
         "class Finder:\n"
@@ -326,7 +326,7 @@ def test_a_defect_of_ours_is_one_paragraph_and_a_traceback_only_with_vv(monkeypa
 
 
 def test_formats_say_what_confines_models_that_are_run() -> None:
-    from convert.runners.sandbox import available_measures
+    from convert.processes.sandbox import available_measures
 
     told = json.loads(invoke("formats", "-v", "--json").stdout)["confined"]
     assert told == list(available_measures())

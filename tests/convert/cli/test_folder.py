@@ -1,4 +1,4 @@
-"""What lies in the folder that the user is in is not run, however the command line is started."""
+"""Code in the current directory is not run, however the command line is started."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_a_folder_from_which_tensorflow_would_load_is_refused(tmp_path: Path, pl
 
 
 def test_tensorflow_takes_a_script_for_the_place_of_its_libraries() -> None:
-    """It takes the first word that is no option, which must not be a path from the folder of the user on."""
-    program, *words = module_command("convert.runners.child", "place")
+    """TensorFlow uses the first word that is no option, so it must not be a path relative to the user's folder."""
+    program, *words = module_command("convert.processes.child", "place")
     script = next(word for word in words if not word.startswith("-"))
     assert Path(script).is_absolute()
     assert Path(script).is_file()

@@ -1,7 +1,7 @@
-"""Names with line breaks and other controls forge no line of the output, whatever they name and whatever is printed.
+"""Names with line breaks and other control characters forge no line of the output, wherever they occur.
 
-Each command runs on a model whose one name is hostile, and on one that has a harmless name there: both print as many
-lines, which begin alike.
+Each command runs on a model with one hostile name, and on one with a harmless name: both print equally many lines,
+which begin alike.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NAMES = ("input", "output", "dim", "node", "operator", "domain", "initializer", 
 
 
 def model(path: Path, name: str, place: str = "", weight: float = 1.0, known: bool = False) -> Path:
-    """y = Mystery(x) + w, or y = x + w if `known`, with `name` at one place, behind `SAMPLE` plain nodes."""
+    """Return y = Mystery(x) + w, or y = x + w if `known`, with `name` at one place, after `SAMPLE` plain nodes."""
     names = {place: name}
     operator = "Relu" if known else names.get("operator", "Mystery")
     domain = "" if known else names.get("domain", "theirs")
@@ -60,7 +60,7 @@ def model(path: Path, name: str, place: str = "", weight: float = 1.0, known: bo
 
 
 def printed(folder: Path, words: list[str], stdin: str | None = None) -> list[tuple[str, list[str]]]:
-    """The lines of stdout and of stderr, without seconds."""
+    """Return the lines of stdout and of stderr, without seconds."""
     import os
 
     before = os.getcwd()
@@ -74,7 +74,7 @@ def printed(folder: Path, words: list[str], stdin: str | None = None) -> list[tu
 
 
 def check_alike(one: list[tuple[str, list[str]]], other: list[tuple[str, list[str]]]) -> None:
-    """Both have as many lines, which begin alike, and nothing in them acts upon a terminal."""
+    """Assert that both have equally many lines, which begin alike, and that nothing in them acts on a terminal."""
     for (which, lines), (_, harmless) in zip(one, other, strict=True):
         assert [line[:3] for line in lines] == [line[:3] for line in harmless], (which, lines, harmless)
         assert all(line.isprintable() for line in lines), (which, lines)
@@ -82,7 +82,7 @@ def check_alike(one: list[tuple[str, list[str]]], other: list[tuple[str, list[st
 
 
 def both(tmp_path: Path, run: Callable[[Path, str], list[tuple[str, list[str]]]]) -> None:
-    """`run` in a folder of its own with each hostile name, and with a harmless one."""
+    """Call `run` in a new folder for each hostile name, and for a harmless one."""
     (tmp_path / "plain").mkdir()
     plain = run(tmp_path / "plain", f"a_{FORGED}")
     for number, character in enumerate(BREAKS):
@@ -189,7 +189,7 @@ def test_operators_listed_in_a_file(tmp_path: Path) -> None:
         return printed(folder, ["ops", "--to", "caffe2", "--of", "names.txt"])
 
     plain = run(tmp_path, "x")
-    for character in ("\x1b", "\x7f", "\x9b", "\u202e", "\u2066"):  # those that end no line of the file
+    for character in ("\x1b", "\x7f", "\x9b", "\u202e", "\u2066"):  # the names contain no line break
         check_alike(run(tmp_path, character), plain)
 
 
@@ -204,7 +204,7 @@ def batch(folder: Path, *more: str, stdin: str | None = None) -> list[tuple[str,
 @pytest.mark.slow
 @pytest.mark.parametrize("character", ["\n", "\r", "\x1b", "\u2028"])
 def test_a_batch(tmp_path: Path, character: str) -> None:
-    """A name of a file, of a task, of an operator, of a path in a manifest that is not there."""
+    """The name of a file, a task, an operator, or of a missing path in a manifest."""
 
     def lines(folder: Path, name: str) -> Iterator[tuple[str, list[str]]]:
         folder.mkdir()

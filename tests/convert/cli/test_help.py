@@ -1,4 +1,4 @@
-"""Help in groups, completion, and what both cost."""
+"""Help in groups, completion, and the time that both take."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_is_used_most_comes_first_and_the_rest_in_groups(verb: str) -> None
 
 
 def completed(*words: str) -> list[tuple[str, str]]:
-    """What the shell offers for the last word: its type and its text."""
+    """Return the completions of the last word, as type and text."""
     found = ShellComplete(cli, {}, "convert", "_CONVERT_COMPLETE").get_completions(list(words[:-1]), words[-1])
     return [(item.type, item.value) for item in found]
 
@@ -77,7 +77,7 @@ def test_completion_of_verbs_formats_files_and_options() -> None:
     [("--help",), ("--version",), ("help", "verify"), ("m.onnx", "--to", "gguf"), ("vrify",), ("explain", "renamed")],
 )
 def test_help_and_wrong_usage_import_no_framework(words: tuple[str, ...], tmp_path: Path) -> None:
-    """Of numbers and terminals either: all of these are told by names alone."""
+    """Neither numpy nor terminal libraries are imported, because all of these need names only."""
     code = (
         f"import sys; sys.argv = ['convert', *{words!r}]\n"
         "from convert.cli import main\n"

@@ -1,4 +1,4 @@
-"""Follows hints: types what a hint says, and requires that the next command gets further.
+"""Follow hints: type the command of a hint, and require that it gets further.
 
 `hints.txt` is the table. A row is a paragraph:
 
@@ -36,7 +36,7 @@ LEAST = 120
 
 @dataclass
 class Row:
-    """Commands with their exit codes; words of the first one's hint with what is typed for them; the last error."""
+    """Commands with their exit codes; words of the first command's hint with what is typed for them; the last error."""
 
     commands: list[tuple[int, str]] = field(default_factory=list)
     words: list[tuple[str, str]] = field(default_factory=list)
@@ -86,12 +86,16 @@ TEXTS = {
               "def build(width): return Net(width)\n",
     "cube_rules.py": "from convert.reference import kernel\n@kernel('mine::Cube')\ndef cube(outputs, x): return x**3\n",
     "empty_rules.py": "\n",
+    "second_rule.py": "from convert.reference import kernel\n@kernel('Relu')\ndef relu(outputs, x): return x\n",
     "train.meta": "",
     "broken_rules.py": "raise ValueError('on purpose')\n",
     "notes.txt": "hello\n",
     "ops.txt": "Relu\nConv\n",
     "zoo.toml": '[[models]]\nsource = "a.onnx"\nto = "onnx"\n',
     "typo.toml": '[[models]]\nsource = "a.onnx"\nto = "onnx"\ninputt = ["x"]\n',
+    "table.toml": '[[model]]\nsource = "a.onnx"\n',
+    "minutes.toml": 'defaults = {timeout = "10m"}\n[[models]]\nsource = "a.onnx"\n',
+    "yes.toml": '[[models]]\nsource = "a.onnx"\nverify = "no"\n',
     "plain.toml": '[[models]]\nsource = "a.onnx"\n',
     "lost.toml": '[[models]]\nsource = "gone.onnx"\nto = "onnx"\n[[models]]\nsource = "a.onnx"\nto = "onnx"\n',
 }  # fmt: skip
@@ -127,7 +131,7 @@ for name, value in (("metric", tf.constant), ("unfrozen", tf.Variable)):
         tf.io.write_graph(graph, ".", f"{name}.pb", as_text=False)
 graph = tf.compat.v1.GraphDef()
 graph.node.add(name="x", op="Placeholder").attr["dtype"].type = 1
-node = graph.node.add(name="y", op="XlaCallModule", input=["x"])
+node = graph.node.add(name="y", op="XlaLaunch", input=["x"])
 node.attr["Tin"].list.type.append(1)
 node.attr["Tout"].list.type.append(1)
 graph.node.add(name="z", op="Identity", input=["y"]).attr["T"].type = 1
@@ -138,7 +142,7 @@ keras.Sequential([keras.Input((4,)), own_layers.Twice()]).save("own.keras")
 
 @pytest.fixture(autouse=True)
 def tables() -> Iterator[None]:
-    """Forget the rules that a row has loaded from files: commands of other tests count them."""
+    """Forget the rules that a row has loaded from files, because commands of other tests count them."""
     from convert.backends.caffe2.rules import onnx_op
 
     yield
@@ -148,7 +152,7 @@ def tables() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all files, of which each row gets a copy."""
+    """Return a folder with all files; each row gets a copy of it."""
     folder = tmp_path_factory.mktemp("hints")
     for name, fixture in FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
@@ -172,7 +176,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def saved(made: Path) -> Path:
-    """The same folder with what PyTorch and TensorFlow save."""
+    """Return the same folder with files that PyTorch and TensorFlow save."""
     for code in (SAVED, SAVED_BY_TENSORFLOW):
         subprocess.run([sys.executable, "-c", code], cwd=made, check=True, capture_output=True)
     return made
@@ -185,7 +189,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def done(command: str) -> tuple[int, str]:
-    """The exit code of a command and all that it prints."""
+    """Return the exit code of a command and everything that it prints."""
     if not command.startswith("convert "):
         ran = subprocess.run(command, shell=True, check=False, capture_output=True, text=True)
         return ran.returncode, ran.stdout + ran.stderr

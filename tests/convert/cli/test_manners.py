@@ -1,6 +1,6 @@
-"""Commands as new users type them, those of other converters among them: exit code, first line and hint of each.
+"""Commands as new users type them, some in the syntax of other converters: exit code, first line and hint of each.
 
-`manners.txt` is the table. `…` at the end of a line stands for more, and what is behind `# long` needs a framework.
+`manners.txt` is the table. `…` at the end of a line matches any text. Rows below `# long` need a framework.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ QUICK, LONG = ((Path(__file__).with_name("manners.txt")).read_text("utf-8")).spl
 
 
 def rows(text: str) -> list[tuple[str, int, list[str]]]:
-    """Of each paragraph the command, its exit code, and the lines that it prints."""
+    """Return the command of each paragraph, its exit code, and the lines that it prints."""
     found = []
     for paragraph in text.strip().split("\n\n"):
         lines = [line for line in paragraph.splitlines() if not line.startswith("#")]
@@ -37,7 +37,7 @@ MODELS = {
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The models that the commands name, in the folder where they are given."""
+    """Create the models that the commands name, in the folder where the commands run."""
     for name, fixture in MODELS.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(FIXTURES / fixture, tmp_path / name)

@@ -1,4 +1,4 @@
-"""Progress: how much of what is being done is done, and the estimate of the rest."""
+"""Progress: how much of the work is done, and the estimate of the rest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from convert import activity
 from convert.cli import progress
-from convert.runners.done import progress_of_child, tell_parent
+from convert.processes.done import progress_of_child, tell_parent
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_pipe_hears_of_a_long_activity_every_ten_seconds(
 
 
 def test_a_child_tells_its_parent(tmp_path: Path) -> None:
-    """And one that was taken over makes it neither wait nor read what lies elsewhere."""
+    """A compromised child can make the parent neither wait nor read a file elsewhere."""
     assert progress_of_child(tmp_path) == ""
     heard = list(activity._listeners)
     tell_parent(tmp_path)

@@ -1,26 +1,26 @@
-"""What a report looks like: one line for a verdict that is PASS, notes from their level on, files at the end."""
+"""The printed report: one line for a PASS, notes by their level, files at the end."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from convert.cli import render
-from convert.notes import Note
-from convert.report import Report, Tensor
+from convert.outcome.notes import Note
+from convert.outcome.report import Report, Tensor
+from convert.outcome.verdict import INCONCLUSIVE, PASS, LayerLoss, OutputVerdict, SetErrors, Verdict
 from convert.text import bytes_text, counted
-from convert.verdict import INCONCLUSIVE, PASS, OutputVerdict, SetErrors, Verdict
 
 
-def report(*outputs: OutputVerdict, **more: object) -> Report:
+def report(*outputs: OutputVerdict, **more: Any) -> Report:
     verdict = Verdict(PASS, outputs=list(outputs), sets="5 input sets, batch 1–7", limit=4.0)
-    for name, value in more.items():
-        setattr(verdict, name, value)
     done = Report("convert", "mnist.pt", "torch-module", "mnist.savedmodel", "tf", output_bytes=186_123)
     done.inputs = [Tensor("input", "float32", ("batch", 1, 28, 28))]
     done.outputs = [Tensor("output", "float32", ("batch", 10))]
-    done.verdict = verdict
+    done.verdict = replace(verdict, **more)
     return done
 
 
@@ -53,6 +53,21 @@ def test_a_successful_conversion(capsys: pytest.CaptureFixture[str]) -> None:
     assert out[1] == "  in   input   float32[batch,1,28,28]  (assumed)"
 
 
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_layers_that_lose_most_are_a_table(capsys: pytest.CaptureFixture[str], verbose: int) -> None:
+    layers = [
+        LayerLoss("n", "aten::conv2d", "head.0", "", 22.5, 48.75),
+        LayerLoss("mul", "Mul", "", "", 38, float("inf")),
+    ]
+    out, _ = shown(capsys, report(row("y", 0.0), layers=layers), verbose=verbose)
+    table = [
+        "  layers that lose most in 8 bits  operator      SQNR before  behind",
+        "  head.0                           aten::conv2d  48.8 dB      22.5 dB",
+        "  mul                              Mul           exact        38.0 dB",
+    ]
+    assert [line for line in out if line in table] == table * verbose
+
+
 @pytest.mark.parametrize("verbose", [0, 1, 2, 3])
 def test_notes_are_shown_from_their_level_on(capsys: pytest.CaptureFixture[str], verbose: int) -> None:
     done = report(row("y", 0.0))
@@ -60,9 +75,8 @@ def test_notes_are_shown_from_their_level_on(capsys: pytest.CaptureFixture[str],
     for code in codes:
         done.note(f"of {code}", code=code)
     assert done.verdict is not None
-    done.verdict.notes = [
-        Note(f"about {code}", code) for code in ("special-differs", "limited-sizes", "kernel-numbers")
-    ]
+    theirs = [Note(f"about {code}", code) for code in ("special-differs", "limited-sizes", "kernel-numbers")]
+    done.verdict = replace(done.verdict, notes=theirs)
     out, err = shown(capsys, done, verbose=verbose)
     count = min(verbose + 1, 3)
     assert [line for line in err if line.startswith("note: ")] == [
@@ -87,16 +101,14 @@ def test_notes_are_shown_from_their_level_on(capsys: pytest.CaptureFixture[str],
     ],
 )  # fmt: skip
 def test_the_line_of_a_pass(
-    capsys: pytest.CaptureFixture[str], rows: list[OutputVerdict], more: dict[str, object], line: str
+    capsys: pytest.CaptureFixture[str], rows: list[OutputVerdict], more: dict[str, Any], line: str
 ) -> None:
     out, _ = shown(capsys, report(*rows, **more))
     assert line.replace("…", "5 input sets, batch 1–7") in out
 
 
 def test_rounding_that_explains_an_error_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    explained = row("y", 9e-7)
-    explained.rounding = 4e-7
-    out, _ = shown(capsys, report(explained))
+    out, _ = shown(capsys, report(replace(row("y", 9e-7), rounding=4e-7)))
     assert any(
         "= 9.0× the source's own rounding error, of which rounding alone explains 4.0e-07" in line for line in out
     )

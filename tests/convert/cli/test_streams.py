@@ -1,4 +1,4 @@
-"""Streams that are full, closed or read no further, and memory that is out: what is told, and the exit code."""
+"""Full or closed streams, streams that nobody reads, and exhausted memory: the message, and the exit code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ main()
 
 
 def run(words: str, redirected: str, folder: Path) -> tuple[int, str]:
-    """Exit code of `convert WORDS`, and what a shell sees on stderr, with streams as the shell gives them."""
+    """Return the exit code and stderr of `convert WORDS`, with the streams that a shell would pass."""
     line = f'"$0" -c "$1" {words} {redirected}; exit ${{PIPESTATUS[0]}}'
     done = subprocess.run(
         ["bash", "-c", line, sys.executable, PROGRAM], cwd=folder, capture_output=True, text=True, check=False

@@ -1,6 +1,6 @@
-"""The process that watches the one that works: limits, crashes and signals end in one line and the right exit code.
+"""The supervisor of a worker process: limits, crashes and signals end in one line and the right exit code.
 
-The work is planted in the place of `convert.api`, so that each test takes as long as Python takes to start.
+The work replaces `convert.api`, so that each test takes as long as Python takes to start.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from convert.cli import signals
-from tests.convert.runners.test_sandbox import heed_signals
+from tests.convert.processes.test_sandbox import heed_signals
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as Linux has them"),
@@ -56,7 +56,7 @@ LINES = {
 
 
 def start(folder: Path, body: str, *words: str, **more: Any) -> subprocess.Popen[str]:
-    """`convert inspect m WORDS`, which does `body`, in an empty folder with one for temporary files in it."""
+    """Run `convert inspect m WORDS`, which does `body`, in an empty folder with a folder for temporary files in it."""
     (folder / "tmp").mkdir()
     program = PROGRAM.format(body=body, words=words or ("inspect", "m"))
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": heed_signals, **more}
@@ -105,7 +105,7 @@ def test_what_ends_by_itself_has_its_own_exit_code(tmp_path: Path) -> None:
 def test_the_limit_of_time(tmp_path: Path, body: str) -> None:
     code, out, err = run(tmp_path, f"tempfile.mkdtemp()\n        {body}", "inspect", "m", "--timeout", "0.5")
     assert (code, out) == (6, "")
-    assert err == ["error: reading the model was not done after 0.5 s", "hint: give a larger --timeout"]
+    assert err == ["error: reading the model was not finished after 0.5 s", "hint: give a larger --timeout"]
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_a_page_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "page.html")
     code, _, err = run(tmp_path, "time.sleep(100)", "inspect", "m", "--report", "page.html", "--timeout", "0.5")
     assert code == 6
-    assert any("was not written in" in line for line in err)
+    assert any("was not written within" in line for line in err)
 
 
 def test_the_limit_of_time_in_json(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_library_that_crashes(tmp_path: Path, name: str) -> None:
 
 
 def test_a_file_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
-    """Of what is mapped into memory, the part behind the new end raises SIGBUS."""
+    """Reading a memory-mapped file behind its new end raises SIGBUS."""
     body = (
         "import mmap; Path('m').write_bytes(bytes(1 << 20)); file = open('m', 'rb'); "
         "data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ); os.truncate('m', 0); bytes(data)"
@@ -174,7 +174,7 @@ def test_a_signal(tmp_path: Path, name: str, group: bool) -> None:
 
 
 def test_every_signal_that_ends_a_process_is_one_line() -> None:
-    """Those of a fault, of a pipe and a file size (which Python ignores), and of debuggers are not ours."""
+    """Signals of faults, of pipes and file sizes (which Python ignores), and of debuggers are not handled."""
     others = {"KILL", "STOP", "SEGV", "BUS", "FPE", "ILL", "SYS", "TRAP", "PIPE", "XFSZ"}
     harmless = {"CHLD", "CONT", "TSTP", "TTIN", "TTOU", "URG", "WINCH"}
     named = {number.name for number in signal.valid_signals() if isinstance(number, signal.Signals)}
@@ -195,7 +195,7 @@ def test_a_signal_while_the_program_is_imported(tmp_path: Path, name: str) -> No
 
 @pytest.mark.parametrize("name", LINES)
 def test_a_signal_before_anybody_watches(tmp_path: Path, name: str) -> None:
-    """The folder for temporary files is there already, and its supervisor is not."""
+    """At that moment the folder for temporary files exists already, and its supervisor does not."""
     forked = f"real = os.fork\nos.fork = lambda: (os.kill(os.getpid(), signal.SIG{name}), real())[1]\nmain()"
     program = PROGRAM.format(body=READY, words=("inspect", "m")).replace("main()", forked)
     (tmp_path / "tmp").mkdir()
@@ -221,7 +221,9 @@ def test_a_signal_that_is_to_be_ignored(tmp_path: Path) -> None:
 
 
 def test_who_starts_it_may_ignore_its_children(tmp_path: Path) -> None:
-    """Some daemons do, and what they start does so as well: such a process does not learn how its children ended."""
+    """Some daemons ignore their children, and so do processes that they start: such a process does not learn how its
+    children ended.
+    """
     process = start(tmp_path, "sys.exit(7)", preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
     process.communicate(timeout=30)
     assert process.returncode == 7
@@ -229,11 +231,11 @@ def test_who_starts_it_may_ignore_its_children(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_limit_of_processor_time_that_ends_at_once(tmp_path: Path) -> None:
-    """Where the soft limit is the hard one, the kernel sends SIGKILL."""
+    """If the soft limit equals the hard limit, the kernel sends SIGKILL."""
     process = start(tmp_path, "while True: pass", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (2, 2)))
     _, told = process.communicate(timeout=60)
     assert process.returncode == 6
-    assert "the limit of CPU time is over" in told
+    assert "the CPU time limit was reached" in told
 
 
 def test_no_place_for_temporary_files_is_told_with_its_reason(tmp_path: Path) -> None:
@@ -286,7 +288,7 @@ def test_an_output_that_was_being_written(tmp_path: Path, old: str) -> None:
 
 @pytest.mark.slow
 def test_the_cursor_of_a_terminal_is_shown_again(tmp_path: Path) -> None:
-    """What is killed in the middle of its spinner cannot do that."""
+    """A process that is killed while its spinner runs cannot restore the cursor itself."""
     master, slave = pty.openpty()
     process = start(tmp_path, "time.sleep(100)", "inspect", "m", "--timeout", "2", stderr=slave)
     os.close(slave)
@@ -294,7 +296,7 @@ def test_the_cursor_of_a_terminal_is_shown_again(tmp_path: Path) -> None:
     told = read_all(master)
     assert process.returncode == 6
     assert told.rfind("\x1b[?25h") > told.rfind("\x1b[?25l")
-    assert "was not done after 2 s" in told
+    assert "was not finished after 2 s" in told
 
 
 def read_all(descriptor: int) -> str:
@@ -302,7 +304,7 @@ def read_all(descriptor: int) -> str:
     while True:
         try:
             part = os.read(descriptor, 1 << 16)
-        except OSError:  # Linux says EIO where the other end of a terminal is closed
+        except OSError:  # Linux returns EIO if the other end of a terminal is closed
             part = b""
         if not part:
             return b"".join(parts).decode()
@@ -320,7 +322,9 @@ def test_what_reads_no_model_needs_no_second_process(tmp_path: Path, words: Sequ
 
 @pytest.mark.parametrize("name", LINES)
 def test_a_signal_while_the_interpreter_ends(tmp_path: Path, name: str) -> None:
-    """By then it would have given the signals back their defaults: all is done, and nobody is told otherwise."""
+    """By then the interpreter would have restored the default handlers: all is done, and nobody gets another
+    message.
+    """
     late = f"""
 import os, signal, sys
 class Late:
@@ -334,7 +338,7 @@ sys.late = Late()
 
 
 def test_little_is_imported_before_an_interrupt_is_one_line() -> None:
-    # typing alone takes longer than Python's own start; an interrupt meanwhile was a traceback of Python's.
+    # Importing typing takes longer than Python's own start; an interrupt during that time printed a traceback.
     place = str(Path(__file__).parents[3])
     code = f"import sys; sys.path.insert(0, {place!r}); import convert.cli.signals; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Odd surroundings of a command: folders, names, streams, signals and limits that it is started with."""
+"""Odd surroundings of a command: folders, names, streams, signals and limits with which it is started."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ pytestmark = [
 
 
 class Row(NamedTuple):
-    """A line of a shell where $C is the command, its exit code, and what it is started with.
+    """A shell line in which $C is the command, its exit code, and the conditions under which it starts.
 
-    variables: of the environment, without those that are None; {here} is the folder. told: what stderr has to hold.
+    variables: of the environment; None removes one; {here} is the folder. told: text that stderr must contain.
     """
 
     line: str
@@ -113,7 +113,7 @@ ROWS = {
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One addition."""
+    """Write a model of one addition."""
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
     graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "g", ends[:1], ends[1:])
     path = tmp_path_factory.mktemp("model") / "m.onnx"
@@ -162,7 +162,7 @@ HOMES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HOMES)
 def test_neither_the_home_folder_nor_programs_of_the_folder_have_a_part(name: str, model: Path, tmp_path: Path) -> None:
-    """Nothing is read or left in the home folder, and no program is started from the folder that the user is in."""
+    """Nothing is read from or left in the home folder, and no program is started from the user's current folder."""
     pytest.importorskip("keras", reason="it is Keras that looks there")
     programs = "for p in uname ldconfig gcc cc ld objdump; do printf '#!/bin/sh\ntouch ran' > $p; chmod +x $p; done"
     odd = {"HOME": "{here}/home", "PATH": f".:{os.environ['PATH']}:", "KERAS_BACKEND": "jax"}

@@ -1,4 +1,4 @@
-"""What a report says it was made with."""
+"""The versions and the machine that a report names."""
 
 from __future__ import annotations
 

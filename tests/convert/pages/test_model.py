@@ -20,7 +20,7 @@ from tests.support.browser import BROWSER, NO_BROWSER, browse
 
 
 def network(path: Path, depth: int = 2, named: str = "block.{}") -> onnx.ModelProto:
-    """Layers of a product and an activation, named by their module, with a hostile name among them."""
+    """Return layers of a product and an activation, named by their module, one of them with a hostile name."""
     weight = numpy_helper.from_array(np.eye(3, dtype=np.float32), "</script><b>w")
     nodes, last = [], "x"
     for i in range(depth):

@@ -1,17 +1,18 @@
-"""What a page of a report says of each field of a verdict, read back from the page."""
+"""A report page shows each field of a verdict; the text is read back from the page."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
 from convert.errors import ConvertError
-from convert.notes import Note
+from convert.outcome.notes import Note
+from convert.outcome.report import ChainStep, Report
+from convert.outcome.verdict import FAIL, PASS, Divergence, Element, OutputVerdict, Place, Verdict
 from convert.pages.verification import page
-from convert.report import ChainStep, Report
-from convert.verdict import FAIL, PASS, Divergence, Element, OutputVerdict, Place, Verdict
 
 
 def done(**fields: object) -> Report:
@@ -23,7 +24,7 @@ def root(text: str) -> ElementTree.Element:
 
 
 def table(text: str, identity: str) -> list[list[str]]:
-    """The cells of the table with that id, the heading first where there is one."""
+    """Return the cells of the table with this id, with the heading first if there is one."""
     found = next((t for t in root(text).iter("table") if t.attrib["id"] == identity), None)
     return [] if found is None else [["".join(c.itertext()) for c in row] for row in found.iter("tr")]
 
@@ -34,7 +35,7 @@ def styles(text: str, identity: str) -> list[list[str]]:
 
 
 def words(text: str) -> str:
-    """What a reader sees: a block is a sentence."""
+    """Return the visible text; each block is a sentence."""
     found = root(text)
     blocks = ("".join(e.itertext()) for e in found.iter() if e.tag in ("h1", "h2", "p", "li", "td", "th", "pre", "dd"))
     return " ".join(" ".join(blocks).split())
@@ -142,7 +143,7 @@ def test_along_the_network() -> None:
     assert [s.attrib["id"] for s in root(text).iter("svg")] == ["profile"]
     assert "2 nodes in order; 1 have no counterpart" in words(text)
     assert len([e for e in root(text).iter("line") if e.attrib["class"] == "mark"]) == 1
-    verdict.divergence = "n1"
+    verdict = replace(verdict, divergence="n1")
     assert not [e for e in root(page(done(verdict=verdict))).iter("line") if e.attrib["class"] == "mark"]
     for profile, why in ((None, "errors at the nodes were not computed"), ("it died", "it died")):
         text = page(done(verdict=Verdict(PASS, profile=profile)))

@@ -1,4 +1,4 @@
-"""Where the points of the plots are: read back from the SVG, against logarithms worked out here."""
+"""The points of the plots are where they should be: read back from the SVG, against logarithms computed here."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from convert.outcome.verdict import OutputVerdict, Place
 from convert.pages.plots import plot_node_errors, plot_output_errors
-from convert.verdict import OutputVerdict, Place
 
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 944.0, 16.0, 280.0
 """The corners of the drawn area in a picture of 960 by 320."""
@@ -25,12 +25,12 @@ def named(svg: str, tag: str, style: str) -> list[dict[str, str]]:
 
 def ticks(svg: str, anchor: str) -> list[tuple[str, float, float]]:
     found = [e for e in drawn(svg) if e.tag == "text" and e.attrib.get("text-anchor") == anchor]
-    number = re.compile(r"(1e-?)?\d+")  # few nodes have their operators there
+    number = re.compile(r"(1e-?)?\d+")  # graphs with few nodes show the operators there
     return [(e.text or "", float(e.attrib["x"]), float(e.attrib["y"])) for e in found if number.fullmatch(e.text or "")]
 
 
 def height(number: float, low: int, high: int) -> float:
-    """Powers of ten are evenly spaced from the bottom to the top."""
+    """Return the height of a number: powers of ten are evenly spaced from the bottom to the top."""
     return BOTTOM - (math.log10(number) - low) / (high - low) * (BOTTOM - TOP)
 
 
@@ -107,7 +107,7 @@ def row(name: str, error: float, floor: float, status: str = "PASS") -> OutputVe
 
 
 def across(number: float, low: int, high: int) -> float:
-    """Powers of ten are evenly spaced from the end of the names to the right."""
+    """Return the horizontal position: powers of ten are evenly spaced from the end of the names to the right."""
     return 216 + (math.log10(number) - low) / (high - low) * (RIGHT - 216)
 
 

@@ -20,16 +20,16 @@ from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
 from convert.cli import cli, render
+from convert.outcome.report import Report
+from convert.outcome.verdict import Divergence, Element, OutputVerdict, Place, Verdict
 from convert.parity.locate.profile import relevant_places
-from convert.report import Report
-from convert.verdict import Divergence, Element, OutputVerdict, Place, Verdict
 from tests.support.browser import BROWSER, NO_BROWSER, browse
 
 VOID = {"meta", "br", "img", "link", "hr", "input"}
 
 
 def network(spoil: float = 1.0) -> onnx.ModelProto:
-    """Conv, Relu, mean over pixels, Gemm; `spoil` multiplies one weight of the convolution."""
+    """Return Conv, Relu, mean over pixels, Gemm; `spoil` multiplies one weight of the convolution."""
     rng = np.random.default_rng(0)
     kernel = rng.standard_normal((4, 3, 3, 3)).astype(np.float32)
     kernel.flat[5] *= np.float32(spoil)
@@ -79,7 +79,7 @@ class Page(HTMLParser):
 
 
 def svg(text: str, identity: str) -> ET.Element:
-    """A plot, by a strict parser of XML."""
+    """Return a plot, parsed by a strict XML parser."""
     found = re.search(rf'<svg class="plot" id="{identity}".*?</svg>', text, re.DOTALL)
     assert found
     return ET.fromstring(found[0])
@@ -91,7 +91,7 @@ def of_class(plot: ET.Element, tag: str, name: str) -> list[ET.Element]:
 
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any], Path]:
-    """The page and the JSON of one verification that fails at the convolution."""
+    """Return the page and the JSON of one verification that fails at the convolution."""
     folder = tmp_path_factory.mktemp("page")
     onnx.save(network(), folder / "right.onnx")
     onnx.save(network(1.01), folder / "wrong <b>.onnx")
@@ -113,7 +113,7 @@ def test_it_fetches_nothing_and_is_well_formed(failing: tuple[str, dict[str, Any
     policies = [g["content"] or "" for t, g in page.elements if g.get("http-equiv") == "Content-Security-Policy"]
     assert len(policies) == 1
     assert policies[0].startswith("default-src 'none';"), "the browser itself fetches nothing"
-    elements = [(tag, given) for tag, given in page.elements if tag != "a"]  # a link is followed by the reader alone
+    elements = [(tag, given) for tag, given in page.elements if tag != "a"]  # only the reader follows a link
     attributes = [(k, v or "") for _, given in elements for k, v in given.items() if k != "xmlns"]
     assert not [a for a in attributes if a[0] in ("src", "href", "srcset", "data") or "//" in a[1]]
     assert "url(" not in text
@@ -139,7 +139,7 @@ def test_it_tells_what_the_verdict_does(failing: tuple[str, dict[str, Any], Path
 
 @pytest.mark.not_core
 def test_the_worst_element_is_the_worst(failing: tuple[str, dict[str, Any], Path]) -> None:
-    """Against onnxruntime: the place and the numbers of the largest difference on the named inputs."""
+    """Compared with onnxruntime: the position and the numbers of the largest difference on the named inputs."""
     _, told, path = failing
     elements = told["verdict"]["outputs"][0]["elements"]
     assert [e["error"] for e in elements] == sorted((e["error"] for e in elements), reverse=True)
@@ -176,7 +176,7 @@ def test_the_points_of_the_plot_are_the_numbers(failing: tuple[str, dict[str, An
         title = point.find("{http://www.w3.org/2000/svg}title")
         assert title is not None
         assert place["node"] in (title.text or "")
-    # Heights are one straight line of the logarithms, up for larger errors; the node that departs is marked there.
+    # Heights are a straight line in the logarithms, larger errors higher; the node that differs is marked there.
     heights = np.array([float(p.attrib["cy"]) for p in points])
     logs = np.array([math.log10(float(p.attrib["data-error"])) for p in points])
     slope, offset = np.polyfit(logs, heights, 1)
@@ -238,10 +238,12 @@ def test_a_conversion_writes_one_as_well(tmp_path: Path) -> None:
 def test_a_terminal_shows_the_same_on_one_screen(
     failing: tuple[str, dict[str, Any], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Output, worst element, the node with its module and line, its inputs and what is there instead."""
+    """It shows the output, the worst element, the node with its module and line, its inputs, and what the target has
+    instead.
+    """
     told = failing[1]["verdict"]
-    row = OutputVerdict("scores", "FAIL", "too far", 1e-3, 1e-7, 1e-15, 2e-3)
-    row.elements = [Element((1, 2), 0.25, 0.5, 2e-3, "seed 0")]
+    worst = Element((1, 2), 0.25, 0.5, 2e-3, "seed 0")
+    row = OutputVerdict("scores", "FAIL", "too far", 1e-3, 1e-7, 1e-15, 2e-3, elements=[worst])
     place = Divergence("Conv", "stem", "net.stem", "net.py:7", ["x: float64[2, 3]"], "c: float64[2, 4]", "Relu, c: …")
     done = Report(
         "verify", "a.pt", verdict=Verdict("FAIL", "scores: too far", "backend", outputs=[row], divergence=place)
@@ -249,7 +251,7 @@ def test_a_terminal_shows_the_same_on_one_screen(
     render.report(done, quiet=False, verbose=0)
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
-        "FAIL: scores: too far (guilty: backend)",
+        "FAIL: scores: too far (caused by the backend)",
         "  scores: error 1.00e-03, noise floor 1.00e-07 (10000.00×), graph in float64 1.0e-15",
         "  worst: scores[1, 2] is 0.5, should be 0.25, on seed 0",
         "  first node that departs: Conv, node 'stem', in net.stem, at net.py:7",
@@ -261,7 +263,7 @@ def test_a_terminal_shows_the_same_on_one_screen(
 
 
 def test_a_value_that_was_fused_away_is_no_defect() -> None:
-    """It resembles another value of the target, and what is computed from it is right."""
+    """The node resembles another value of the target, and the values computed from it are right."""
     x, middle, end = (ir.Value(name=n) for n in ("x", "middle", "end"))
     first, last = ir.Node("", "Conv", [x], outputs=[middle]), ir.Node("", "BatchNormalization", [middle], outputs=[end])
     wrong, right = (Place(n, "", "", "", 1e-7, error) for n, error in (("first", 1e-3), ("last", 1e-7)))
@@ -273,7 +275,7 @@ def test_a_value_that_was_fused_away_is_no_defect() -> None:
 @pytest.mark.skipif(not BROWSER, reason=NO_BROWSER)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_browser_draws_the_plots(scheme: str, failing: tuple[str, dict[str, Any], Path], tmp_path: Path) -> None:
-    """Headless Chromium takes a picture: the page's background and the colours of the errors are in it."""
+    """Headless Chromium takes a picture, which contains the page's background and the colours of the errors."""
     from PIL import Image
 
     picture = tmp_path / "page.png"
@@ -287,7 +289,7 @@ def test_a_browser_draws_the_plots(scheme: str, failing: tuple[str, dict[str, An
         "dark": ((20, 23, 28), (108, 178, 255), (255, 123, 114), (141, 153, 171)),
     }[scheme]
     assert max(colours, key=lambda c: colours[c]) == back
-    assert colours.get(beyond, 0) > 500  # the bar of the output, and the points behind the defect
+    assert colours.get(beyond, 0) > 500  # the bar of the output, and the points after the defect
     assert colours.get(error, 0) > 30  # the key of the plots
     assert colours.get(floor, 0) > 30
 

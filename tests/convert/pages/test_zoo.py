@@ -1,4 +1,4 @@
-"""The page of a batch and those of its models, read back from the files."""
+"""The page of a batch and the pages of its models, read back from the files."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import pytest
 from convert.batch import show
 from convert.cli.render import error_json
 from convert.errors import Location, Problem, Unsupported, UsageError
+from convert.outcome.report import ChainStep, Report, Tensor
+from convert.outcome.verdict import Divergence, Element, OutputVerdict, SetErrors, Verdict, WeightDifference
 from convert.pages import zoo
 from convert.pages.from_json import report_from_json
-from convert.report import ChainStep, Report, Tensor
-from convert.verdict import Divergence, Element, OutputVerdict, SetErrors, Verdict, WeightDifference
 
 
 def root(path: Path) -> ElementTree.Element:
@@ -67,7 +67,7 @@ def test_each_model_has_a_page_that_the_table_leads_to(tmp_path: Path) -> None:
     zoo.write(tmp_path / "all models.html", records, show.summary(records), "convert batch zoo")
     page = root(tmp_path / "all models.html")
     links = [a.attrib["href"] for a in page.iter("a")]
-    assert links[0] == "all%20models.pages/a.onnx.html"
+    assert links[1] == "all%20models.pages/a.onnx.html", "what failed comes first"
     assert len(links) == 2, "a crash has no report"
     assert sorted(p.name for p in (tmp_path / "all models.pages").iterdir()) == sorted(
         link.split("/")[1] for link in links
@@ -75,7 +75,7 @@ def test_each_model_has_a_page_that_the_table_leads_to(tmp_path: Path) -> None:
     assert [h.text for h in page.iter("pre")] == ["convert batch zoo"]
     title = next(page.iter("title")).text
     assert title == "FAIL: 1 of 3 conversions went well – convert batch"
-    broken = root(tmp_path / "all models.pages" / links[1].split("/")[1])
+    broken = root(tmp_path / "all models.pages" / links[0].split("/")[1])
     assert next(broken.iter("title")).text == (
         "ERROR: Magic, node 'n1', in net.a, at f.py:7: no rule – zoo/sub/<b> c → out/sub/<b> c.onnx"
     )
@@ -101,7 +101,7 @@ def test_names_of_pages_are_plain_and_differ() -> None:
 def test_what_others_wrote_is_left(tmp_path: Path) -> None:
     records = [record("a", "verified", json.loads(Report("convert").to_json()))]
     (tmp_path / "r.pages").write_text("mine")
-    with pytest.raises(UsageError, match=r"r\.pages is in the way"):
+    with pytest.raises(UsageError, match=r"r\.pages is no folder"):
         zoo.write(tmp_path / "r.html", records, show.summary(records))
     assert (tmp_path / "r.pages").read_text() == "mine"
     (tmp_path / "s.pages").mkdir()
