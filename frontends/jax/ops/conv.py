@@ -1,0 +1,147 @@
+"""Convolutions of any layout as ONNX's Conv, channels first; those with dilated inputs as ConvTranspose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from convert.errors import Unsupported
+from convert.graph import Graph
+from convert.graph.values import inverse_permutation
+
+from ..rules import stablehlo_op
+from ..types import FLOATS
+from .elementwise import like
+from .shape import reverse
+from .slices import padded
+
+
+def pairs(padding: object, rank: int) -> list[tuple[int, int]]:
+    """Return the padding before and after each spatial axis; zeros if the attribute is left out."""
+    if padding is None:
+        return [(0, 0)] * rank
+    return [(int(a), int(b)) for a, b in np.asarray(padding).reshape(rank, 2)]
+
+
+@stablehlo_op("convolution")
+def convolution(
+    g, x, kernel, *, dimension_numbers, feature_group_count, batch_group_count, result, window_strides=None,
+    padding=None, lhs_dilation=None, rhs_dilation=None, window_reversal=None,
+):  # fmt: skip
+    """Batch groups, which gradients of kernels have, become groups of features."""
+    n = dimension_numbers
+    rank = len(n["input_spatial_dimensions"])
+    strides, gaps, dilations = (list(v) if v is not None else [1] * rank
+                                for v in (window_strides, lhs_dilation, rhs_dilation))  # fmt: skip
+    pads = pairs(padding, rank)
+    integers = result.dtype not in FLOATS
+    if integers and any(v.dtype not in _EXACT for v in (x, kernel)):
+        raise Unsupported("convolutions of integers of more than eight bits")
+    dtype = ir.DataType.DOUBLE if integers else result.dtype  # this dtype holds sums of products of bytes exactly
+    x, kernel = (v if v.dtype == dtype else g.Cast(v, to=dtype) for v in (x, kernel))
+    x = _moved(g, x, [n["input_batch_dimension"], n["input_feature_dimension"], *n["input_spatial_dimensions"]])
+    x = batch_groups_as_features(g, x, batch_group_count)
+    groups = feature_group_count * batch_group_count
+    kernel = _moved(g, kernel, [n["kernel_output_feature_dimension"], n["kernel_input_feature_dimension"],
+                                *n["kernel_spatial_dimensions"]])  # fmt: skip
+    if window_reversal is not None and any(window_reversal):
+        axes = [2 + a for a, turned in enumerate(window_reversal) if turned]
+        kernel = reverse(g, kernel, dimensions=axes)
+    if rank == 0:
+        found = _pointwise(g, x, kernel, groups)
+    elif is_transposed(g, kernel, strides, gaps, dilations, pads):
+        found = _transposed_conv(g, x, kernel, gaps, dilations, pads, groups)
+    else:
+        found = _plain_conv(g, x, kernel, strides, gaps, dilations, pads, groups)
+    if integers:
+        found = g.Cast(g.Cast(found, to=ir.DataType.INT64), to=result.dtype)  # the cast wraps around, as integers do
+    order = [n["output_batch_dimension"], n["output_feature_dimension"], *n["output_spatial_dimensions"]]
+    return _moved(g, found, list(inverse_permutation(order)))
+
+
+_EXACT = frozenset({ir.DataType.INT8, ir.DataType.UINT8})
+
+
+def _moved(g: Graph, x: ir.Value, axes: list[int]) -> ir.Value:
+    return x if axes == sorted(axes) else g.Transpose(x, perm=axes)
+
+
+def batch_groups_as_features(g: Graph, x: ir.Value, groups: int) -> ir.Value:
+    """`x` (batch, features, …) with the parts of its batch side by side: that many times the features."""
+    if groups == 1:
+        return x
+    dims = [d for d in g.shape(x) if isinstance(d, int)]
+    if len(dims) < g.rank(x):
+        raise Unsupported("a convolution with batch groups of tensors of dynamic size")
+    batch, features, *sizes = dims
+    apart = g.Reshape(x, np.array([groups, batch // groups, features, *sizes], np.int64))
+    beside = g.Transpose(apart, perm=[1, 0, *range(2, 3 + len(sizes))])
+    return g.Reshape(beside, np.array([batch // groups, groups * features, *sizes], np.int64))
+
+
+def _pointwise(g: Graph, x: ir.Value, kernel: ir.Value, groups: int) -> ir.Value:
+    """Return a convolution without spatial axes, as one over an axis with a single element."""
+    found = g.Conv(g.Unsqueeze(x, [2]), g.Unsqueeze(kernel, [2]), kernel_shape=[1], group=groups)
+    return g.Squeeze(found, [2])
+
+
+def _plain_conv(
+    g: Graph, x: ir.Value, kernel: ir.Value, strides: list[int], gaps: list[int], dilations: list[int],
+    pads: list[tuple[int, int]], groups: int,
+) -> ir.Value:  # fmt: skip
+    """Return a Conv; input dilation and negative padding become operators before it."""
+    if any(gap != 1 for gap in gaps) or any(p < 0 for pair in pads for p in pair):
+        low, high = ([0, 0, *(pair[side] for pair in pads)] for side in (0, 1))
+        x = padded(g, x, like(g, 0, x), low, high, [0, 0, *(gap - 1 for gap in gaps)])
+        pads = [(0, 0)] * len(pads)
+    return g.Conv(
+        x, kernel, kernel_shape=_spatial(g, kernel), strides=strides, dilations=dilations, group=groups,
+        pads=[*(a for a, _ in pads), *(b for _, b in pads)],
+    )  # fmt: skip
+
+
+def _spatial(g: Graph, kernel: ir.Value) -> list[int]:
+    dims = g.shape(kernel)[2:]
+    if not all(isinstance(d, int) for d in dims):
+        raise Unsupported("a kernel whose size is not known")
+    return [int(d) for d in dims if isinstance(d, int)]
+
+
+def is_transposed(
+    g: Graph, kernel: ir.Value, strides: Sequence[int], gaps: Sequence[int], dilations: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+) -> bool:  # fmt: skip
+    """Return whether a convolution of a dilated input can be written as ConvTranspose."""
+    if all(gap == 1 for gap in gaps) or any(step != 1 for step in strides):
+        return False
+    spans = [d * (k - 1) for d, k in zip(dilations, _spatial(g, kernel), strict=True)]
+    # How much is cropped at each side; at the end, less than a stride may be added instead.
+    cut = [(span - a, span - b) for span, (a, b) in zip(spans, pads, strict=True)]
+    return all(a >= 0 and -b < gap for (a, b), gap in zip(cut, gaps, strict=True))
+
+
+def _transposed_conv(
+    g: Graph, x: ir.Value, kernel: ir.Value, gaps: list[int], dilations: list[int], pads: list[tuple[int, int]],
+    groups: int,
+) -> ir.Value:  # fmt: skip
+    """Return the ConvTranspose; its kernel is the convolution's, flipped and with input and output channels swapped."""
+    size = _spatial(g, kernel)
+    spans = [d * (k - 1) for d, k in zip(dilations, size, strict=True)]
+    turned = reverse(g, kernel, dimensions=[2 + a for a, k in enumerate(size) if k > 1])
+    outputs, inputs = g.shape(kernel)[:2]
+    if groups > 1:
+        assert isinstance(outputs, int)
+        assert isinstance(inputs, int)
+        turned = g.Reshape(turned, np.array([groups, outputs // groups, inputs, *size], np.int64))
+        turned = g.Transpose(turned, perm=[0, 2, 1, *range(3, 3 + len(size))])
+        turned = g.Reshape(turned, np.array([groups * inputs, outputs // groups, *size], np.int64))
+    else:
+        turned = g.Transpose(turned, perm=[1, 0, *range(2, 2 + len(size))])
+    before = [span - a for span, (a, _) in zip(spans, pads, strict=True)]
+    behind = [span - b for span, (_, b) in zip(spans, pads, strict=True)]
+    return g.ConvTranspose(
+        x, turned, kernel_shape=size, strides=gaps, dilations=dilations, group=groups,
+        pads=[*before, *(max(n, 0) for n in behind)], output_padding=[max(-n, 0) for n in behind],
+    )  # fmt: skip

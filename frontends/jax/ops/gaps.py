@@ -1,0 +1,23 @@
+"""Operators without a rule, each with the reason."""
+
+from __future__ import annotations
+
+from ..rules import stablehlo_op
+
+stablehlo_op.gap(
+    "it needs several devices, and a graph runs on one",
+    "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "cross-replica-sum",
+    "partition_id", "reduce_scatter", "replica_id", "send", "recv", "async_start", "async_done",
+)  # fmt: skip
+stablehlo_op.gap(
+    "it runs code of the program that made it",
+    "@xla_python_cpu_callback", "@xla_ffi_python_cpu_callback", "@xla_ffi_partitioned_python_cpu_callback",
+)  # fmt: skip
+stablehlo_op.gap("it reads and writes what is no input or output", "infeed", "outfeed")
+stablehlo_op.gap("it is for training", "batch_norm_grad", "batch_norm_training")
+stablehlo_op.gap("tensors that are shorter than the room that they have", "set_dimension_size")
+stablehlo_op.gap("tuples are not read: JAX writes none", "tuple", "get_tuple_element")
+stablehlo_op.gap("convolutions whose padding is computed", "dynamic_conv")
+stablehlo_op.gap("products of integers of twice their width", "chlo.mulhi")
+stablehlo_op.gap("groups of rows whose numbers are computed", "chlo.ragged_dot")
+stablehlo_op.gap("jax.lax.scan writes a loop, which is read", "chlo.scan")

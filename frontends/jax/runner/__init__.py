@@ -1,0 +1,1 @@
+"""Runs programs in JAX itself, in float64 too."""

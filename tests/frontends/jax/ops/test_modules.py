@@ -1,0 +1,193 @@
+"""Operators that jax.export leaves out or decomposes, as MLIR text, against JAX's runtime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from convert.frontends import jax as room
+from convert.frontends.jax.runner import runner
+
+from convert.errors import Unsupported
+from convert.outcome.report import Report
+from convert.request.options import Options
+from convert.request.source import Source
+from tests.frontends.jax.support import run_graph
+from tests.support.cases import f32, i32
+
+pytestmark = pytest.mark.not_core
+
+
+@dataclass(frozen=True)
+class ModuleRow:
+    """A module with the arrays that are fed to it."""
+
+    name: str
+    text: str
+    feeds: tuple[np.ndarray, ...]
+
+
+def module(name: str, signature: str, body: str, *feeds: np.ndarray) -> ModuleRow:
+    """Return a row: `signature` is that of main, `body` its lines."""
+    return ModuleRow(name, f"module {{ func.func @main{signature} {{\n{body}\n}} }}", feeds)
+
+
+X = f32(3, 4)
+ONE = "(%x: tensor<3x4xf32>) -> tensor<3x4xf32>"
+
+
+def quantized(kind: str, width: str = "4", tensors: str = "3x") -> str:
+    """A quantized type, such as `i8:f32, 0.1:3`."""
+    return f"tensor<{tensors}{width}x!quant.uniform<{kind}>>"
+
+
+def rounded(name: str, kind: str, data: np.ndarray) -> ModuleRow:
+    """Quantize, and dequantize again."""
+    type_ = quantized(kind)
+    return module(name, ONE, f"%0 = stablehlo.uniform_quantize %x : (tensor<3x4xf32>) -> {type_}\n"
+                  f"%1 = stablehlo.uniform_dequantize %0 : ({type_}) -> tensor<3x4xf32>\n"
+                  "return %1 : tensor<3x4xf32>", data)  # fmt: skip
+
+
+HALVES = np.arange(-6, 6, dtype=np.float32).reshape(3, 4) / 2
+INTEGERS, PER_AXIS = "i8:f32, 0.5:3", "i8<-127:127>:f32:1, {0.1,0.2,0.3}"
+SUMS, NARROW = "i32:f32:1, {0.01,0.02,0.03}", "i8:f32, 0.05:7"
+QUANTIZED = [
+    rounded("quantized halves", "i8:f32, 1.0", HALVES),
+    rounded("quantized halves, odd zero point", "i8:f32, 1.0:3", HALVES),
+    rounded("quantized beyond the range", "i8:f32, 0.01:12", 2 * X),
+    rounded("quantized in part", "i8<-4:4>:f32, 0.25", X),
+    rounded("quantized along an axis", "i8:f32:1, {0.5,0.25:2,0.125,1.0:-4}", X),
+    rounded("quantized to 16 bits", "i16:f32, 0.001", X), rounded("quantized to 32 bits", "i32:f32, 0.0001", X),
+    module("quantized product", "(%x: tensor<2x4xf32>) -> tensor<2x3xf32>",
+           f"%0 = stablehlo.uniform_quantize %x : (tensor<2x4xf32>) -> {quantized(INTEGERS, '4', '2x')}\n"
+           "%w = stablehlo.constant() {value = dense<[[1,2,3],[4,5,6],[-7,8,9],[1,-2,3]]> : tensor<4x3xi8>} : () -> "
+           f"{quantized(PER_AXIS, '3', '4x')}\n"
+           f"%1 = stablehlo.dot_general %0, %w, contracting_dims = [1] x [0] : ({quantized(INTEGERS, '4', '2x')}, "
+           f"{quantized(PER_AXIS, '3', '4x')}) -> {quantized(SUMS, '3', '2x')}\n"
+           f"%2 = stablehlo.uniform_quantize %1 : ({quantized(SUMS, '3', '2x')}) -> {quantized(NARROW, '3', '2x')}\n"
+           f"%3 = stablehlo.reshape %2 : ({quantized(NARROW, '3', '2x')}) -> {quantized(NARROW, '6', '')}\n"
+           f"%4 = stablehlo.reshape %3 : ({quantized(NARROW, '6', '')}) -> {quantized(NARROW, '3', '2x')}\n"
+           f"%5 = stablehlo.uniform_dequantize %4 : ({quantized(NARROW, '3', '2x')}) -> tensor<2x3xf32>\n"
+           "return %5 : tensor<2x3xf32>", f32(2, 4)),
+    module("quantized sum", "(%x: tensor<3x4xf32>) -> tensor<3x4xf32>",
+           f"%0 = stablehlo.uniform_quantize %x : (tensor<3x4xf32>) -> {quantized(INTEGERS)}\n"
+           f"%1 = stablehlo.add %0, %0 : {quantized(INTEGERS)}\n%2 = stablehlo.maximum %1, %0 : {quantized(INTEGERS)}\n"
+           f"%3 = stablehlo.uniform_dequantize %2 : ({quantized(INTEGERS)}) -> tensor<3x4xf32>\n"
+           "return %3 : tensor<3x4xf32>", X),
+]  # fmt: skip
+ROWS = [
+    *QUANTIZED,
+    *(
+        module(f"chlo.{name}", ONE, f"%0 = chlo.{name} %x : tensor<3x4xf32> -> tensor<3x4xf32>\n"
+               "return %0 : tensor<3x4xf32>", data)
+        for name, data in {
+            "acos": X / 3, "acosh": abs(X) + 1, "asin": X / 3, "asinh": X, "atan": X, "atanh": X / 3, "cosh": X,
+            "erf": X, "erfc": X, "erf_inv": X / 3, "sinh": X, "tan": X / 2, "square": X, "lgamma": abs(X) + 0.1,
+            "digamma": abs(X) + 0.1, "bessel_i1e": X, "conj": X,
+        }.items()
+    ),
+    *(
+        module(f"chlo.{name}", "(%x: tensor<4xf32>) -> tensor<4xi1>", f"%0 = chlo.{name} %x : tensor<4xf32> -> "
+               "tensor<4xi1>\nreturn %0 : tensor<4xi1>", np.array([1, np.inf, -np.inf, np.nan], np.float32))
+        for name in ("is_inf", "is_pos_inf", "is_neg_inf")
+    ),
+    module("chlo.zeta", "(%x: tensor<3x4xf32>, %q: tensor<3x4xf32>) -> tensor<3x4xf32>",
+           "%0 = chlo.zeta %x, %q : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x4xf32>\nreturn %0 : tensor<3x4xf32>",
+           abs(X) + 1.5, abs(X) + 0.5),
+    module("chlo.polygamma", ONE, "%c = stablehlo.constant dense<2.0> : tensor<3x4xf32>\n"
+           "%0 = chlo.polygamma %c, %x : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x4xf32>\n"
+           "return %0 : tensor<3x4xf32>", abs(X) + 0.5),
+    module("chlo.next_after", "(%x: tensor<3x4xf32>, %y: tensor<3x4xf32>) -> tensor<3x4xf32>",
+           "%0 = chlo.next_after %x, %y : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x4xf32>\n"
+           "return %0 : tensor<3x4xf32>", X, X[::-1]),
+    module("chlo.top_k", "(%x: tensor<3x4xf32>) -> (tensor<3x2xf32>, tensor<3x2xi32>)",
+           "%0:2 = chlo.top_k(%x, k = 2) : tensor<3x4xf32> -> (tensor<3x2xf32>, tensor<3x2xi32>)\n"
+           "return %0#0, %0#1 : tensor<3x2xf32>, tensor<3x2xi32>", X),
+    module("dot", "(%x: tensor<3x4xf32>, %y: tensor<4x2xf32>) -> tensor<3x2xf32>",
+           "%0 = stablehlo.dot %x, %y : (tensor<3x4xf32>, tensor<4x2xf32>) -> tensor<3x2xf32>\n"
+           "return %0 : tensor<3x2xf32>", X, f32(4, 2)),
+    module("map", ONE, '%0 = "stablehlo.map"(%x) ({\n^bb0(%a: tensor<f32>):\n%1 = stablehlo.multiply %a, %a : '
+           "tensor<f32>\nstablehlo.return %1 : tensor<f32>\n}) {dimensions = array<i64: 0, 1>} : (tensor<3x4xf32>) -> "
+           "tensor<3x4xf32>\nreturn %0 : tensor<3x4xf32>", X),
+    module("batch_norm_inference", "(%x: tensor<2x3x4xf32>, %s: tensor<4xf32>, %v: tensor<4xf32>) -> "
+           "tensor<2x3x4xf32>", '%0 = "stablehlo.batch_norm_inference"(%x, %s, %s, %s, %v) {epsilon = 1.0e-3 : f32, '
+           "feature_index = 2 : i64} : (tensor<2x3x4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, "
+           "tensor<4xf32>) -> tensor<2x3x4xf32>\nreturn %0 : tensor<2x3x4xf32>", f32(2, 3, 4), f32(4),
+           f32(4, low=0.5)),
+    module("torch_index_select", "(%x: tensor<3x4xf32>, %i: tensor<2xi32>) -> tensor<3x2xf32>",
+           '%0 = "stablehlo.torch_index_select"(%x, %i) {dim = 1 : i64, batch_dims = 0 : i64} : (tensor<3x4xf32>, '
+           "tensor<2xi32>) -> tensor<3x2xf32>\nreturn %0 : tensor<3x2xf32>", X, i32(2, low=0, high=4)),
+    module("tan", ONE, "%0 = stablehlo.tan %x : tensor<3x4xf32>\nreturn %0 : tensor<3x4xf32>", X / 2),
+    module("cholesky", "(%x: tensor<3x3xf32>) -> tensor<3x3xf32>", "%0 = stablehlo.cholesky %x, lower = true : "
+           "tensor<3x3xf32>\n%z = stablehlo.constant dense<0.0> : tensor<3x3xf32>\n%i = stablehlo.iota dim = 0 : "
+           "tensor<3x3xi32>\n%j = stablehlo.iota dim = 1 : tensor<3x3xi32>\n%c = stablehlo.compare GE, %i, %j : "
+           "(tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi1>\n%1 = stablehlo.select %c, %0, %z : tensor<3x3xi1>, "
+           "tensor<3x3xf32>\nreturn %1 : tensor<3x3xf32>", (np.eye(3) * 4 + 1).astype(np.float32)),
+    module("triangular_solve", "(%a: tensor<3x3xf32>, %b: tensor<3x4xf32>) -> tensor<3x4xf32>",
+           '%0 = "stablehlo.triangular_solve"(%a, %b) {left_side = true, lower = true, unit_diagonal = false, '
+           "transpose_a = #stablehlo<transpose TRANSPOSE>} : (tensor<3x3xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>\n"
+           "return %0 : tensor<3x4xf32>", (np.eye(3) * 4 + 1).astype(np.float32), X),
+    module("triangular_solve right", "(%a: tensor<4x4xf32>, %b: tensor<3x4xf32>) -> tensor<3x4xf32>",
+           '%0 = "stablehlo.triangular_solve"(%a, %b) {left_side = false, lower = false, unit_diagonal = true, '
+           "transpose_a = #stablehlo<transpose NO_TRANSPOSE>} : (tensor<4x4xf32>, tensor<3x4xf32>) -> "
+           "tensor<3x4xf32>\nreturn %0 : tensor<3x4xf32>", (np.eye(4) * 4 + 1).astype(np.float32), X),
+    module("if", "(%x: tensor<3x4xf32>, %c: tensor<i1>) -> tensor<3x4xf32>",
+           '%0 = "stablehlo.if"(%c) ({\n%1 = stablehlo.sine %x : tensor<3x4xf32>\nstablehlo.return %1 : '
+           "tensor<3x4xf32>\n}, {\nstablehlo.return %x : tensor<3x4xf32>\n}) : (tensor<i1>) -> tensor<3x4xf32>\n"
+           "return %0 : tensor<3x4xf32>", X, np.array(True)),
+    module("power", "(%x: tensor<3x4xf32>, %y: tensor<3x4xf32>) -> tensor<3x4xf32>", "%0 = stablehlo.power %x, %y : "
+           "tensor<3x4xf32>\nreturn %0 : tensor<3x4xf32>", abs(X), X),
+    module("logistic", ONE, "%0 = stablehlo.logistic %x : tensor<3x4xf32>\nreturn %0 : tensor<3x4xf32>", X),
+    module("optimization_barrier", ONE, "%0 = stablehlo.optimization_barrier %x : tensor<3x4xf32>\n"
+           "return %0 : tensor<3x4xf32>", X),
+    module("create_token", ONE, "%t = stablehlo.create_token : !stablehlo.token\nreturn %x : tensor<3x4xf32>", X),
+    module("tokens", ONE, "%t = stablehlo.after_all : !stablehlo.token\n%0 = stablehlo.add %x, %x : tensor<3x4xf32>\n"
+           "return %0 : tensor<3x4xf32>", X),
+]  # fmt: skip
+QUICK = ("chlo.erf", "if")
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(r, id=r.name, marks=[] if r.name in QUICK else [pytest.mark.slow]) for r in ROWS]
+)
+def test_modules(case: ModuleRow, tmp_path: Path) -> None:
+    path = tmp_path / "module.mlir"
+    path.write_text(case.text)
+    source = Source("stablehlo", path, own=True)
+    model = room.read(source, Options(), Report("convert"))
+    feeds = dict(zip([v.name for v in model.graph.inputs], case.feeds, strict=True))
+    (expected,) = runner.run(source, [feeds], precision="float32", options=Options())
+    found = run_graph(model, feeds, tmp_path)
+    for one, other in zip(found.values(), expected.values(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("zero", [3, 128])
+def test_unsigned_quantization(zero: int, tmp_path: Path) -> None:
+    """StableHLO's own lowering, by which the runner computes, converts to signed bytes; the specification has this."""
+    path = tmp_path / "module.mlir"
+    path.write_text(rounded("unsigned", f"u8:f32, 0.01:{zero}", X).text)
+    source = Source("stablehlo", path, own=True)
+    model = room.read(source, Options(), Report("convert"))
+    (found,) = run_graph(model, {model.graph.inputs[0].name: X}, tmp_path).values()
+    scale = np.float32(0.01)
+    steps = np.clip(np.round(X / scale + np.float32(zero)), 0, 255)
+    np.testing.assert_allclose(found, (steps - zero) * scale, rtol=1e-6, atol=1e-6)
+    with pytest.raises(Unsupported, match="unsigned"):
+        runner.run(source, [{"arg0": X}], precision="float32", options=Options())
+
+
+def test_a_module_with_open_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "module.mlir"
+    path.write_text(
+        "func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {\n"
+        "%0 = stablehlo.tanh %x : tensor<?x4xf32>\nreturn %0 : tensor<?x4xf32>\n}"
+    )
+    source = Source("stablehlo", path, own=True)
+    model = room.read(source, Options(), Report("convert"))
+    assert str(model.graph.outputs[0].shape) == "[batch,4]"
+    (found,) = runner.run(source, [{"arg0": X}], precision="float64", options=Options())
+    np.testing.assert_allclose(found["output"], np.tanh(X.astype(np.float64)), rtol=1e-12)
